@@ -1,0 +1,304 @@
+"""Every way a request can fail, and what each wire must know about it.
+
+    HubError                      code, a public sentence, safe details
+    ├─ ProtocolError              the caller broke the rules -> JSON-RPC error
+    │    ParseError  InvalidRequest  MethodNotFound  InvalidParams  ToolNotFound  ToolDisabled
+    │    HeaderMismatch  MissingClientCapability  UnsupportedProtocolVersion
+    │    SessionNotFound  DuplicateRequest
+    ├─ Refused                    the door stays shut -> HTTP status
+    │    Unauthenticated  Forbidden  MisdirectedRequest  MethodNotAllowed  NotAcceptable
+    │    BodyTimeout  PayloadTooLarge  UnsupportedMediaType  RateLimited  ServerBusy
+    │    AuditUnavailable  ServerError
+    └─ ToolFailure                a model may act on it -> result with isError
+         ArgumentsInvalid  ToolTimeout  Cancelled  Interrupted  ConnectionFailed
+         TransportError  UpstreamError  ExecutionError  ResultInvalid
+
+An error carries an internal `code` from the closed list `INTERNAL_CODES`; `McpErrorMapping` turns that into
+the JSON-RPC code and the words. `str(error)` is safe to send; what must not leave the hub goes into
+`__cause__` and the log.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Any, ClassVar
+
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+HEADER_MISMATCH = -32020
+MISSING_CLIENT_CAPABILITY = -32021
+UNSUPPORTED_PROTOCOL_VERSION = -32022
+
+OWN_CODES = range(-31099, -30999)
+"""Our block, outside the range that JSON-RPC and MCP keep for themselves (MCP 2026-07-28, basic, error codes)."""
+
+STANDARD_CODES = frozenset({PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR})
+PROTOCOL_CODES = frozenset({HEADER_MISMATCH, MISSING_CLIENT_CAPABILITY, UNSUPPORTED_PROTOCOL_VERSION})
+
+HTTP_STATUS = MappingProxyType(
+    {
+        PARSE_ERROR: 400,
+        INVALID_REQUEST: 400,
+        METHOD_NOT_FOUND: 404,
+        INVALID_PARAMS: 400,
+        INTERNAL_ERROR: 500,
+        HEADER_MISMATCH: 400,
+        MISSING_CLIENT_CAPABILITY: 400,
+        UNSUPPORTED_PROTOCOL_VERSION: 400,
+    }
+)
+"""HTTP status of a JSON-RPC error on the stateless path (MCP 2026-07-28, Streamable HTTP). Handshake
+sessions answer 200 once a request was accepted. Nobody else writes a status for an MCP error."""
+
+
+class HubError(Exception):
+    """A failure with an internal code. `sentence` tells the caller what is wrong and what to do next."""
+
+    code: ClassVar[str] = "server_error"
+    sentence: ClassVar[str] = "The hub failed to answer. Try again; tell the operator if it goes on."
+    http_status: ClassVar[int | None] = None
+
+    def __init__(self, sentence: str | None = None, /, **details: Any) -> None:
+        self.message = sentence or self.sentence
+        self.details = details
+        self.retry_after_seconds: float | None = None
+        super().__init__(self.message)
+
+    @property
+    def spec_data(self) -> dict[str, Any]:
+        """Members that the specification puts at the top of `error.data` for this error."""
+        return {}
+
+
+class ProtocolError(HubError):
+    """The caller broke the rules of JSON-RPC or MCP; answered with a JSON-RPC error."""
+
+    code = "invalid_request"
+    jsonrpc_code: ClassVar[int] = INVALID_REQUEST
+
+
+class ParseError(ProtocolError):
+    code = "parse_error"
+    jsonrpc_code = PARSE_ERROR
+    sentence = "The body is not valid JSON. Send one UTF-8 JSON-RPC 2.0 object."
+
+
+class InvalidRequest(ProtocolError):
+    code = "invalid_request"
+    jsonrpc_code = INVALID_REQUEST
+    sentence = "The body is not a JSON-RPC 2.0 message."
+
+
+class MethodNotFound(ProtocolError):
+    code = "method_not_found"
+    jsonrpc_code = METHOD_NOT_FOUND
+    sentence = "There is no such method here."
+
+
+class InvalidParams(ProtocolError):
+    code = "invalid_params"
+    jsonrpc_code = INVALID_PARAMS
+    sentence = "The parameters of the request are not valid."
+
+
+class ToolNotFound(InvalidParams):
+    """Also what a caller sees of a tool that is hidden from it: both answer alike."""
+
+    code = "tool_not_found"
+    sentence = "There is no tool of that name. Ask tools/list for the names."
+
+
+class ToolDisabled(InvalidParams):
+    code = "tool_disabled"
+    sentence = "The tool is switched off. Ask the hub's operator to enable it."
+
+
+class HeaderMismatch(ProtocolError):
+    code = "header_mismatch"
+    jsonrpc_code = HEADER_MISMATCH
+    sentence = "A header and the body disagree."
+
+
+class MissingClientCapability(ProtocolError):
+    """`required` is shaped like ClientCapabilities, e.g. `{"sampling": {}}`."""
+
+    code = "missing_client_capability"
+    jsonrpc_code = MISSING_CLIENT_CAPABILITY
+    sentence = "The request needs a client capability that it does not declare."
+
+    def __init__(self, required: dict[str, Any], sentence: str | None = None) -> None:
+        super().__init__(sentence, requiredCapabilities=required)
+
+    @property
+    def spec_data(self) -> dict[str, Any]:
+        return {"requiredCapabilities": self.details["requiredCapabilities"]}
+
+
+class UnsupportedProtocolVersion(ProtocolError):
+    code = "unsupported_protocol_version"
+    jsonrpc_code = UNSUPPORTED_PROTOCOL_VERSION
+    sentence = "The hub does not serve that protocol version; `supported` lists the ones it does."
+
+    def __init__(self, requested: str, supported: tuple[str, ...]) -> None:
+        super().__init__(None, supported=list(supported), requested=requested)
+
+    @property
+    def spec_data(self) -> dict[str, Any]:
+        return dict(self.details)
+
+
+class SessionNotFound(ProtocolError):
+    """Unknown, ended and foreign sessions answer alike, so that an id tells a stranger nothing."""
+
+    code = "session_not_found"
+    sentence = "There is no such session, or it has ended. Send initialize again."
+    http_status = 404
+
+
+class DuplicateRequest(ProtocolError):
+    code = "duplicate_request"
+    sentence = "This request id was used in this session for another request. Use a new id."
+
+
+class Refused(HubError):
+    """The door stays shut: an HTTP status with a JSON-RPC body."""
+
+    code = "forbidden"
+    http_status: ClassVar[int] = 403
+
+
+class Unauthenticated(Refused):
+    code = "unauthorized"
+    sentence = "A valid key is needed. Send it as `Authorization: Bearer <key>`."
+    http_status = 401
+
+
+class Forbidden(Refused):
+    code = "forbidden"
+    sentence = "The key does not allow this."
+    http_status = 403
+
+
+class MisdirectedRequest(Refused):
+    code = "host_refused"
+    sentence = "The hub does not answer under this Host. Add it to MCPHUB_ALLOWED_HOSTS."
+    http_status = 421
+
+
+class MethodNotAllowed(Refused):
+    code = "method_not_allowed"
+    sentence = "The HTTP method is not served here."
+    http_status = 405
+
+
+class NotAcceptable(Refused):
+    code = "not_acceptable"
+    sentence = "Accept must name both application/json and text/event-stream."
+    http_status = 406
+
+
+class BodyTimeout(Refused):
+    code = "body_timeout"
+    sentence = "The body did not arrive in time. Send it at once."
+    http_status = 408
+
+
+class PayloadTooLarge(Refused):
+    code = "payload_too_large"
+    sentence = "The body is larger than the hub accepts."
+    http_status = 413
+
+
+class UnsupportedMediaType(Refused):
+    code = "unsupported_media_type"
+    sentence = "Content-Type must be application/json."
+    http_status = 415
+
+
+class RateLimited(Refused):
+    code = "rate_limited"
+    sentence = "The limit of calls is reached. Wait and try again."
+    http_status = 429
+
+
+class ServerBusy(Refused):
+    code = "server_busy"
+    sentence = "The hub is at its limit. Wait and try again."
+    http_status = 503
+
+
+class AuditUnavailable(Refused):
+    """Before the call: nothing ran. After it: the outcome is unknown and `invocationId` names the evidence."""
+
+    code = "audit_unavailable"
+    sentence = "The call could not be recorded, so it was not made. Try again."
+    http_status = 503
+
+
+class ServerError(Refused):
+    code = "server_error"
+    sentence = HubError.sentence
+    http_status = 500
+
+
+class ToolFailure(HubError):
+    """The call was made, or refused, for a reason that a model can act on: a result with `isError`."""
+
+    code = "execution_error"
+    sentence = "The tool failed."
+
+
+class ArgumentsInvalid(ToolFailure):
+    code = "invalid_arguments"
+    sentence = "The arguments do not match the tool's input schema."
+
+
+class ToolTimeout(ToolFailure):
+    code = "timeout"
+    sentence = "The tool did not finish in time."
+
+
+class Cancelled(ToolFailure):
+    code = "cancelled"
+    sentence = "The call was cancelled."
+
+
+class Interrupted(ToolFailure):
+    code = "interrupted"
+    sentence = "The hub stopped before the outcome of the call was known."
+
+
+class ConnectionFailed(ToolFailure):
+    code = "connection_failed"
+    sentence = "The service behind the tool could not be reached."
+
+
+class TransportError(ToolFailure):
+    code = "transport_error"
+    sentence = "The connection to the service behind the tool broke."
+
+
+class UpstreamError(ToolFailure):
+    code = "upstream_error"
+    sentence = "The service behind the tool answered with an error."
+
+
+class ExecutionError(ToolFailure):
+    code = "execution_error"
+    sentence = "The tool failed."
+
+
+class ResultInvalid(ToolFailure):
+    code = "result_invalid"
+    sentence = "The tool's result does not match its output schema."
+
+
+def _tree(root: type[HubError]) -> list[type[HubError]]:
+    return [root] + [leaf for child in root.__subclasses__() for leaf in _tree(child)]
+
+
+INTERNAL_CODES = frozenset(kind.code for kind in _tree(HubError))
+"""The closed list. An unmapped code falls back to `server_error`."""
