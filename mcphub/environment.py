@@ -1,0 +1,72 @@
+"""Reads `MCPHUB_*` variables for settings.py. A bad value stops the start with one sentence."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+
+from django.core.exceptions import ImproperlyConfigured
+
+
+def text(name: str, default: str = "") -> str:
+    return os.environ.get(name, "").strip() or default
+
+
+def flag(name: str, default: bool = False) -> bool:
+    value = text(name).lower()
+    if value in {"", "1", "true", "yes", "on", "0", "false", "no", "off"}:
+        return default if not value else value in {"1", "true", "yes", "on"}
+    raise ImproperlyConfigured(f"{name} is {value!r}; write 1 or 0.")
+
+
+def number(name: str, default: float, *, least: float, most: float) -> float:
+    value = text(name)
+    try:
+        result = float(value) if value else default
+    except ValueError:
+        raise ImproperlyConfigured(f"{name} is {value!r}; write a number.") from None
+    if not least <= result <= most:
+        raise ImproperlyConfigured(f"{name} is {result:g}; it goes from {least:g} to {most:g}.")
+    return result
+
+
+def whole(name: str, default: int, *, least: int, most: int) -> int:
+    result = number(name, default, least=least, most=most)
+    if result != int(result):
+        raise ImproperlyConfigured(f"{name} is {result}; write a whole number.")
+    return int(result)
+
+
+def names(name: str) -> tuple[str, ...]:
+    """A list separated by commas or blanks."""
+    return tuple(text(name).replace(",", " ").split())
+
+
+def secret(path: Path, size: int = 50) -> str:
+    """Give the secret kept in `path`, made at first use and readable by the owner alone.
+
+    Two processes that start at once agree: the file is linked into place whole, and the loser reads it.
+    """
+    try:
+        return path.read_text().strip()
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise ImproperlyConfigured(f"The secret file {path} cannot be read: {error.strerror}.") from error
+    draft = path.with_name(f"{path.name}.{os.getpid()}.draft")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        draft.touch(mode=0o600)
+        draft.write_text(secrets.token_urlsafe(size) + "\n")
+        try:
+            os.link(draft, path)
+        except FileExistsError:
+            pass
+        finally:
+            draft.unlink()
+        return path.read_text().strip()
+    except OSError as error:
+        raise ImproperlyConfigured(
+            f"The data directory {path.parent} cannot be written: {error.strerror}. Name another with --data-dir."
+        ) from error

@@ -1,0 +1,244 @@
+"""Every setting of the hub. The environment is read here and nowhere else; docs/deployment.md lists it all.
+
+What an operator changes weekly is a row in the admin; what changes with the deployment is here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import dj_database_url
+from django.core.exceptions import ImproperlyConfigured
+from django.urls import reverse_lazy
+from django.utils.translation import gettext_lazy as _
+
+from mcphub import environment as env
+
+# Where things are ------------------------------------------------------------------------------------
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+MCPHUB_DATA_DIR = Path(env.text("MCPHUB_DATA_DIR", "var")).absolute()
+MCPHUB_VERSION = "0.1.0"
+
+# Secrets: made once under the data directory ---------------------------------------------------------
+
+SECRET_KEY = env.secret(Path(env.text("MCPHUB_SECRET_KEY_FILE", str(MCPHUB_DATA_DIR / "secret_key"))))
+MCPHUB_ENCRYPTION_KEY_FILE = Path(
+    env.text("MCPHUB_ENCRYPTION_KEY_FILE", str(MCPHUB_DATA_DIR / "encryption_keys"))
+)
+
+
+def _encryption_keys() -> tuple[tuple[str, bytes], ...]:
+    """Key ids and 32-byte keys, one a line of the file; the first encrypts, all decrypt."""
+    lines = [line.strip() for line in env.secret(MCPHUB_ENCRYPTION_KEY_FILE, 64).splitlines() if line.strip()]
+    keys = [hashlib.sha256(b"mcphub encryption " + line.encode()).digest() for line in lines]
+    return tuple((hashlib.sha256(key).hexdigest()[:8], key) for key in keys)
+
+
+MCPHUB_ENCRYPTION_KEYS = _encryption_keys()
+
+# Database --------------------------------------------------------------------------------------------
+
+MCPHUB_DATABASE_URL = env.text("MCPHUB_DATABASE_URL", f"sqlite:///{MCPHUB_DATA_DIR / 'hub.sqlite3'}")
+try:
+    DATABASES = {"default": dj_database_url.parse(MCPHUB_DATABASE_URL)}
+except Exception as error:
+    raise ImproperlyConfigured(
+        "MCPHUB_DATABASE_URL is not a database address. Write sqlite:////path/to/file or postgres://user@host/name."
+    ) from error
+_engine = DATABASES["default"]["ENGINE"]
+if _engine.endswith("sqlite3"):
+    DATABASES["default"]["OPTIONS"] = {
+        # Writers wait for each other instead of failing half-way through a transaction.
+        "transaction_mode": "IMMEDIATE",
+        "timeout": 20,
+        "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON;",
+    }
+    # A file, so that the ledger's own connection sees what a test wrote.
+    DATABASES["default"]["TEST"] = {"NAME": str(MCPHUB_DATA_DIR / "test.sqlite3")}
+elif _engine.endswith("postgresql"):
+    DATABASES["default"]["OPTIONS"] = {"pool": {"min_size": 1, "max_size": 8, "timeout": 10}}
+else:
+    raise ImproperlyConfigured("MCPHUB_DATABASE_URL names neither SQLite nor PostgreSQL; the hub runs on these two.")
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+# Applications, floor by floor ------------------------------------------------------------------------
+
+INSTALLED_APPS = [
+    "daphne",
+    "unfold",
+    "unfold.contrib.filters",
+    "unfold.contrib.simple_history",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "simple_history",
+    "django_svelte_jsoneditor",
+    "channels",
+    "rest_framework",
+    "django_filters",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
+    "sessions_app",
+    "tools_catalog",
+    "invocations",
+    "mcphub",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.locale.LocaleMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "simple_history.middleware.HistoryRequestMiddleware",
+]
+
+ROOT_URLCONF = "mcphub.urls"
+ASGI_APPLICATION = "mcphub.asgi.application"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ]
+        },
+    }
+]
+
+# Who may connect -------------------------------------------------------------------------------------
+
+DEBUG = env.flag("MCPHUB_DEBUG")
+_LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+ALLOWED_HOSTS = [*_LOOPBACK, *env.names("MCPHUB_ALLOWED_HOSTS")]
+"""Host names without port; `.example.com` admits subdomains. The MCP endpoints check them themselves."""
+MCPHUB_ALLOWED_ORIGINS = env.names("MCPHUB_ALLOWED_ORIGINS")
+"""Origins that browsers may call from, besides pages of the allowed hosts; set by --cors."""
+MCPHUB_ALLOW_ANONYMOUS = env.flag("MCPHUB_ALLOW_ANONYMOUS")
+MCPHUB_PUBLIC_URL = env.text("MCPHUB_PUBLIC_URL", "http://127.0.0.1:8000")
+"""Where clients reach the hub; printed into client configurations."""
+CSRF_TRUSTED_ORIGINS = [origin for origin in MCPHUB_ALLOWED_ORIGINS if origin != "*"]
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = MCPHUB_PUBLIC_URL.startswith("https://")
+SESSION_COOKIE_NAME = "mcphub_admin"
+SECURE_HSTS_SECONDS = 31_536_000 if SESSION_COOKIE_SECURE else 0
+SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = SESSION_COOKIE_SECURE
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if env.flag("MCPHUB_BEHIND_PROXY") else None
+X_FRAME_OPTIONS = "DENY"
+LOGIN_URL = reverse_lazy("admin:login")
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+
+# Limits ----------------------------------------------------------------------------------------------
+
+MCPHUB_MAX_BODY_BYTES = env.whole("MCPHUB_MAX_BODY_BYTES", 4 * 1024 * 1024, least=1024, most=256 * 1024 * 1024)
+"""nginx ships 1 MiB, the TypeScript MCP SDK 4 MB."""
+MCPHUB_BODY_TIMEOUT_SECONDS = env.number("MCPHUB_BODY_TIMEOUT_SECONDS", 15, least=0.1, most=600)
+MCPHUB_CALL_TIMEOUT_SECONDS = env.number("MCPHUB_CALL_TIMEOUT_SECONDS", 60, least=0.1, most=3600)
+"""Ceiling of every tool's own timeout; --request-timeout-ms."""
+MCPHUB_HEARTBEAT_SECONDS = env.number("MCPHUB_HEARTBEAT_SECONDS", 25, least=0.1, most=600)
+"""A comment line on an otherwise silent event stream; --heartbeat-interval-ms."""
+MCPHUB_MAX_CALLS = env.whole("MCPHUB_MAX_CALLS", 1000, least=1, most=100_000)
+"""Calls under way in one process; above it `server_busy`."""
+MCPHUB_MAX_STREAMS = env.whole("MCPHUB_MAX_STREAMS", 10_000, least=1, most=1_000_000)
+"""Listening streams held by one process; --max-clients."""
+MCPHUB_MAX_SESSIONS = env.whole("MCPHUB_MAX_SESSIONS", 10_000, least=1, most=10_000_000)
+MCPHUB_MAX_SESSIONS_PER_CALLER = env.whole("MCPHUB_MAX_SESSIONS_PER_CALLER", 2_000, least=1, most=10_000_000)
+MCPHUB_SESSION_IDLE_SECONDS = env.number("MCPHUB_SESSION_IDLE_SECONDS", 3600, least=1, most=30 * 86400)
+MCPHUB_LEDGER_QUEUE = env.whole("MCPHUB_LEDGER_QUEUE", 10_000, least=10, most=1_000_000)
+MCPHUB_LEDGER_TIMEOUT_SECONDS = env.number("MCPHUB_LEDGER_TIMEOUT_SECONDS", 2, least=0.05, most=60)
+MCPHUB_TOOL_THREADS = env.whole("MCPHUB_TOOL_THREADS", 16, least=1, most=512)
+MCPHUB_FOLLOW_SECONDS = env.number("MCPHUB_FOLLOW_SECONDS", 0.1, least=0.01, most=0.25)
+"""How often a process asks the database whether the configuration moved."""
+MCPHUB_DRAIN_SECONDS = env.number("MCPHUB_DRAIN_SECONDS", 20, least=0, most=600)
+MCPHUB_EGRESS_ALLOW = env.names("MCPHUB_EGRESS_ALLOW")
+"""Hosts, host:port or networks that tools may reach although they are private."""
+
+# Clients and REST ------------------------------------------------------------------------------------
+
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        "sessions_app.api.KeyAuthentication",
+        "rest_framework.authentication.SessionAuthentication",
+    ],
+    "DEFAULT_PERMISSION_CLASSES": ["sessions_app.api.Scoped"],
+    "DEFAULT_FILTER_BACKENDS": ["django_filters.rest_framework.DjangoFilterBackend"],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "EXCEPTION_HANDLER": "sessions_app.api.render_exception",
+    "UNAUTHENTICATED_USER": None,
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "MCP Hub",
+    "VERSION": MCPHUB_VERSION,
+    "OAS_VERSION": "3.1.0",
+    "DESCRIPTION": "The audit and the catalogue of an MCP hub.",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SERVE_PERMISSIONS": ["rest_framework.permissions.AllowAny"],
+    "SERVE_AUTHENTICATION": [],
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    "REDOC_DIST": "SIDECAR",
+    "COMPONENT_SPLIT_REQUEST": True,
+}
+CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
+
+# Words and files -------------------------------------------------------------------------------------
+
+LANGUAGE_CODE = "en"
+LANGUAGES = [("en", "English"), ("ru", "Русский")]
+LOCALE_PATHS = [BASE_DIR / "mcphub" / "locale"]
+USE_I18N = USE_TZ = True
+TIME_ZONE = "UTC"
+STATIC_URL = "/static/"
+STATIC_ROOT = MCPHUB_DATA_DIR / "static"
+STATICFILES_DIRS = [path for path in [BASE_DIR / "mcphub" / "static"] if path.is_dir()]
+WHITENOISE_USE_FINDERS = True
+WHITENOISE_AUTOREFRESH = DEBUG
+SVELTE_JSONEDITOR = {"modes": ["text", "tree"], "mode": "text"}
+
+# Logs: one JSON object a line, never a payload or a secret -------------------------------------------
+
+MCPHUB_LOG_LEVEL = env.text("MCPHUB_LOG_LEVEL", "INFO").upper()
+if MCPHUB_LOG_LEVEL not in {"DEBUG", "INFO", "WARNING", "ERROR"}:
+    raise ImproperlyConfigured(f"MCPHUB_LOG_LEVEL is {MCPHUB_LOG_LEVEL!r}; write DEBUG, INFO, WARNING or ERROR.")
+MCPHUB_LOG_FORMAT = env.text("MCPHUB_LOG_FORMAT", "console")
+if MCPHUB_LOG_FORMAT not in {"console", "json"}:
+    raise ImproperlyConfigured(f"MCPHUB_LOG_FORMAT is {MCPHUB_LOG_FORMAT!r}; write console or json.")
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"structured": {"()": "mcphub.logs.formatter", "style": MCPHUB_LOG_FORMAT}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "structured"}},
+    "root": {"handlers": ["stderr"], "level": MCPHUB_LOG_LEVEL},
+    "loggers": {
+        "django.server": {"handlers": ["stderr"], "propagate": False},
+        "httpx2": {"level": "WARNING"},
+        "httpcore2": {"level": "WARNING"},
+    },
+}
+
+UNFOLD = {
+    "SITE_TITLE": "MCP Hub",
+    "SITE_HEADER": "MCP Hub",
+    "SITE_SUBHEADER": _("Tools, and every call made to them"),
+    "SITE_SYMBOL": "hub",
+    "SHOW_HISTORY": True,
+    "SHOW_VIEW_ON_SITE": False,
+}
