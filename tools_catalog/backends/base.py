@@ -1,0 +1,94 @@
+"""The one seam between a call and what carries it out: arguments and a context in, a result or a failure out.
+
+What runs a tool (Python, HTTP, an upstream) lives beside this module; who may call, in which version and
+under which limits is decided above it. Imports the protocol core only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final, Protocol, TypeAlias
+
+Json: TypeAlias = Any
+"""A JSON value that is relayed, not interpreted."""
+
+
+class Absent(Enum):
+    """The type of `NOTHING`. JSON's null is a value, so `None` cannot say that there is none."""
+
+    NOTHING = "nothing"
+
+
+NOTHING: Final = Absent.NOTHING
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolResult:
+    """What a tool answered: content blocks for the model and, optionally, one JSON value for programs."""
+
+    content: list[dict[str, Json]]
+    structured: Json | Absent = NOTHING
+    is_error: bool = False
+    meta: dict[str, Json] | None = None
+
+    def wire(self) -> dict[str, Json]:
+        """Give the `CallToolResult` of the newest revision (MCP 2026-07-28, Tools §Tool Result).
+
+        Older revisions lose members on the way out; that is the door's work, not the result's.
+        """
+        shape: dict[str, Json] = {"content": self.content}
+        if self.structured is not NOTHING:
+            shape["structuredContent"] = self.structured
+        if self.is_error:
+            shape["isError"] = True
+        if self.meta:
+            shape["_meta"] = self.meta
+        return shape
+
+
+class ToolContext(Protocol):
+    """What a running tool may know of its call, and say before the answer."""
+
+    @property
+    def invocation_id(self) -> str: ...
+
+    @property
+    def tool_name(self) -> str: ...
+
+    @property
+    def caller_label(self) -> str: ...
+
+    @property
+    def client_capabilities(self) -> Mapping[str, Json]: ...
+
+    def progress(
+        self, progress: float, total: float | None = None, message: str | None = None
+    ) -> Awaitable[None]:
+        """Tell the client how far the call is. Silent when the client did not ask for progress."""
+        ...
+
+    def log(self, level: str, data: Json, logger: str | None = None) -> Awaitable[None]:
+        """Send a log message of an MCP level. Silent when the client did not ask for that level."""
+        ...
+
+    def remaining_seconds(self) -> float:
+        """Give the time left until the call's deadline; never negative."""
+        ...
+
+    def require_capability(self, name: str) -> None:
+        """Raise `errors.MissingClientCapability` unless the client declared `name`."""
+        ...
+
+
+class Backend(Protocol):
+    """Carries out one tool. Shared by concurrent calls, so it keeps nothing of a call."""
+
+    async def call(self, arguments: dict[str, Json], context: ToolContext) -> ToolResult:
+        """Run the tool. Raises a `HubError`, or `CancelledError` when the call is cancelled, nothing else."""
+        ...
+
+    async def aclose(self) -> None:
+        """Release what the backend holds alone. Shared clients and threads stay."""
+        ...

@@ -1,0 +1,170 @@
+"""Threads for sync tools: few, named, apart from asyncio's own, with a queue that refuses instead of growing.
+
+A thread cannot be stopped from outside. A sync tool that outlives its call keeps its thread until it returns
+or next talks to its context, which then raises `Cancelled`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Callable, Mapping
+from concurrent.futures import CancelledError as FutureCancelled
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+from typing import Any, TypeVar
+
+from sessions_app.protocol import errors
+from tools_catalog.backends.base import Json, ToolContext
+
+Value = TypeVar("Value")
+
+WAITING_PER_THREAD = 16
+"""Calls that may wait for each thread before the next one is refused as busy."""
+
+
+class SyncContext:
+    """The context of a sync tool: the methods of `ToolContext` as plain calls from the tool's thread."""
+
+    def __init__(self, context: ToolContext, loop: asyncio.AbstractEventLoop) -> None:
+        self._context = context
+        self._loop = loop
+        self._abandoned = Event()
+
+    @property
+    def invocation_id(self) -> str:
+        return self._context.invocation_id
+
+    @property
+    def tool_name(self) -> str:
+        return self._context.tool_name
+
+    @property
+    def caller_label(self) -> str:
+        return self._context.caller_label
+
+    @property
+    def client_capabilities(self) -> Mapping[str, Json]:
+        return self._context.client_capabilities
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether nobody waits for this call any more. Long loops should look and leave."""
+        return self._abandoned.is_set()
+
+    def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
+        self._in_loop(lambda: self._context.progress(progress, total, message))
+
+    def log(self, level: str, data: Json, logger: str | None = None) -> None:
+        self._in_loop(lambda: self._context.log(level, data, logger))
+
+    def remaining_seconds(self) -> float:
+        return self._context.remaining_seconds()
+
+    def require_capability(self, name: str) -> None:
+        self._context.require_capability(name)
+
+    def abandon(self) -> None:
+        """Say that the call is over for its caller; from now on the context raises `Cancelled`."""
+        self._abandoned.set()
+
+    def _in_loop(self, make: Callable[[], Any]) -> None:
+        if self._abandoned.is_set():
+            raise errors.Cancelled
+
+        async def deed() -> None:
+            await make()
+
+        coroutine = deed()
+        try:
+            future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        except RuntimeError as exc:  # the loop is closed: the process is going down
+            coroutine.close()
+            raise errors.Cancelled from exc
+        try:
+            future.result(timeout=max(0.1, self._context.remaining_seconds()))
+        except (FutureCancelled, TimeoutError) as exc:
+            future.cancel()
+            raise errors.Cancelled from exc
+
+
+class ToolThreads:
+    """A bounded pool. `size` threads work, `WAITING_PER_THREAD` calls each may wait."""
+
+    def __init__(self, size: int, *, name: str = "tool") -> None:
+        self._executor = ThreadPoolExecutor(max_workers=size, thread_name_prefix=name)
+        self._limit = size * (1 + WAITING_PER_THREAD)
+        self._open = 0
+
+    async def call(
+        self,
+        function: Callable[..., Any],
+        keywords: dict[str, Any],
+        *,
+        slot: str | None,
+        context: ToolContext,
+    ) -> Any:
+        """Run `function(**keywords)` in a thread, with a `SyncContext` as `slot` when it has one."""
+        inner = SyncContext(context, asyncio.get_running_loop())
+        if slot is not None:
+            keywords[slot] = inner
+        try:
+            return await self.run(lambda: function(**keywords))
+        finally:
+            inner.abandon()
+
+    async def run(self, work: Callable[[], Value]) -> Value:
+        """Run `work` in a thread with the caller's context variables. Raises `ServerBusy` when too many wait.
+
+        SystemExit and the like come out as RuntimeError: a thread may not end the process.
+        """
+        if self._open >= self._limit:
+            raise errors.ServerBusy("Too many calls wait for a thread. Wait and try again.")
+        variables = contextvars.copy_context()
+        loop = asyncio.get_running_loop()
+        self._open += 1
+        future = self._executor.submit(variables.run, _contained, work)
+        future.add_done_callback(lambda _: self._leave(loop))
+        outcome, failure = await asyncio.wrap_future(future)
+        if failure is not None:
+            raise failure
+        return outcome
+
+    def close(self) -> None:
+        """Take no more work and drop what waits; running calls end by themselves."""
+        self._executor.shutdown(wait=False, cancel_futures=True)
+
+    def _leave(self, loop: asyncio.AbstractEventLoop) -> None:
+        # Called in the worker's thread, where a plain `-= 1` could lose a count.
+        try:
+            loop.call_soon_threadsafe(self._one_less)
+        except RuntimeError:  # the loop is closed and counts nothing any more
+            self._one_less()
+
+    def _one_less(self) -> None:
+        self._open -= 1
+
+
+def shared_threads() -> ToolThreads:
+    """Give the process's own pool, made at first use with `MCPHUB_TOOL_THREADS` threads."""
+    global _shared
+    if _shared is None:
+        from django.conf import settings
+
+        _shared = ToolThreads(settings.MCPHUB_TOOL_THREADS)
+    return _shared
+
+
+_shared: ToolThreads | None = None
+
+
+def _contained(work: Callable[[], Value]) -> tuple[Any, BaseException | None]:
+    try:
+        return work(), None
+    # A StopIteration cannot travel through a future, and an exit would end the loop that waits for it.
+    except Exception as exc:
+        return None, exc
+    except BaseException as exc:
+        contained = RuntimeError(f"{type(exc).__name__} in a tool's thread")
+        contained.__cause__ = exc
+        return None, contained
