@@ -33,7 +33,7 @@ MISSING_CLIENT_CAPABILITY = -32021
 UNSUPPORTED_PROTOCOL_VERSION = -32022
 
 OWN_CODES = range(-31099, -30999)
-"""Our block, outside the range that JSON-RPC and MCP keep for themselves (MCP 2026-07-28, basic, error codes)."""
+"""Our block, outside the range that JSON-RPC and MCP keep for themselves (MCP 2026-07-28, error codes)."""
 
 STANDARD_CODES = frozenset({PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR})
 PROTOCOL_CODES = frozenset({HEADER_MISMATCH, MISSING_CLIENT_CAPABILITY, UNSUPPORTED_PROTOCOL_VERSION})
@@ -65,6 +65,9 @@ class HubError(Exception):
         self.message = sentence or self.sentence
         self.details = details
         self.retry_after_seconds: float | None = None
+        self.request_id: str | int | None = None
+        self.invocation_id = ""
+        """The row in the audit that tells of this failure, where there is one."""
         super().__init__(self.message)
 
     @property
@@ -78,6 +81,8 @@ class ProtocolError(HubError):
 
     code = "invalid_request"
     jsonrpc_code: ClassVar[int] = INVALID_REQUEST
+    request_id: str | int | None = None
+    """The id of the request that failed, where whoever raised the error could read it."""
 
 
 class ParseError(ProtocolError):
@@ -231,7 +236,7 @@ class ServerBusy(Refused):
 
 
 class AuditUnavailable(Refused):
-    """Before the call: nothing ran. After it: the outcome is unknown and `invocationId` names the evidence."""
+    """Before the call: nothing ran. After it: the outcome is unknown, `invocationId` names the evidence."""
 
     code = "audit_unavailable"
     sentence = "The call could not be recorded, so it was not made. Try again."
