@@ -1,0 +1,286 @@
+"""The audit's writer: group commit on a thread and a connection of its own.
+
+Callers append a record and await its verdict, which comes after the commit that holds it. What gathered
+while the last commit ran is the next batch, so a lone call costs one commit and a crowd shares one. The queue
+is bounded; a full queue or a commit slower than the bound is `audit_unavailable`, never growth or a hang.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import sqlite3
+import threading
+import time
+from collections import deque
+from typing import Any
+
+import psycopg
+from django.conf import settings
+
+from invocations import statements
+from invocations.records import Intent, Outcome, Record, Take, Touch, Verdict
+from sessions_app.database import Dedicated
+from sessions_app.protocol.errors import AuditUnavailable
+
+logger = logging.getLogger(__name__)
+
+_BATCH = 512
+"""Records in one transaction at most; keeps a commit's time, and what one bad record costs, bounded."""
+
+_POISON = (sqlite3.IntegrityError, sqlite3.DataError, psycopg.IntegrityError, psycopg.DataError, ValueError, OverflowError)
+"""What a record's own content may raise: the others of its batch are then written one by one."""
+
+
+class Ledger:
+    """One a process. `start` it on the event loop that will append."""
+
+    def __init__(self) -> None:
+        self._queue: deque[Record] = deque()
+        self._waiting: deque[Record] = deque()
+        self._owed: deque[Outcome] = deque(maxlen=settings.MCPHUB_LEDGER_QUEUE)
+        self._wake = threading.Event()
+        self._stopping = False
+        self._database = Dedicated(self._prepare)
+        self._touched: dict[str, float] = {}
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._watchdog: asyncio.Task[None] | None = None
+        self._bound_seconds = settings.MCPHUB_LEDGER_TIMEOUT_SECONDS
+        self._queue_limit = settings.MCPHUB_LEDGER_QUEUE
+        self.failing: str | None = None
+        """Why the last commit failed; None while the ledger works."""
+        self.not_durable: str | None = None
+        """Why a reported commit might not survive a crash of the machine; None when it does."""
+
+    # On the event loop ---------------------------------------------------------------------------
+
+    def start(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.Thread(target=self._write, name="mcphub-ledger", daemon=True)
+        self._thread.start()
+        self._watchdog = asyncio.create_task(self._watch(), name="mcphub-ledger-watchdog")
+
+    async def stop(self) -> None:
+        """Write what is queued, then end. Records appended later are refused."""
+        self._stopping = True
+        self._wake.set()
+        thread = self._thread
+        if thread is not None:
+            await asyncio.to_thread(thread.join, 10)
+        await asyncio.sleep(0)  # the last verdicts were scheduled by the thread
+        if self._watchdog is not None:
+            self._watchdog.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._watchdog
+
+    def append(self, record: Record) -> asyncio.Future[Verdict]:
+        """Queue a record; its future gives the verdict after the commit, or AuditUnavailable.
+
+        A cancelled wait does not take the record back: an outcome is still written, and an intent that
+        was committed meanwhile is given to its `on_abandoned`.
+        """
+        loop = self._loop
+        assert loop is not None, "the ledger is not started"
+        limit = self._queue_limit * 2 if type(record) is Outcome else self._queue_limit
+        if self._stopping or len(self._queue) >= limit:
+            raise AuditUnavailable
+        record.future = loop.create_future()
+        record.queued_at = time.monotonic()
+        self._waiting.append(record)
+        self._queue.append(record)
+        if not self._wake.is_set():
+            self._wake.set()
+        return record.future
+
+    async def _watch(self) -> None:
+        """Fail who waited longer than the bound: a database that hangs must not hang the callers."""
+        waiting = self._waiting
+        while True:
+            await asyncio.sleep(min(0.1, self._bound_seconds / 4))
+            overdue = time.monotonic() - self._bound_seconds
+            while waiting and (waiting[0].future.done() or waiting[0].queued_at < overdue):
+                record = waiting.popleft()
+                if not record.future.done():
+                    record.abandoned = True
+                    record.future.set_exception(self._unavailable(record))
+
+    @staticmethod
+    def _unavailable(record: Record) -> AuditUnavailable:
+        if type(record) is not Outcome:
+            return AuditUnavailable()
+        error = AuditUnavailable(
+            "The outcome of the call could not be recorded, so it is withheld: it may have taken effect. "
+            "Look the invocation up before trying again."
+        )
+        error.invocation_id = record.invocation_id
+        return error
+
+    def _settle(self, settled: list[tuple[Record, Verdict | BaseException]]) -> None:
+        waiting = self._waiting
+        for record, verdict in settled:
+            future = record.future
+            if future.done():
+                if not isinstance(verdict, BaseException) and record.on_abandoned is not None:
+                    record.on_abandoned(verdict)
+            elif isinstance(verdict, BaseException):
+                future.set_exception(verdict)
+            else:
+                future.set_result(verdict)
+        while waiting and waiting[0].future.done():
+            waiting.popleft()
+
+    # On the writer's thread ----------------------------------------------------------------------
+
+    def _write(self) -> None:
+        queue = self._queue
+        while True:
+            self._wake.wait(None if not self._owed else 0.5)
+            self._wake.clear()
+            while queue:
+                batch = [queue.popleft() for _ in range(min(len(queue), _BATCH))]
+                batch = [record for record in batch if type(record) is Outcome or not record.gone()]
+                if batch:
+                    self._hand_back(self._commit(batch))
+            if self._owed:
+                self._pay()
+            if self._stopping and not queue:
+                self._database.close()
+                return
+
+    def _hand_back(self, settled: list[tuple[Record, Verdict | BaseException]]) -> None:
+        loop = self._loop
+        assert loop is not None
+        with contextlib.suppress(RuntimeError):  # the loop was closed: nobody waits any more
+            loop.call_soon_threadsafe(self._settle, settled)
+
+    def _commit(self, batch: list[Record]) -> list[tuple[Record, Verdict | BaseException]]:
+        for attempt in (1, 2):
+            try:
+                verdicts = self._transact(batch)
+            except _POISON as error:
+                if len(batch) == 1:
+                    logger.error("A record was refused by the database: %s", type(error).__name__, exc_info=error)
+                    return [(batch[0], self._unavailable(batch[0]))]
+                return [pair for record in batch for pair in self._commit([record])]
+            except Exception as error:
+                # What was sent may or may not be committed; every statement can be repeated safely.
+                self._database.close()
+                if attempt == 2 or (time.monotonic() - batch[0].queued_at) > self._bound_seconds:
+                    if self.failing is None:
+                        logger.error("The ledger cannot commit: %s", error)
+                    self.failing = f"{type(error).__name__}: {error}".strip()
+                    self._owed.extend(record for record in batch if type(record) is Outcome)
+                    return [(record, self._unavailable(record)) for record in batch]
+            else:
+                if self.failing is not None:
+                    logger.warning("The ledger commits again")
+                    self.failing = None
+                return list(zip(batch, verdicts, strict=True))
+        raise AssertionError("unreachable")
+
+    def _pay(self) -> None:
+        """Write the outcomes that could not be written; their callers were told that the outcome is unknown."""
+        owed = [self._owed.popleft() for _ in range(min(len(self._owed), _BATCH))]
+        if self._stopping:
+            with contextlib.suppress(Exception):
+                self._transact(list(owed))
+            return
+        try:
+            self._transact(list(owed))
+        except _POISON:
+            for record in owed:
+                with contextlib.suppress(Exception):
+                    self._transact([record])
+        except Exception:
+            self._database.close()
+            self._owed.extendleft(reversed(owed))
+        else:
+            self.failing = None
+
+    def _prepare(self, raw: Any, is_sqlite: bool) -> None:
+        self.not_durable = statements.prepare(raw, is_sqlite, self._bound_seconds)
+
+    def _transact(self, batch: list[Record]) -> list[Verdict]:
+        now = time.time()
+        with statements.transaction(self._database):
+            alive = self._check_sessions(batch, now)
+            firsts = self._claim_keys(batch, alive)
+            self._insert_envelopes(batch, alive, firsts)
+            waits = {
+                id(record): statements.take(self._database, record, now)
+                for record in batch
+                if type(record) is Take
+            }
+            superseded = self._insert_outcomes(batch, firsts)
+        return [self._verdict(record, alive, firsts, waits, superseded) for record in batch]
+
+    def _check_sessions(self, batch: list[Record], now: float) -> set[str]:
+        ids = {record.session_id for record in batch if record.session_id}
+        if not ids:
+            return set()
+        touched = self._touched
+        stale = {id_ for id_ in ids if now - touched.get(id_, 0) >= 1}
+        alive = statements.live_sessions(self._database, sorted(ids), sorted(stale), now)
+        if len(touched) > 50_000:
+            touched.clear()
+        for id_ in stale:
+            touched[id_] = now
+        return alive
+
+    def _claim_keys(self, batch: list[Record], alive: set[str]) -> dict[tuple[str, str], tuple[str, str]]:
+        claims = [
+            (*record.key, record.invocation_id)
+            for record in batch
+            if isinstance(record, Intent | Outcome)
+            and record.key is not None
+            and (record.session_id is None or record.session_id in alive)
+        ]
+        return statements.claim_keys(self._database, claims, time.time()) if claims else {}
+
+    @staticmethod
+    def _is_first(record: Intent | Outcome, firsts: dict[tuple[str, str], tuple[str, str]]) -> bool:
+        if record.key is None:
+            return True
+        first = firsts.get(record.key[:2])
+        return first is None or first[0] == record.invocation_id
+
+    def _insert_envelopes(
+        self, batch: list[Record], alive: set[str], firsts: dict[tuple[str, str], tuple[str, str]]
+    ) -> None:
+        rows = [
+            record.row
+            for record in batch
+            if type(record) is Intent
+            and (record.session_id is None or record.session_id in alive)
+            and self._is_first(record, firsts)
+        ]
+        if rows:
+            statements.insert(self._database, statements.ENVELOPE, rows)
+
+    def _insert_outcomes(self, batch: list[Record], firsts: dict[tuple[str, str], tuple[str, str]]) -> set[str]:
+        rows = [record.row for record in batch if type(record) is Outcome and self._is_first(record, firsts)]
+        if not rows or statements.insert(self._database, statements.INVOCATION, rows) == len(rows):
+            return set()
+        return statements.superseded(self._database, rows)
+
+    def _verdict(
+        self,
+        record: Record,
+        alive: set[str],
+        firsts: dict[tuple[str, str], tuple[str, str]],
+        waits: dict[int, float],
+        superseded: set[str],
+    ) -> Verdict:
+        if type(record) is Take:
+            return Verdict(wait_seconds=waits[id(record)])
+        verdict = Verdict(session_alive=record.session_id is None or record.session_id in alive)
+        if isinstance(record, Intent | Outcome):
+            if record.key is not None and not self._is_first(record, firsts):
+                verdict.first_invocation_id, verdict.first_fingerprint = firsts[record.key[:2]]
+            verdict.superseded = record.invocation_id in superseded
+        return verdict
+
+
+__all__ = ["Intent", "Ledger", "Outcome", "Take", "Touch", "Verdict"]

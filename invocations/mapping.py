@@ -1,0 +1,158 @@
+"""McpErrorMapping applied: an internal failure becomes the JSON-RPC error that callers and auditors read.
+
+The map is a value made from rows; who loads it and when is the runtime's business. Rendering never fails.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.utils.translation import gettext as _
+
+from sessions_app.protocol import errors, schemas
+
+_FIELD = re.compile(r"\{([a-z_A-Z]+)\}")
+_GENERAL_FIELDS = frozenset({"message", "tool", "invocation_id", "error_code"})
+_DETAIL_FIELDS: Mapping[str, frozenset[str]] = {
+    "timeout": frozenset({"timeout_seconds"}),
+    "invalid_arguments": frozenset({"violations"}),
+    "unsupported_protocol_version": frozenset({"supported", "requested"}),
+    "upstream_error": frozenset({"status"}),
+    "payload_too_large": frozenset({"limit_bytes"}),
+    "method_not_found": frozenset({"method"}),
+    "rate_limited": frozenset({"retry_after_seconds"}),
+    "duplicate_request": frozenset({"first"}),
+}
+
+FIXED_CODES: Mapping[str, int] = {
+    kind.code: kind.jsonrpc_code
+    for kind in (
+        errors.ParseError, errors.InvalidRequest, errors.MethodNotFound, errors.InvalidParams,
+        errors.ToolNotFound, errors.HeaderMismatch, errors.MissingClientCapability,
+        errors.UnsupportedProtocolVersion,
+    )
+}  # fmt: skip
+"""Numbers that the protocol prescribes; a mapping may change their words, not them."""
+
+DATA_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "errorCode": {"type": "string"},
+        "details": {"type": "object"},
+        "retryable": {"type": "boolean"},
+        "invocationId": {"type": "string"},
+        "traceId": {"type": "string"},
+    },
+    "required": ["errorCode", "details", "retryable"],
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One row of McpErrorMapping."""
+
+    internal_code: str
+    json_rpc_code: int
+    message_template: str
+    retryable: bool
+    data_schema: Mapping[str, Any]
+
+
+def _default(code: str, number: int, retryable: bool = False) -> Rule:
+    return Rule(code, number, "{message}", retryable, DATA_SCHEMA)
+
+
+DEFAULTS: tuple[Rule, ...] = (
+    *(_default(code, number) for code, number in FIXED_CODES.items()),
+    _default("tool_disabled", errors.INVALID_PARAMS),
+    _default("invalid_arguments", errors.INVALID_PARAMS),
+    _default("server_error", errors.INTERNAL_ERROR),
+    _default("unauthorized", -31001),
+    _default("host_refused", -31002),
+    _default("forbidden", -31003),
+    _default("duplicate_request", -31004),
+    _default("rate_limited", -31005, True),
+    _default("session_not_found", -31006),
+    _default("payload_too_large", -31007),
+    _default("body_timeout", -31008, True),
+    _default("connection_failed", -31010, True),
+    _default("transport_error", -31011),
+    _default("timeout", -31012),
+    _default("audit_unavailable", -31016, True),
+    _default("server_busy", -31017, True),
+    _default("method_not_allowed", -31020),
+    _default("not_acceptable", errors.INVALID_REQUEST),
+    _default("unsupported_media_type", -31021),
+    _default("cancelled", -31030),
+    _default("interrupted", -31031, True),
+    _default("upstream_error", -31032),
+    _default("execution_error", -31033),
+    _default("result_invalid", -31034),
+)
+"""The rows that ship (numbers: the product's error table; unmapped codes fall back to server_error)."""
+
+
+class ErrorMap:
+    """All rules at one moment. Immutable."""
+
+    def __init__(self, rules: Iterable[Rule] = ()) -> None:
+        self._rules = {rule.internal_code: rule for rule in DEFAULTS} | {rule.internal_code: rule for rule in rules}
+        self._validators = {
+            code: schemas.compile(dict(rule.data_schema))
+            for code, rule in self._rules.items()
+            if rule.data_schema and rule.data_schema != DATA_SCHEMA
+        }
+
+    def rule(self, code: str) -> Rule:
+        return self._rules.get(code) or self._rules["server_error"]
+
+    def render(
+        self, error: errors.HubError, *, invocation_id: str = "", trace_id: str = "", tool: str = ""
+    ) -> dict[str, Any]:
+        """Give the JSON-RPC error object: code, message, and data {errorCode, details, retryable, …}.
+
+        Members that the specification wants at the top of `data` stand beside ours. Details that break
+        the rule's data schema are left out rather than sent.
+        """
+        rule = self.rule(error.code)
+        fields = {**error.details, "message": error.message, "tool": tool, "invocation_id": invocation_id,
+                  "error_code": error.code}  # fmt: skip
+        message = _FIELD.sub(lambda field: str(fields.get(field[1], "")), rule.message_template)
+        data: dict[str, Any] = {
+            **error.spec_data, "errorCode": error.code, "details": error.details, "retryable": rule.retryable,
+        }  # fmt: skip
+        if invocation_id:
+            data["invocationId"] = invocation_id
+        if trace_id:
+            data["traceId"] = trace_id
+        if error.retry_after_seconds is not None:
+            data["retryAfterSeconds"] = error.retry_after_seconds
+        validator = self._validators.get(rule.internal_code)
+        if validator is not None and not validator.is_valid(data):
+            data["details"] = {}
+        return {"code": rule.json_rpc_code, "message": message, "data": data}
+
+
+def problems(code: str, number: int, template: str, data_schema: Any) -> dict[str, str]:
+    """Give what is wrong with a rule, by field, in words for an operator. Empty: nothing."""
+    found: dict[str, str] = {}
+    if code in FIXED_CODES and number != FIXED_CODES[code]:
+        found["json_rpc_code"] = _("The protocol fixes the number of %(code)s at %(number)s.") % {
+            "code": code, "number": FIXED_CODES[code],
+        }  # fmt: skip
+    known = _GENERAL_FIELDS | _DETAIL_FIELDS.get(code, frozenset())
+    bare = _FIELD.sub("", template)
+    unknown = sorted(set(_FIELD.findall(template)) - known)
+    if "{" in bare or "}" in bare or unknown:
+        found["message_template"] = _("Write fields as {name}. Fields here: %(known)s.") % {
+            "known": ", ".join(f"{{{name}}}" for name in sorted(known)),
+        }  # fmt: skip
+    if data_schema:
+        try:
+            schemas.check(data_schema)
+        except ValueError as error:
+            found["data_schema"] = str(error)
+    return found

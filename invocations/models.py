@@ -1,0 +1,232 @@
+"""WHAT happened: accepted calls, their outcomes, the words of errors, and the keys that tell a repeat.
+
+Envelopes and invocations are written by `ledger.py` on its own connection, never by the ORM, and never
+updated or deleted by the application.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.db import models
+from django.db.models import Q
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+from simple_history.models import HistoricalRecords
+
+from invocations import mapping
+from sessions_app.fields import JSONText
+from sessions_app.models import McpSession, ServerProcess, Transport
+from sessions_app.protocol import errors
+
+
+class AppendOnlyQuerySet(models.QuerySet[Any]):
+    """Refuses to change what was recorded; retention is a named command."""
+
+    def update(self, **kwargs: Any) -> int:
+        raise ValidationError(_("Records of calls are never changed."))
+
+    def delete(self) -> tuple[int, dict[str, int]]:
+        raise ValidationError(_("Records of calls are never deleted."))
+
+
+class AppendOnly(models.Model):
+    objects = AppendOnlyQuerySet.as_manager()
+
+    class Meta:
+        abstract = True
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        if not self._state.adding:
+            raise ValidationError(_("Records of calls are never changed."))
+        super().save(*args, **kwargs)
+
+    def delete(self, *args: Any, **kwargs: Any) -> Any:
+        raise ValidationError(_("Records of calls are never deleted."))
+
+
+class McpRequestEnvelope(AppendOnly):
+    """The write-ahead record of an accepted call: committed before anything with side effects runs."""
+
+    id = models.BigAutoField(primary_key=True)
+    invocation_id = models.CharField(_("invocation"), max_length=36, unique=True)
+    session = models.ForeignKey(
+        McpSession, models.DO_NOTHING, db_constraint=False, related_name="envelopes", verbose_name=_("session")
+    )
+    process = models.ForeignKey(
+        ServerProcess, models.DO_NOTHING, db_constraint=False, related_name="envelopes", verbose_name=_("process")
+    )
+    request_id = JSONText(_("request id"), null=True, blank=True)
+    method = models.CharField(_("method"), max_length=100)
+    params = JSONText(_("parameters"))
+    tool_name = models.CharField(_("tool"), max_length=128)
+    tool_version = models.CharField(_("tool version"), max_length=20)
+    tool_digest = models.CharField(max_length=64)
+    principal = models.CharField(_("principal"), max_length=64)
+    context = JSONText(
+        _("context"), default=dict, help_text=_("Caller, client and transport, for a row that recovery may write.")
+    )
+    received_at = models.DateTimeField(_("received"), default=timezone.now)
+
+    class Meta:
+        verbose_name = _("request envelope")
+        verbose_name_plural = _("request envelopes")
+        ordering = ["-id"]
+        constraints = [
+            models.CheckConstraint(condition=~Q(method=""), name="envelope_method_present"),
+            models.CheckConstraint(
+                condition=~Q(method="tools/call") | ~Q(tool_name=""), name="envelope_call_names_tool"
+            ),
+        ]
+        indexes = [models.Index(fields=["process"], name="envelope_by_process")]  # recovery
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.tool_name} {self.invocation_id}"
+
+
+class McpToolInvocation(AppendOnly):
+    """One attempt at `tools/call`, appended once, when its outcome is known (seed 000)."""
+
+    class Status(models.TextChoices):
+        OK = "ok", _("OK")
+        ERROR = "error", _("Error")
+
+    id = models.BigAutoField(_("sequence"), primary_key=True)
+    invocation_id = models.CharField(_("invocation"), max_length=36, unique=True)
+    session = models.ForeignKey(
+        McpSession, models.DO_NOTHING, db_constraint=False, related_name="invocations", verbose_name=_("session")
+    )
+    process = models.ForeignKey(
+        ServerProcess, models.DO_NOTHING, db_constraint=False, related_name="invocations", verbose_name=_("process")
+    )
+    request_id = JSONText(_("request id"), null=True, blank=True)
+    tool_name = models.CharField(_("tool"), max_length=128)
+    tool_version = models.CharField(_("tool version"), max_length=20, blank=True)
+    tool_digest = models.CharField(_("definition digest"), max_length=64, blank=True)
+    arguments = JSONText(_("arguments"))
+    arguments_digest = models.CharField(_("arguments digest"), max_length=64)
+    status = models.CharField(_("status"), max_length=5, choices=Status)
+    result = JSONText(_("result"), null=True, blank=True)
+    error = JSONText(_("error"), null=True, blank=True)
+    error_code = models.CharField(_("error code"), max_length=40, blank=True)
+    jsonrpc_code = models.IntegerField(_("JSON-RPC code"), null=True, blank=True)
+    retryable = models.BooleanField(_("retryable"), null=True, blank=True)
+    received_at = models.DateTimeField(_("received"))
+    started_at = models.DateTimeField(_("started"))
+    finished_at = models.DateTimeField(_("finished"))
+    duration_ms = models.PositiveIntegerField(_("duration, ms"))
+    duplicate_of = models.CharField(
+        _("duplicate of"), max_length=36, blank=True, help_text=_("The first call with this request id.")
+    )
+    occurrences = models.PositiveIntegerField(
+        _("occurrences"), default=1, help_text=_("More than one: refusals of a flood, counted in one row.")
+    )
+    transport = models.CharField(_("transport"), max_length=16, choices=Transport)
+    protocol_version = models.CharField(_("protocol version"), max_length=10, blank=True)
+    principal = models.CharField(_("principal"), max_length=64)
+    caller_label = models.CharField(_("caller"), max_length=150, blank=True)
+    client_name = models.CharField(_("client"), max_length=200, blank=True)
+    client_version = models.CharField(_("client version"), max_length=100, blank=True)
+    client_address = models.CharField(_("address"), max_length=64, blank=True)
+    trace_id = models.CharField(_("trace"), max_length=64, blank=True)
+
+    class Meta:
+        verbose_name = _("invocation")
+        verbose_name_plural = _("invocations")
+        ordering = ["-id"]
+        constraints = [
+            models.CheckConstraint(condition=Q(status__in=["ok", "error"]), name="invocation_status_known"),
+            models.CheckConstraint(
+                condition=Q(status="ok", result__isnull=False, error__isnull=True)
+                | Q(status="error", error__isnull=False),
+                name="invocation_outcome_matches_status",
+            ),
+            models.CheckConstraint(condition=Q(duration_ms__gte=0), name="invocation_duration_not_negative"),
+            models.CheckConstraint(condition=Q(occurrences__gte=1), name="invocation_occurs"),
+            models.CheckConstraint(
+                condition=Q(status="ok", error_code="") | (Q(status="error") & ~Q(error_code="")),
+                name="invocation_error_has_code",
+            ),
+            models.CheckConstraint(condition=Q(transport__in=Transport.values), name="invocation_transport_known"),
+        ]
+        indexes = [  # each for a filter of the admin list and of GET /api/invocations/, newest first
+            models.Index(fields=["tool_name", "-id"], name="invocation_by_tool"),
+            models.Index(fields=["status", "-id"], name="invocation_by_status"),
+            models.Index(fields=["session", "-id"], name="invocation_by_session"),
+            models.Index(fields=["principal", "-id"], name="invocation_by_principal"),
+            models.Index(fields=["error_code", "-id"], name="invocation_by_code", condition=~Q(error_code="")),
+            models.Index(fields=["started_at"], name="invocation_by_time"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.tool_name} {self.status} {self.invocation_id}"
+
+
+class McpIdempotencyKey(models.Model):
+    """Says which call came first under a key; a unique row decides between processes.
+
+    `scope` is `session:<id>` for the JSON-RPC ids of a handshake session (seed 000).
+    """
+
+    scope = models.CharField(max_length=100)
+    key = models.CharField(max_length=300)
+    fingerprint = models.CharField(max_length=64, help_text=_("Digest of method and parameters."))
+    invocation_id = models.CharField(max_length=36)
+    created_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["scope", "key"], name="idempotency_key_first")]
+        indexes = [models.Index(fields=["created_at"], name="idempotency_purge")]
+
+    def __str__(self) -> str:
+        return f"{self.scope} {self.key}"
+
+
+class McpErrorMapping(models.Model):
+    """How an internal code is said on the wire (seed 000). Edited by operators, effective within 250 ms."""
+
+    internal_code = models.CharField(_("internal code"), max_length=40, unique=True)
+    json_rpc_code = models.IntegerField(
+        _("JSON-RPC code"),
+        help_text=_("A standard code, one that MCP defines, or the hub's own block -31099 to -31000."),
+    )
+    message_template = models.CharField(
+        _("message template"), max_length=500,
+        help_text=_("May use {message}, {tool}, {invocation_id}, and the details of the error in braces."),
+    )  # fmt: skip
+    retryable = models.BooleanField(_("retryable"), default=False)
+    data_schema = JSONText(
+        _("data schema"), default=dict, blank=True, help_text=_("JSON Schema that error.data.details keeps to.")
+    )
+    updated_at = models.DateTimeField(_("changed"), auto_now=True)
+
+    history = HistoricalRecords()
+
+    class Meta:
+        verbose_name = _("error mapping")
+        verbose_name_plural = _("error mappings")
+        ordering = ["internal_code"]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(json_rpc_code__in=sorted(errors.STANDARD_CODES | errors.PROTOCOL_CODES))
+                | Q(json_rpc_code__gte=errors.OWN_CODES.start, json_rpc_code__lt=errors.OWN_CODES.stop),
+                name="mapping_code_in_range",
+                violation_error_message=_(
+                    "Use -32700, -32600 to -32603, -32020 to -32022, or a code from -31099 to -31000."
+                ),
+            ),
+            models.CheckConstraint(condition=~Q(message_template=""), name="mapping_template_present"),
+            models.CheckConstraint(
+                condition=Q(internal_code__in=sorted(errors.INTERNAL_CODES)), name="mapping_code_known",
+                violation_error_message=_("The hub has no such internal code."),
+            ),
+        ]  # fmt: skip
+
+    def __str__(self) -> str:
+        return self.internal_code
+
+    def clean(self) -> None:
+        problems = mapping.problems(self.internal_code, self.json_rpc_code, self.message_template, self.data_schema)
+        if problems:
+            raise ValidationError(problems)

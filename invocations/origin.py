@@ -1,0 +1,82 @@
+"""Where a call comes from: the facts that stand in every row of the audit. Built once a session or request."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Mapping
+from typing import Any, Protocol
+
+from sessions_app.caller import Caller
+from sessions_app.protocol import json
+
+
+class Voice(Protocol):
+    """How a running call speaks to its client before the answer."""
+
+    def notify(self, method: str, params: dict[str, Any]) -> Awaitable[None]: ...
+
+
+class Origin:
+    """Caller, client and way in. Immutable."""
+
+    __slots__ = (
+        "caller", "client_address", "client_capabilities", "client_name", "client_version", "columns",
+        "handshake", "protocol_version", "session_id", "trace_id", "transport", "_context",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        *,
+        caller: Caller,
+        session_id: str,
+        transport: str,
+        protocol_version: str = "",
+        client_name: str = "",
+        client_version: str = "",
+        client_address: str = "",
+        client_capabilities: Mapping[str, Any] | None = None,
+        trace_id: str = "",
+        handshake: bool = False,
+    ) -> None:
+        self.caller = caller
+        self.session_id = session_id
+        self.transport = transport
+        self.protocol_version = protocol_version
+        self.client_name = clip(client_name, 200)
+        self.client_version = clip(client_version, 100)
+        self.client_address = clip(client_address, 64)
+        self.client_capabilities = client_capabilities or {}
+        self.trace_id = clip(trace_id, 64)
+        self.handshake = handshake
+        """The session is a real one: it must be live, and its request ids are used once."""
+        self.columns = (
+            transport, protocol_version, caller.principal, clip(caller.label, 150), self.client_name,
+            self.client_version, self.client_address, self.trace_id,
+        )  # fmt: skip
+        """The last columns of an invocation's row."""
+        self._context: str | None = None
+
+    @property
+    def context(self) -> str:
+        """The same facts as JSON, kept with the envelope for the row that recovery may have to write."""
+        if self._context is None:
+            self._context = json.canonical(
+                {
+                    "transport": self.transport, "protocol_version": self.protocol_version,
+                    "caller_label": clip(self.caller.label, 150), "client_name": self.client_name,
+                    "client_version": self.client_version, "client_address": self.client_address,
+                    "trace_id": self.trace_id,
+                }
+            )  # fmt: skip
+        return self._context
+
+
+def clip(text: str, length: int) -> str:
+    """Give `text` as a database column takes it: no NUL, no lone surrogates, at most `length` characters."""
+    text = text[:length]
+    if "\x00" in text:
+        text = text.replace("\x00", "�")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        text = text.encode("utf-8", "replace").decode()
+    return text

@@ -1,0 +1,78 @@
+"""Calls that a dead process left open become invocations `error/interrupted`, once, by whoever notices first."""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Exists, OuterRef
+from django.utils import timezone
+
+from invocations.mapping import ErrorMap
+from invocations.models import McpRequestEnvelope, McpToolInvocation
+from sessions_app.models import ServerProcess
+from sessions_app.protocol import json
+from sessions_app.protocol.errors import Interrupted
+
+logger = logging.getLogger(__name__)
+
+SILENT_SECONDS = 20
+"""A process that has not been seen for so long is dead. It is seen every 3 s."""
+
+
+def boot_mark(pid: int) -> str:
+    """Give what tells two processes of one number apart: the start time in ticks since boot. Linux; else empty."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        return ""
+
+
+def is_gone(process: ServerProcess, host: str) -> bool:
+    """Whether the process is dead: at once for one of this machine, after its silence for another's."""
+    if process.host == host and process.boot_mark:
+        return boot_mark(process.pid) != process.boot_mark
+    return process.last_seen_at < timezone.now() - timedelta(seconds=SILENT_SECONDS)
+
+
+def recover(host: str, own_process_id: str, errors: ErrorMap) -> int:
+    """Mark dead processes and record what they left open; give how many calls that were."""
+    live = [ServerProcess.Status.STARTING, ServerProcess.Status.RUNNING, ServerProcess.Status.STOPPING]
+    total = 0
+    for process in ServerProcess.objects.filter(status__in=live).exclude(pk=own_process_id):
+        if not is_gone(process, host):
+            continue
+        with transaction.atomic():
+            ServerProcess.objects.filter(pk=process.pk).update(
+                status=ServerProcess.Status.ERROR, stopped_at=timezone.now()
+            )
+            total += _close_open_calls(process, errors)
+    if total:
+        logger.warning("%d calls of processes that are gone were recorded as interrupted", total)
+    return total
+
+
+def _close_open_calls(process: ServerProcess, errors: ErrorMap) -> int:
+    done = McpToolInvocation.objects.filter(invocation_id=OuterRef("invocation_id"))
+    open_ = McpRequestEnvelope.objects.filter(~Exists(done), process=process)
+    rows = [_interrupted(envelope, errors) for envelope in open_.iterator()]
+    # Another process that noticed at the same moment wins or loses by the unique id.
+    McpToolInvocation.objects.bulk_create(rows, ignore_conflicts=True, batch_size=500)
+    return len(rows)
+
+
+def _interrupted(envelope: McpRequestEnvelope, errors: ErrorMap) -> McpToolInvocation:
+    rendered: dict[str, Any] = errors.render(Interrupted(), invocation_id=envelope.invocation_id, tool=envelope.tool_name)
+    arguments = envelope.params.get("arguments", {})
+    return McpToolInvocation(
+        invocation_id=envelope.invocation_id, session_id=envelope.session_id, process_id=envelope.process_id,
+        request_id=envelope.request_id, tool_name=envelope.tool_name, tool_version=envelope.tool_version,
+        tool_digest=envelope.tool_digest, arguments=arguments,
+        arguments_digest=json.digest(json.canonical(arguments)), status="error", error=rendered,
+        error_code="interrupted", jsonrpc_code=rendered["code"], retryable=rendered["data"]["retryable"],
+        received_at=envelope.received_at, started_at=envelope.received_at, finished_at=timezone.now(),
+        duration_ms=0, principal=envelope.principal, **envelope.context,
+    )  # fmt: skip

@@ -1,0 +1,129 @@
+"""The audit's rows as the ledger takes them: tuples in the order of `statements`, times as the database writes them."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+from invocations.origin import Origin, clip
+from invocations.records import Row, new_invocation_id
+from sessions_app.protocol import json
+from tools_catalog.catalog import Tool
+
+_HOUR = 3600
+
+
+class Rows:
+    """Makes rows for one process."""
+
+    def __init__(self, is_sqlite: bool, process_id: str) -> None:
+        self.process_id = process_id
+        self._zone = "" if is_sqlite else "+00"
+        self._hour = -1
+        self._prefix = ""
+
+    def moment(self, seconds: float) -> str:
+        """Give seconds since the epoch as the database's text for a timestamp, in UTC."""
+        whole = int(seconds)
+        hour, rest = divmod(whole, _HOUR)
+        if hour != self._hour:
+            self._hour = hour
+            self._prefix = datetime.fromtimestamp(hour * _HOUR, UTC).strftime("%Y-%m-%d %H:")
+        minute, second = divmod(rest, 60)
+        return f"{self._prefix}{minute:02d}:{second:02d}.{int((seconds - whole) * 1e6):06d}{self._zone}"
+
+    def call(
+        self,
+        origin: Origin,
+        tool: Tool,
+        invocation_id: str,
+        request_json: str | None,
+        arguments: str,
+        arguments_digest: str,
+        received: float,
+    ) -> CallRow:
+        return CallRow(self, origin, tool, invocation_id, request_json, arguments, arguments_digest, received)
+
+    def refusal(
+        self,
+        origin: Origin,
+        name: str,
+        arguments: str,
+        request_id: str | int | None,
+        received: float,
+        code: str,
+        rendered: dict[str, Any],
+        *,
+        invocation_id: str = "",
+        occurrences: int = 1,
+    ) -> Row:
+        """Give the row of calls that were not made."""
+        now = time.time()
+        moment = self.moment(now)
+        return (
+            invocation_id or new_invocation_id(), origin.session_id, self.process_id,
+            None if request_id is None else json.canonical(request_id), clip(name, 128), "", "", arguments,
+            json.digest(arguments), "error", None, json.canonical(rendered), code, rendered["code"],
+            rendered["data"]["retryable"], self.moment(received), moment, moment,
+            0, "", occurrences, *origin.columns,
+        )  # fmt: skip
+
+
+class CallRow:
+    """What is known of a call before it is made; gives its envelope and, later, its outcome."""
+
+    __slots__ = (
+        "_arguments", "_digest", "_origin", "_received", "_request", "_rows", "_tool", "invocation_id",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        rows: Rows,
+        origin: Origin,
+        tool: Tool,
+        invocation_id: str,
+        request_json: str | None,
+        arguments: str,
+        arguments_digest: str,
+        received: float,
+    ) -> None:
+        self._rows = rows
+        self._origin = origin
+        self._tool = tool
+        self.invocation_id = invocation_id
+        self._request = request_json
+        self._arguments = arguments
+        self._digest = arguments_digest
+        self._received = rows.moment(received)
+
+    def envelope(self) -> Row:
+        tool, origin = self._tool, self._origin
+        params = f'{{"arguments":{self._arguments},"name":"{tool.name}"}}'
+        return (
+            self.invocation_id, origin.session_id, self._rows.process_id, self._request, "tools/call", params,
+            tool.name, tool.version, tool.digest, origin.caller.principal, origin.context, self._received,
+        )  # fmt: skip
+
+    def outcome(
+        self,
+        started: float,
+        elapsed_seconds: float,
+        wire: dict[str, Any] | None,
+        code: str,
+        rendered: dict[str, Any] | None,
+        *,
+        duplicate_of: str = "",
+    ) -> Row:
+        """Give the invocation's row. Duration is of a monotonic clock; `finished_at` follows from it."""
+        tool = self._tool
+        moment = self._rows.moment
+        return (
+            self.invocation_id, self._origin.session_id, self._rows.process_id, self._request, tool.name,
+            tool.version, tool.digest, self._arguments, self._digest, "error" if code else "ok",
+            None if wire is None else json.canonical(wire), None if rendered is None else json.canonical(rendered),
+            code, None if rendered is None else rendered["code"],
+            None if rendered is None else rendered["data"]["retryable"], self._received, moment(started),
+            moment(started + elapsed_seconds), int(elapsed_seconds * 1000), duplicate_of, 1,
+            *self._origin.columns,
+        )  # fmt: skip

@@ -1,0 +1,150 @@
+"""The change bus: news that every process of the hub must hear, carried by rows.
+
+Whatever changes configuration, a trigger writes an event in the same transaction, so no path forgets it.
+Each process follows the table: PostgreSQL wakes it by NOTIFY, and a poll of at most 250 ms is the floor that
+always works. A process's own publications reach it by the same way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from django.conf import settings
+from django.utils import timezone
+
+from sessions_app.database import Dedicated
+
+logger = logging.getLogger(__name__)
+
+TOOLS_CHANGED = "tools_changed"
+PROMPTS_CHANGED = "prompts_changed"
+RESOURCES_CHANGED = "resources_changed"
+ERRORS_CHANGED = "errors_changed"
+KEYS_CHANGED = "keys_changed"
+SESSION_ENDED = "session_ended"
+"""Payload: the session id."""
+SESSION_MESSAGE = "session_message"
+"""Payload: `<session id> <one JSON-RPC message>` for the stream that another process may hold."""
+CALL_CANCELLED = "call_cancelled"
+"""Payload: `<session id> <JSON request id>`."""
+
+KEEP_SECONDS = 3600
+
+
+def publish(subject: str, payload: str = "") -> None:
+    """Tell every process. Takes part in the caller's transaction."""
+    from sessions_app.models import BusEvent
+
+    BusEvent.objects.create(subject=subject, payload=payload)
+
+
+def purge() -> int:
+    """Remove events that every live process has long read; give the count."""
+    from sessions_app.models import BusEvent
+
+    horizon = timezone.now() - timezone.timedelta(seconds=KEEP_SECONDS)
+    return BusEvent.objects.filter(created_at__lt=horizon).delete()[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    subject: str
+    payload: str
+
+
+class Follower:
+    """Reads the bus on a thread of its own and hands each event to the listeners on the event loop.
+
+    A listener is a plain function of an `Event`; it must not block.
+    """
+
+    _LATE_SECONDS = 60
+    """PostgreSQL hands out ids before commit; a transaction may publish below the highest id for this long."""
+
+    def __init__(self) -> None:
+        self._listeners: dict[str, list[Callable[[Event], None]]] = {}
+        self._database = Dedicated()
+        self._seen: dict[int, float] = {}
+        self._floor = 0
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+        self.failing_since: float | None = None
+
+    def on(self, subjects: Iterable[str], listener: Callable[[Event], None]) -> None:
+        for subject in subjects:
+            self._listeners.setdefault(subject, []).append(listener)
+
+    def start(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Begin after the newest event that is there now; load snapshots after this returns."""
+        self._floor = self._read_floor()
+        self._database.close()  # opened here by another thread than the one that follows
+        self._thread = threading.Thread(target=self._follow, args=(loop,), name="mcphub-follower", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join(timeout=5)
+
+    def _read_floor(self) -> int:
+        row = self._database.raw.execute("SELECT COALESCE(MAX(id), 0) FROM sessions_app_busevent").fetchone()
+        return int(row[0])
+
+    def _follow(self, loop: asyncio.AbstractEventLoop) -> None:
+        listening = False
+        while not self._stopping.is_set():
+            try:
+                if not self._database.is_sqlite and not listening:
+                    self._database.raw.execute("LISTEN mcphub")
+                    listening = True
+                events = self._news()
+                self.failing_since = None
+                if events:
+                    loop.call_soon_threadsafe(self._dispatch, events)
+                if self._database.is_sqlite:
+                    self._stopping.wait(settings.MCPHUB_FOLLOW_SECONDS)
+                else:
+                    for _ in self._database.raw.notifies(timeout=settings.MCPHUB_FOLLOW_SECONDS, stop_after=1):
+                        pass
+            except RuntimeError:  # the loop is closed
+                break
+            except Exception as error:
+                if self.failing_since is None:
+                    logger.warning("The change bus cannot be read: %s", error)
+                    self.failing_since = time.monotonic()
+                listening = False
+                self._database.close()
+                self._stopping.wait(settings.MCPHUB_FOLLOW_SECONDS)
+        self._database.close()
+
+    def _news(self) -> list[Event]:
+        mark = "?" if self._database.is_sqlite else "%s"
+        rows = self._database.raw.execute(
+            f"SELECT id, subject, payload FROM sessions_app_busevent WHERE id > {mark} ORDER BY id",  # noqa: S608
+            (self._floor,),
+        ).fetchall()
+        fresh = [row for row in rows if row[0] not in self._seen]
+        if self._database.is_sqlite:
+            if rows:
+                self._floor = rows[-1][0]
+            return [Event(row[1], row[2]) for row in fresh]
+        now = time.monotonic()
+        self._seen |= {row[0]: now for row in fresh}
+        settled = [id_ for id_, at in self._seen.items() if now - at > self._LATE_SECONDS]
+        if settled:
+            self._floor = max(settled)
+            self._seen = {id_: at for id_, at in self._seen.items() if id_ > self._floor}
+        return [Event(row[1], row[2]) for row in fresh]
+
+    def _dispatch(self, events: list[Event]) -> None:
+        for event in events:
+            for listener in self._listeners.get(event.subject, ()):
+                try:
+                    listener(event)
+                except Exception:
+                    logger.exception("A listener of %s failed", event.subject)

@@ -1,0 +1,46 @@
+"""Model fields that every floor uses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.core.exceptions import ValidationError
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+from sessions_app.protocol import json
+
+
+class JSONText(models.TextField):
+    """JSON kept as text, so that key order, numbers and every keyword come back as they were written.
+
+    `jsonb` reorders keys, turns `1e2` into `100` and refuses NUL. Schemas and audit bodies must not change.
+    """
+
+    description = "JSON, kept as text"
+
+    def from_db_value(self, value: str | None, expression: Any, connection: Any) -> Any:
+        return None if value is None else json.loads(value.encode(), max_depth=512)
+
+    def to_python(self, value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        try:
+            return json.loads(value.encode())
+        except Exception as error:
+            raise ValidationError(_("This is not valid JSON: %(why)s"), params={"why": error}) from error
+
+    def get_prep_value(self, value: Any) -> str | None:
+        return None if value is None else json.dumps(value).decode()
+
+    def value_to_string(self, obj: models.Model) -> Any:
+        return self.value_from_object(obj)
+
+    def formfield(self, **kwargs: Any) -> Any:
+        return super(models.TextField, self).formfield(**{"form_class": forms.JSONField, **kwargs})
+
+    def validate(self, value: Any, model_instance: models.Model | None) -> None:
+        if value in ({}, [], "", 0, False) and self.blank:
+            return
+        super().validate(value, model_instance)

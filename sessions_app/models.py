@@ -1,0 +1,261 @@
+"""WHO speaks: sessions, API keys, running processes, rate buckets, and the change bus's table."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from datetime import datetime
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.models import Group
+from django.core.exceptions import ValidationError
+from django.db import models
+from django.db.models import F, Q
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+from simple_history.models import HistoricalRecords
+
+from sessions_app.fields import JSONText
+from sessions_app.protocol.lifecycle import TERMINAL, SessionState
+
+
+class Transport(models.TextChoices):
+    """The way a caller came in. The seed names the first two; the others are the hub's further doors."""
+
+    STREAMABLE_HTTP = "streamable-http", _("Streamable HTTP")
+    SSE = "sse", _("HTTP+SSE")
+    STDIO = "stdio", _("stdio")
+    REMOTE = "remote", _("Remote profile")
+    REST = "rest", _("REST")
+    CHAT = "chat", _("Chat")
+    ADMIN = "admin", _("Admin")
+
+
+class ServerProcess(models.Model):
+    """One running process of the hub. Tells a crashed process's open calls apart from those under way."""
+
+    class Status(models.TextChoices):
+        STARTING = "starting", _("Starting")
+        RUNNING = "running", _("Running")
+        STOPPING = "stopping", _("Stopping")
+        STOPPED = "stopped", _("Stopped")
+        ERROR = "error", _("Error")
+
+    process_id = models.CharField(_("process"), max_length=32, primary_key=True)
+    version = models.CharField(_("version"), max_length=32)
+    status = models.CharField(_("status"), max_length=10, choices=Status, default=Status.STARTING)
+    host = models.CharField(_("host"), max_length=255)
+    pid = models.PositiveIntegerField(_("process number"))
+    boot_mark = models.CharField(
+        max_length=64, blank=True, help_text=_("Start time of the process as the system tells it.")
+    )
+    started_at = models.DateTimeField(_("started"), default=timezone.now)
+    last_seen_at = models.DateTimeField(_("last seen"), default=timezone.now)
+    stopped_at = models.DateTimeField(_("stopped"), null=True, blank=True)
+
+    class Meta:
+        verbose_name = _("server process")
+        verbose_name_plural = _("server processes")
+        ordering = ["-started_at"]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(status__in=["starting", "running", "stopping", "stopped", "error"]),
+                name="process_status_known",
+            ),
+            models.CheckConstraint(
+                condition=Q(version__regex=r"^\d+\.\d+\.\d+"), name="process_version_semver"
+            ),
+        ]
+        indexes = [models.Index(fields=["status", "last_seen_at"], name="process_liveness")]  # the sweep
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.pid}"
+
+
+class ApiKeyQuerySet(models.QuerySet["ApiKey"]):
+    def revoke(self) -> int:
+        return self.filter(revoked_at__isnull=True).update(revoked_at=timezone.now())
+
+
+class ApiKey(models.Model):
+    """A bearer key. Only its prefix and the SHA-256 of the whole are kept; the text is shown once."""
+
+    class Scope(models.TextChoices):
+        TOOLS_LIST = "tools:list", _("List tools")
+        TOOLS_CALL = "tools:call", _("Call tools")
+        AUDIT_READ = "audit:read", _("Read the audit")
+        CHAT = "chat", _("Chat")
+        CATALOG_WRITE = "catalog:write", _("Change the catalogue")
+
+    DEFAULT_SCOPES = [Scope.TOOLS_LIST.value, Scope.TOOLS_CALL.value]
+
+    name = models.CharField(_("name"), max_length=100, help_text=_("Who or what holds the key."))
+    prefix = models.CharField(_("prefix"), max_length=16, unique=True, editable=False)
+    secret_hash = models.CharField(max_length=64, editable=False)
+    scopes = JSONText(_("scopes"), default=list, blank=True)
+    groups = models.ManyToManyField(
+        Group, verbose_name=_("groups"), blank=True, help_text=_("Tools reserved to these groups are visible.")
+    )
+    calls_per_minute = models.PositiveIntegerField(
+        _("calls per minute"), null=True, blank=True, help_text=_("Empty: no limit.")
+    )
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, editable=False,
+        verbose_name=_("created by"),
+    )  # fmt: skip
+    created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
+    expires_at = models.DateTimeField(_("expires"), null=True, blank=True)
+    last_used_at = models.DateTimeField(_("last used"), null=True, blank=True, editable=False)
+    revoked_at = models.DateTimeField(_("revoked"), null=True, blank=True, editable=False)
+
+    objects = ApiKeyQuerySet.as_manager()
+    history = HistoricalRecords(excluded_fields=["secret_hash", "last_used_at"], m2m_fields=[groups])
+
+    class Meta:
+        verbose_name = _("API key")
+        verbose_name_plural = _("API keys")
+        ordering = ["name", "id"]
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.prefix}…)"
+
+    def clean(self) -> None:
+        unknown = [scope for scope in self.scopes if scope not in self.Scope.values]
+        if not isinstance(self.scopes, list) or unknown:
+            raise ValidationError(
+                {"scopes": _("Unknown scopes: %(names)s. Known: %(known)s.")
+                    % {"names": ", ".join(map(str, unknown)), "known": ", ".join(self.Scope.values)}}
+            )  # fmt: skip
+
+    @staticmethod
+    def hash(token: str) -> str:
+        return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
+
+    @classmethod
+    def issue(cls, name: str, **fields: Any) -> tuple[ApiKey, str]:
+        """Make and save a key; give it with its text, which cannot be had again."""
+        prefix = f"mcph_{secrets.token_hex(4)}"
+        token = f"{prefix}_{secrets.token_urlsafe(32)}"
+        key = cls(name=name, prefix=prefix, secret_hash=cls.hash(token), **fields)
+        key.full_clean()
+        key.save()
+        return key, token
+
+    def rotate(self) -> str:
+        """Give the key a new text; the old one stops working at once."""
+        token = f"{self.prefix}_{secrets.token_urlsafe(32)}"
+        self.secret_hash = self.hash(token)
+        self.save(update_fields=["secret_hash"])
+        return token
+
+    def is_usable(self, now: datetime | None = None) -> bool:
+        now = now or timezone.now()
+        return self.revoked_at is None and (self.expires_at is None or self.expires_at > now)
+
+
+class McpSession(models.Model):
+    """A client's logical session (seed 000). Stateless callers share an implicit one, never seen on the wire."""
+
+    class State(models.TextChoices):
+        CREATED = SessionState.CREATED.value, _("Created")
+        INITIALIZED = SessionState.INITIALIZED.value, _("Initialized")
+        CLOSED = SessionState.CLOSED.value, _("Closed")
+        EXPIRED = SessionState.EXPIRED.value, _("Expired")
+
+    session_id = models.CharField(_("session"), max_length=64, primary_key=True)
+    transport = models.CharField(_("transport"), max_length=16, choices=Transport)
+    state = models.CharField(_("state"), max_length=12, choices=State, default=State.CREATED)
+    protocol_version = models.CharField(_("protocol version"), max_length=10, blank=True)
+    client_name = models.CharField(_("client"), max_length=200, blank=True)
+    client_version = models.CharField(_("client version"), max_length=100, blank=True)
+    client_capabilities = JSONText(_("client capabilities"), default=dict, blank=True)
+    principal = models.CharField(
+        _("principal"), max_length=64, help_text=_("The only caller that may use the session.")
+    )
+    caller_label = models.CharField(_("caller"), max_length=150, blank=True)
+    is_implicit = models.BooleanField(
+        _("implicit"), default=False, help_text=_("Stands for a stateless caller and its client program.")
+    )
+    implicit_key = models.CharField(max_length=64, null=True, blank=True, editable=False)  # noqa: DJ001 - null is outside the unique index
+    created_at = models.DateTimeField(_("created"), default=timezone.now)
+    initialized_at = models.DateTimeField(_("initialized"), null=True, blank=True)
+    last_activity_at = models.DateTimeField(_("last activity"), default=timezone.now)
+    expires_at = models.DateTimeField(_("expires"), null=True, blank=True)
+    ended_at = models.DateTimeField(_("ended"), null=True, blank=True)
+    end_reason = models.CharField(_("end reason"), max_length=100, blank=True)
+
+    class Meta:
+        verbose_name = _("MCP session")
+        verbose_name_plural = _("MCP sessions")
+        ordering = ["-created_at"]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(state__in=[state.value for state in SessionState]), name="session_state_known"
+            ),
+            models.CheckConstraint(condition=Q(transport__in=Transport.values), name="session_transport_known"),
+            models.CheckConstraint(condition=~Q(session_id=""), name="session_id_present"),
+            models.CheckConstraint(
+                condition=Q(last_activity_at__gte=F("created_at")), name="session_activity_after_creation"
+            ),
+            models.CheckConstraint(
+                condition=~Q(state="initialized") | Q(initialized_at__isnull=False),
+                name="session_initialized_by_initialize",
+            ),
+            models.CheckConstraint(
+                condition=Q(state__in=[state.value for state in TERMINAL], ended_at__isnull=False)
+                | Q(state__in=["created", "initialized"], ended_at__isnull=True),
+                name="session_ended_when_terminal",
+            ),
+            models.UniqueConstraint(
+                fields=["implicit_key"], condition=Q(state="created"), name="session_one_implicit_per_caller"
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["state", "expires_at"], name="session_sweep"),  # the idle sweep
+            models.Index(fields=["principal", "state"], name="session_by_caller"),  # bound of live sessions
+            models.Index(fields=["-created_at"], name="session_recent"),  # admin and REST lists
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.client_name or self.caller_label or self.transport} {self.session_id[:12]}…"
+
+
+class RateLimitBucket(models.Model):
+    """A token bucket (seed 003). Refilled and drawn from by one statement, so it holds across workers."""
+
+    client_id = models.CharField(_("client"), max_length=150, primary_key=True)
+    tokens = models.FloatField(_("tokens"))
+    capacity = models.PositiveIntegerField(_("capacity"), default=10)
+    refill_per_second = models.FloatField(_("refill per second"))
+    last_refill = models.DateTimeField(_("last refill"))
+    request_count = models.PositiveBigIntegerField(_("requests"), default=0)
+    last_request = models.DateTimeField(_("last request"), null=True, blank=True)
+
+    class Meta:
+        verbose_name = _("rate limit bucket")
+        verbose_name_plural = _("rate limit buckets")
+        ordering = ["client_id"]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(tokens__gte=0) & Q(tokens__lte=F("capacity")), name="bucket_tokens_within_capacity"
+            ),
+            models.CheckConstraint(condition=Q(refill_per_second__gt=0), name="bucket_refills"),
+        ]
+
+    def __str__(self) -> str:
+        return self.client_id
+
+
+class BusEvent(models.Model):
+    """News between processes. Triggers write one whenever configuration changes, whatever changed it."""
+
+    subject = models.CharField(max_length=40)
+    payload = models.TextField(blank=True)
+    created_at = models.DateTimeField(default=timezone.now, db_default=models.functions.Now())
+
+    class Meta:
+        indexes = [models.Index(fields=["created_at"], name="bus_purge")]
+
+    def __str__(self) -> str:
+        return f"{self.id} {self.subject}"

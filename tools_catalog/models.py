@@ -1,0 +1,256 @@
+"""WHAT can be called: tool definitions, their immutable versions, and the secrets that HTTP tools send."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.models import Group
+from django.core.exceptions import ValidationError
+from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
+from django.db import models, transaction
+from django.db.models import Q
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+from simple_history.models import HistoricalRecords
+
+from sessions_app.fields import JSONText
+from sessions_app.protocol import envelope, json, schemas
+from tools_catalog import secrets
+from tools_catalog.backends import python
+from tools_catalog.backends.http import HttpConfiguration
+
+TOOL_NAME = re.compile(r"^[A-Za-z0-9_.-]{1,64}$")
+"""MCP allows 128 characters; hosts cap at 64."""
+
+
+class Backend(models.TextChoices):
+    PYTHON = "python", _("Python function")
+    HTTP = "http", _("HTTP API")
+
+
+class McpToolDefinitionQuerySet(models.QuerySet["McpToolDefinition"]):
+    def set_enabled(self, enabled: bool) -> int:
+        """Switch the tools on or off one by one, so that each change lands in the history; give the count."""
+        changed = 0
+        for tool in self.exclude(enabled=enabled):
+            tool.enabled = enabled
+            tool.save(update_fields=["enabled", "updated_at"])
+            changed += 1
+        return changed
+
+
+class McpToolDefinition(models.Model):
+    """A tool as `tools/list` declares it (seed 000), with how it is run and who may see it."""
+
+    VERSIONED = (
+        "name", "title", "description", "input_schema", "output_schema", "backend", "configuration",
+        "read_only", "destructive", "idempotent", "open_world", "timeout_seconds", "meta",
+    )  # fmt: skip
+
+    name = models.CharField(
+        _("name"), max_length=64, unique=True,
+        validators=[RegexValidator(TOOL_NAME, _("Use 1 to 64 of the characters A-Z a-z 0-9 _ . -"))],
+        help_text=_("What clients call. 1 to 64 of A-Z a-z 0-9 _ . -"),
+    )  # fmt: skip
+    title = models.CharField(_("title"), max_length=200, blank=True)
+    description = models.TextField(_("description"), help_text=_("Read by models: say what the tool does and when to use it."))
+    input_schema = JSONText(_("input schema"), help_text=_("JSON Schema of the arguments; its root type is object."))
+    output_schema = JSONText(
+        _("output schema"), default=dict, blank=True,
+        help_text=_("JSON Schema of the structured result. Empty: the tool promises none."),
+    )  # fmt: skip
+    version = models.CharField(_("version"), max_length=20, default="1", editable=False)
+    enabled = models.BooleanField(_("enabled"), default=True)
+
+    backend = models.CharField(_("backend"), max_length=10, choices=Backend)
+    configuration = JSONText(
+        _("configuration"), help_text=_("Python: {\"function\": …}. HTTP: method, url, query, headers, body, response.")
+    )
+    read_only = models.BooleanField(
+        _("read-only"), default=False,
+        help_text=_("Changes nothing anywhere. Recorded once, with its outcome, without the record before the call."),
+    )  # fmt: skip
+    destructive = models.BooleanField(_("destructive"), default=True, help_text=_("May delete or overwrite."))
+    idempotent = models.BooleanField(_("idempotent"), default=False, help_text=_("Calling again changes nothing more."))
+    open_world = models.BooleanField(_("open world"), default=True, help_text=_("Reaches systems outside the hub."))
+    retry_safe = models.BooleanField(_("retry-safe"), default=False, help_text=_("A client may be told to try again."))
+    timeout_seconds = models.FloatField(
+        _("timeout in seconds"), default=30, validators=[MinValueValidator(0.1), MaxValueValidator(3600)]
+    )
+    calls_per_minute = models.PositiveIntegerField(
+        _("calls per minute"), null=True, blank=True, help_text=_("For all callers together. Empty: no limit.")
+    )
+    groups = models.ManyToManyField(
+        Group, verbose_name=_("groups"), blank=True, help_text=_("Who may see and call it. Empty: every caller.")
+    )
+    meta = JSONText(_("metadata"), default=dict, blank=True, help_text=_("Sent to clients as _meta."))
+    requirements = JSONText(
+        _("server requirements"), default=dict, blank=True,
+        help_text=_("Server type and versions that the tool needs."),
+    )  # fmt: skip
+    created_at = models.DateTimeField(_("registered"), default=timezone.now, editable=False)
+    updated_at = models.DateTimeField(_("changed"), auto_now=True)
+
+    objects = McpToolDefinitionQuerySet.as_manager()
+    history = HistoricalRecords(m2m_fields=[groups])
+
+    change_reason: str = ""
+    """Said by who edits; kept with the version that the edit makes."""
+    change_author: Any = None
+
+    class Meta:
+        verbose_name = _("tool")
+        verbose_name_plural = _("tools")
+        ordering = ["name"]
+        constraints = [
+            models.CheckConstraint(condition=Q(name__regex=TOOL_NAME.pattern), name="tool_name_wellformed"),
+            models.CheckConstraint(condition=~Q(description=""), name="tool_description_present"),
+            models.CheckConstraint(condition=Q(backend__in=Backend.values), name="tool_backend_known"),
+            models.CheckConstraint(condition=Q(timeout_seconds__gt=0), name="tool_timeout_positive"),
+            models.CheckConstraint(
+                condition=~Q(read_only=True, destructive=True), name="tool_read_only_is_not_destructive",
+                violation_error_message=_("A read-only tool cannot be destructive."),
+            ),
+        ]  # fmt: skip
+
+    def __str__(self) -> str:
+        return self.name
+
+    def clean(self) -> None:
+        problems: dict[str, Any] = {}
+        for field, is_input in (("input_schema", True), ("output_schema", False)):
+            schema = getattr(self, field)
+            if field == "output_schema" and schema == {}:
+                continue
+            try:
+                schemas.check(schema, input=is_input)
+                if is_input:
+                    envelope.param_headers(schema)
+            except ValueError as error:
+                problems[field] = str(error)
+        try:
+            self._check_configuration()
+        except (ValueError, LookupError) as error:
+            problems["configuration"] = str(error)
+        if not isinstance(self.meta, dict):
+            problems["meta"] = _("This must be a JSON object.")
+        if problems:
+            raise ValidationError(problems)
+
+    def _check_configuration(self) -> None:
+        if not isinstance(self.configuration, dict):
+            raise ValueError(_("This must be a JSON object."))
+        if self.backend == Backend.PYTHON:
+            reference = self.configuration.get("function")
+            if reference not in python.registry:
+                raise ValueError(
+                    _("There is no registered function %(name)r. Registered: %(known)s")
+                    % {"name": reference, "known": ", ".join(sorted(python.registry)) or "-"}
+                )
+        elif self.backend == Backend.HTTP:
+            HttpConfiguration.parse(self.configuration)
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        """Save, and make the next immutable version where what is versioned has changed."""
+        with transaction.atomic():
+            snapshot = {field: getattr(self, field) for field in self.VERSIONED}
+            digest = json.digest(json.canonical(snapshot))
+            newest = self.versions.first() if self.pk else None
+            if newest is None or newest.digest != digest:
+                self.version = str(int(newest.version) + 1 if newest else 1)
+                if kwargs.get("update_fields") is not None:
+                    kwargs["update_fields"] = {*kwargs["update_fields"], "version"}
+                super().save(*args, **kwargs)
+                author = self.change_author
+                McpToolVersion.objects.create(
+                    tool=self, version=self.version, digest=digest, definition=snapshot, author=author,
+                    author_label=str(author or ""), reason=self.change_reason,
+                )  # fmt: skip
+            else:
+                super().save(*args, **kwargs)
+
+    @property
+    def annotations(self) -> dict[str, Any]:
+        """ToolAnnotations as MCP 2025-03-26 and later show them."""
+        return {
+            "readOnlyHint": self.read_only,
+            "destructiveHint": self.destructive and not self.read_only,
+            "idempotentHint": self.idempotent or self.read_only,
+            "openWorldHint": self.open_world,
+        }
+
+    def restore(self, version: McpToolVersion) -> None:
+        """Make `version`'s words current again, as a new version."""
+        for field, value in version.definition.items():
+            setattr(self, field, value)
+        self.full_clean()
+        self.save()
+
+
+class McpToolVersion(models.Model):
+    """What clients saw and what ran under one version number. Never changed."""
+
+    tool = models.ForeignKey(McpToolDefinition, models.PROTECT, related_name="versions", verbose_name=_("tool"))
+    version = models.CharField(_("version"), max_length=20)
+    digest = models.CharField(_("digest"), max_length=64)
+    definition = JSONText(_("definition"))
+    author = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.DO_NOTHING, null=True, blank=True, db_constraint=False,
+        verbose_name=_("author"),
+    )  # fmt: skip
+    author_label = models.CharField(_("author"), max_length=150, blank=True)
+    reason = models.CharField(_("reason"), max_length=500, blank=True)
+    created_at = models.DateTimeField(_("created"), default=timezone.now)
+
+    class Meta:
+        verbose_name = _("tool version")
+        verbose_name_plural = _("tool versions")
+        ordering = ["-id"]
+        constraints = [
+            models.UniqueConstraint(fields=["tool", "version"], name="tool_version_unique"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.tool_id} v{self.version}"
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        if not self._state.adding:
+            raise ValidationError(_("A version is never changed; edit the tool to make the next one."))
+        super().save(*args, **kwargs)
+
+    def delete(self, *args: Any, **kwargs: Any) -> Any:
+        raise ValidationError(_("A version is never deleted."))
+
+
+class Secret(models.Model):
+    """A credential that HTTP tools send. Write-only: encrypted at rest, shown by its last characters only."""
+
+    name = models.CharField(
+        _("name"), max_length=64, unique=True, validators=[RegexValidator(r"^[A-Za-z0-9_.-]+$")],
+        help_text=_("Written into a tool's headers as {secret:NAME}."),
+    )  # fmt: skip
+    ciphertext = models.TextField(editable=False)
+    mask = models.CharField(_("value"), max_length=40, editable=False)
+    fingerprint = models.CharField(_("fingerprint"), max_length=64, editable=False)
+    updated_at = models.DateTimeField(_("changed"), auto_now=True)
+
+    history = HistoricalRecords(excluded_fields=["ciphertext"])
+
+    class Meta:
+        verbose_name = _("secret")
+        verbose_name_plural = _("secrets")
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def set_value(self, plain: str) -> None:
+        """Encrypt `plain` under this row's name; call save() afterwards."""
+        self.ciphertext = secrets.encrypt(plain, aad=f"tools_catalog.Secret:{self.name}:value")
+        self.mask = secrets.mask(plain)
+        self.fingerprint = secrets.fingerprint(plain)
+
+    def value(self) -> str:
+        return secrets.decrypt(self.ciphertext, aad=f"tools_catalog.Secret:{self.name}:value")
