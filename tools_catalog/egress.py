@@ -110,13 +110,7 @@ class EgressPolicy:
 
         Names are not resolved here: that happens when the connection is made.
         """
-        if _UNSAFE.search(url):
-            raise EgressRefused("The URL contains spaces, control characters or backslashes.")
-        try:
-            parsed = httpx2.URL(url)
-        except httpx2.InvalidURL as exc:
-            raise EgressRefused("The URL is not valid.") from exc
-        self._check_parsed(parsed)
+        self._check_parsed(_parse(url))
 
     def _check_parsed(self, url: httpx2.URL) -> None:
         if url.scheme not in self.schemes:
@@ -310,11 +304,12 @@ async def stream(
     Each hop is guarded like the first. At another origin every header that could be a credential is left
     behind, a body is not sent at all, and https never becomes http: those raise `EgressRefused`.
     """
-    here = httpx2.URL(url)
+    here = _parse(url) if isinstance(url, str) else url
     sent = dict(headers or {})
-    extra = {} if timeout is None else {"timeout": timeout}
     for _ in range(max_redirects + 1):
-        request = using.build_request(method, here, headers=sent, content=content, **extra)
+        request = using.build_request(
+            method, here, headers=sent, content=content, timeout=timeout or using.timeout
+        )
         response = await using.send(request, stream=True)
         try:
             if not response.has_redirect_location:
@@ -338,13 +333,18 @@ async def stream(
     raise UpstreamError(f"The service redirects more than {max_redirects} times.")
 
 
-def _target(here: httpx2.URL, location: str) -> httpx2.URL:
-    if _UNSAFE.search(location):
-        raise EgressRefused("The service redirects to a URL that is not valid.")
+def _parse(url: str) -> httpx2.URL:
+    # httpx2 would encode or drop these; another reader of the same text might not.
+    if _UNSAFE.search(url):
+        raise EgressRefused("The URL contains spaces, control characters or backslashes.")
     try:
-        return here.join(location).copy_with(fragment=None)
+        return httpx2.URL(url)
     except httpx2.InvalidURL as exc:
-        raise EgressRefused("The service redirects to a URL that is not valid.") from exc
+        raise EgressRefused("The URL is not valid.") from exc
+
+
+def _target(here: httpx2.URL, location: str) -> httpx2.URL:
+    return here.join(_parse(location)).copy_with(fragment=None)
 
 
 def _origin(url: httpx2.URL) -> tuple[str, bytes, int | None]:

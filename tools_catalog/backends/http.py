@@ -347,6 +347,3 @@ def _statuses(value: Json) -> frozenset[int]:
         else:
             raise ValueError(f"success: {item!r} is neither a status nor a class such as '2xx'.")
     return frozenset(found)
-
-
-__all__ = ["HttpBackend", "HttpConfiguration", "read"]

@@ -1,0 +1,112 @@
+"""The other sides of a backend: a scripted call context and a real HTTP server on a loopback port."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from sessions_app.protocol import errors
+
+
+@dataclass
+class ScriptedContext:
+    """A ToolContext that writes down what the tool says."""
+
+    invocation_id: str = "0199-test"
+    tool_name: str = "test"
+    caller_label: str = "tester"
+    client_capabilities: Mapping[str, Any] = field(default_factory=dict)
+    seconds: float = 5.0
+    said: list[tuple[Any, ...]] = field(default_factory=list)
+
+    async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
+        self.said.append(("progress", progress, total, message))
+
+    async def log(self, level: str, data: Any, logger: str | None = None) -> None:
+        self.said.append(("log", level, data, logger))
+
+    def remaining_seconds(self) -> float:
+        return self.seconds
+
+    def require_capability(self, name: str) -> None:
+        if name not in self.client_capabilities:
+            raise errors.MissingClientCapability({name: {}})
+
+
+@dataclass
+class Received:
+    method: str
+    target: str
+    headers: dict[str, str]
+    body: bytes
+
+
+@dataclass
+class Peer:
+    port: int
+    received: list[Received] = field(default_factory=list)
+    connections: int = 0
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+
+Script = Callable[[Received, asyncio.StreamWriter], Awaitable[None] | None]
+
+
+def reply(status: int = 200, body: bytes = b"", content_type: str | None = None, **headers: str) -> bytes:
+    """Give the bytes of one HTTP/1.1 answer; underscores in header names stand for hyphens."""
+    lines = [f"HTTP/1.1 {status} Scripted", f"Content-Length: {len(body)}"]
+    if content_type:
+        lines.append(f"Content-Type: {content_type}")
+    lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
+
+
+def always(answer: bytes) -> Script:
+    return lambda request, writer: writer.write(answer)
+
+
+@asynccontextmanager
+async def serving(script: Script) -> AsyncIterator[Peer]:
+    """Serve `script` on a free loopback port; it writes the raw answer to each request."""
+    peer = Peer(port=0)
+    open_writers: set[asyncio.StreamWriter] = set()
+
+    async def converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        peer.connections += 1
+        open_writers.add(writer)
+        try:
+            while head := await reader.readuntil(b"\r\n\r\n"):
+                first, *rest = head.decode("latin-1").split("\r\n")
+                headers = {
+                    name.strip().lower(): value.strip()
+                    for name, _, value in (line.partition(":") for line in rest if line)
+                }
+                body = await reader.readexactly(int(headers.get("content-length", "0")))
+                method, target, _ = first.split(" ")
+                request = Received(method, target, headers, body)
+                peer.received.append(request)
+                pending = script(request, writer)
+                if pending is not None:
+                    await pending
+                await writer.drain()
+        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
+            pass
+        finally:
+            open_writers.discard(writer)
+            writer.close()
+
+    server = await asyncio.start_server(converse, "127.0.0.1", 0)
+    peer.port = server.sockets[0].getsockname()[1]
+    try:
+        yield peer
+    finally:
+        server.close()
+        for writer in list(open_writers):
+            writer.transport.abort()
+        await asyncio.sleep(0)  # lets the conversations see their end
