@@ -170,6 +170,7 @@ class McpSession(models.Model):
     client_name = models.CharField(_("client"), max_length=200, blank=True)
     client_version = models.CharField(_("client version"), max_length=100, blank=True)
     client_capabilities = JSONText(_("client capabilities"), default=dict, blank=True)
+    log_level = models.CharField(_("log level"), max_length=10, blank=True)
     principal = models.CharField(
         _("principal"), max_length=64, help_text=_("The only caller that may use the session.")
     )
@@ -203,7 +204,7 @@ class McpSession(models.Model):
                 name="session_initialized_by_initialize",
             ),
             models.CheckConstraint(
-                condition=Q(state__in=[state.value for state in TERMINAL], ended_at__isnull=False)
+                condition=Q(state__in=sorted(state.value for state in TERMINAL), ended_at__isnull=False)
                 | Q(state__in=["created", "initialized"], ended_at__isnull=True),
                 name="session_ended_when_terminal",
             ),
