@@ -1,95 +1,114 @@
-"""Rules that live in the database itself, written for migrations on SQLite and PostgreSQL."""
+"""Rules that live in the database itself, so that no path forgets them: SQLite and PostgreSQL.
+
+Each app lists its rules and installs them after every `migrate`. Not in migrations: SQLite rebuilds a table
+to alter it and drops the table's triggers on the way.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Protocol
 
-from django.db.migrations import RunPython
+from django.apps import AppConfig
+from django.db import connections
+from django.db.models.signals import post_migrate
 
 _BUS = "sessions_app_busevent"
 
 
-def announce(table: str, subject: str, columns: Sequence[str] = ()) -> RunPython:
+class Rule(Protocol):
+    def sqlite(self) -> list[str]: ...
+    def postgresql(self) -> list[str]: ...
+
+
+def install_after_migrate(app: AppConfig, rules: Sequence[Rule]) -> None:
+    """Install `rules` whenever the app's migrations have run. Called from `AppConfig.ready`."""
+
+    def install(sender: Any, using: str, plan: Any = None, **kwargs: Any) -> None:
+        connection = connections[using]
+        with connection.cursor() as cursor:
+            for rule in rules:
+                for statement in rule.postgresql() if connection.vendor == "postgresql" else rule.sqlite():
+                    cursor.execute(statement)
+
+    post_migrate.connect(install, sender=app, weak=False, dispatch_uid=f"{app.name} triggers")
+
+
+def _sqlite_trigger(name: str, event: str, table: str, body: str, when: str = "") -> list[str]:
+    when = f" WHEN {when}" if when else ""
+    return [f"DROP TRIGGER IF EXISTS {name}", f"CREATE TRIGGER {name} {event} ON {table}{when} BEGIN {body}; END"]
+
+
+@dataclass(frozen=True, slots=True)
+class Announce:
     """Publish `subject` on the change bus whenever rows of `table` change; of updates only those of `columns`."""
-    of = f" OF {', '.join(columns)}" if columns else ""
 
-    def forwards(apps: Any, editor: Any) -> None:
-        if editor.connection.vendor == "postgresql":
-            editor.execute(
-                f"CREATE OR REPLACE FUNCTION mcphub_announce_{subject}() RETURNS trigger LANGUAGE plpgsql AS "
-                f"$$ BEGIN INSERT INTO {_BUS} (subject, payload, created_at) VALUES ('{subject}', '', now()); "
-                "RETURN NULL; END $$",
-                params=None,
+    table: str
+    subject: str
+    columns: tuple[str, ...] = ()
+
+    @property
+    def _of(self) -> str:
+        return f" OF {', '.join(self.columns)}" if self.columns else ""
+
+    def sqlite(self) -> list[str]:
+        body = (
+            f"INSERT INTO {_BUS} (subject, payload, created_at) "  # noqa: S608 - our own names
+            f"VALUES ('{self.subject}', '', strftime('%Y-%m-%d %H:%M:%f', 'now'))"
+        )
+        return [
+            statement
+            for event in ("INSERT", "DELETE", f"UPDATE{self._of}")
+            for statement in _sqlite_trigger(
+                f"{self.table}_announce_{event.split()[0].lower()}", f"AFTER {event}", self.table, body
             )
-            editor.execute(
-                f"CREATE TRIGGER {table}_announce AFTER INSERT OR DELETE OR UPDATE{of} ON {table} "
-                f"FOR EACH STATEMENT EXECUTE FUNCTION mcphub_announce_{subject}()",
-                params=None,
-            )
-            return
-        for event in ("INSERT", "DELETE", f"UPDATE{of}"):
-            name = f"{table}_announce_{event.split()[0].lower()}"
-            editor.execute(
-                f"CREATE TRIGGER {name} AFTER {event} ON {table} BEGIN INSERT INTO {_BUS} (subject, payload, created_at) "
-                f"VALUES ('{subject}', '', strftime('%Y-%m-%d %H:%M:%f', 'now')); END",
-                params=None,
-            )
+        ]
 
-    def backwards(apps: Any, editor: Any) -> None:
-        if editor.connection.vendor == "postgresql":
-            editor.execute(f"DROP TRIGGER IF EXISTS {table}_announce ON {table}", params=None)
-            return
-        for event in ("insert", "delete", "update"):
-            editor.execute(f"DROP TRIGGER IF EXISTS {table}_announce_{event}", params=None)
-
-    return RunPython(forwards, backwards)
+    def postgresql(self) -> list[str]:
+        function = f"mcphub_announce_{self.subject}"
+        return [
+            f"CREATE OR REPLACE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "  # noqa: S608
+            f"INSERT INTO {_BUS} (subject, payload, created_at) VALUES ('{self.subject}', '', now()); RETURN NULL; END $$",
+            f"CREATE OR REPLACE TRIGGER {self.table}_announce AFTER INSERT OR DELETE OR UPDATE{self._of} ON {self.table} "
+            f"FOR EACH STATEMENT EXECUTE FUNCTION {function}()",
+        ]
 
 
-def refuse_update(table: str, name: str, when: str, message: str) -> RunPython:
+@dataclass(frozen=True, slots=True)
+class RefuseUpdate:
     """Refuse an update of `table` where `when` (an SQL condition over OLD and NEW) holds."""
 
-    def forwards(apps: Any, editor: Any) -> None:
-        if editor.connection.vendor == "postgresql":
-            editor.execute(
-                f"CREATE OR REPLACE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql AS "
-                f"$$ BEGIN RAISE EXCEPTION '{message}' USING ERRCODE = 'integrity_constraint_violation'; END $$",
-                params=None,
-            )
-            editor.execute(
-                f"CREATE TRIGGER {name} BEFORE UPDATE ON {table} FOR EACH ROW WHEN ({when}) EXECUTE FUNCTION {name}()",
-                params=None,
-            )
-        else:
-            editor.execute(
-                f"CREATE TRIGGER {name} BEFORE UPDATE ON {table} WHEN {when} BEGIN SELECT RAISE(ABORT, '{message}'); END",
-                params=None,
-            )
+    table: str
+    name: str
+    when: str
+    message: str
 
-    def backwards(apps: Any, editor: Any) -> None:
-        on = f" ON {table}" if editor.connection.vendor == "postgresql" else ""
-        editor.execute(f"DROP TRIGGER IF EXISTS {name}{on}", params=None)
+    def sqlite(self) -> list[str]:
+        return _sqlite_trigger(
+            self.name, "BEFORE UPDATE", self.table, f"SELECT RAISE(ABORT, '{self.message}')", self.when
+        )
 
-    return RunPython(forwards, backwards)
+    def postgresql(self) -> list[str]:
+        return [
+            f"CREATE OR REPLACE FUNCTION {self.name}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+            f"RAISE EXCEPTION '{self.message}' USING ERRCODE = 'integrity_constraint_violation'; END $$",
+            f"CREATE OR REPLACE TRIGGER {self.name} BEFORE UPDATE ON {self.table} "
+            f"FOR EACH ROW WHEN ({self.when}) EXECUTE FUNCTION {self.name}()",
+        ]
 
 
-def notify_bus() -> RunPython:
-    """Wake every process that listens, at the commit that publishes (PostgreSQL; elsewhere the poll does)."""
+@dataclass(frozen=True, slots=True)
+class Notify:
+    """Wake every process that listens, at the commit that publishes. SQLite has no such thing: there they poll."""
 
-    def forwards(apps: Any, editor: Any) -> None:
-        if editor.connection.vendor == "postgresql":
-            editor.execute(
-                "CREATE OR REPLACE FUNCTION mcphub_notify() RETURNS trigger LANGUAGE plpgsql AS "
-                "$$ BEGIN PERFORM pg_notify('mcphub', ''); RETURN NULL; END $$",
-                params=None,
-            )
-            editor.execute(
-                f"CREATE TRIGGER {_BUS}_notify AFTER INSERT ON {_BUS} FOR EACH STATEMENT EXECUTE FUNCTION mcphub_notify()",
-                params=None,
-            )
+    def sqlite(self) -> list[str]:
+        return []
 
-    def backwards(apps: Any, editor: Any) -> None:
-        if editor.connection.vendor == "postgresql":
-            editor.execute(f"DROP TRIGGER IF EXISTS {_BUS}_notify ON {_BUS}", params=None)
-
-    return RunPython(forwards, backwards)
+    def postgresql(self) -> list[str]:
+        return [
+            "CREATE OR REPLACE FUNCTION mcphub_notify() RETURNS trigger LANGUAGE plpgsql AS "
+            "$$ BEGIN PERFORM pg_notify('mcphub', ''); RETURN NULL; END $$",
+            f"CREATE OR REPLACE TRIGGER {_BUS}_notify AFTER INSERT ON {_BUS} "
+            "FOR EACH STATEMENT EXECUTE FUNCTION mcphub_notify()",
+        ]

@@ -1,8 +1,6 @@
-"""The error mappings that ship, and the announcement of their changes."""
 
 from django.db import migrations
 
-from sessions_app.triggers import announce
 
 GENERAL = {
     "type": "object",
@@ -65,10 +63,9 @@ def load(apps, schema_editor):
 class Migration(migrations.Migration):
     dependencies = [
         ("invocations", "0002_links"),
-        ("sessions_app", "0002_rules_in_the_database"),
+        ("sessions_app", "0001_initial"),
     ]
 
     operations = [
         migrations.RunPython(load, migrations.RunPython.noop),
-        announce("invocations_mcperrormapping", "errors_changed"),
     ]

@@ -127,7 +127,9 @@ def climb(value: Json, headers: RoutingHeaders, methods: Container[str]) -> Enve
 def _is_request(value: Json) -> Request | Notification:
     """Rung 4."""
     message = jsonrpc.parse(value)
-    if isinstance(message, Request | Notification):
+    if isinstance(message, Request):
+        return message
+    if isinstance(message, Notification):
         return message
     error = InvalidRequest("Responses are not taken here. The body must be a request or a notification.")
     error.request_id = message.id
@@ -205,7 +207,7 @@ def _envelope(request: Request, version: str, meta: dict[str, Any]) -> Envelope:
     if level is not None and level not in LOG_LEVELS:
         raise InvalidParams(f"{LOG_LEVEL} must be one of {', '.join(LOG_LEVELS)}.")
     token = meta.get("progressToken")
-    if token is not None and (isinstance(token, bool) or not isinstance(token, str | int)):
+    if not (token is None or isinstance(token, str) or _is_integer(token)):
         raise InvalidParams("progressToken must be a string or an integer.")
     trace = meta.get("traceparent")
     if trace is not None and not (isinstance(trace, str) and _TRACE_PARENT.fullmatch(trace)):
@@ -304,6 +306,10 @@ def _mismatch(header: str, found: str | None, member: str, expected: Json) -> He
     if expected is None:
         return HeaderMismatch(f"The header {header} is {_shown(found)}, but {member} is absent.")
     return HeaderMismatch(f"The header {header} is {_shown(found)}, but {member} is {_shown(expected)}.")
+
+
+def _is_integer(value: Json) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _shown(value: Json) -> str:
