@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sessions_app.protocol import errors
+from tools_catalog.backends.base import ToolResult
+from tools_catalog.backends.python import PythonBackend, definition
+from tools_catalog.backends.threads import ToolThreads
 
 
 @dataclass
@@ -75,11 +78,14 @@ def always(answer: bytes) -> Script:
 async def serving(script: Script) -> AsyncIterator[Peer]:
     """Serve `script` on a free loopback port; it writes the raw answer to each request."""
     peer = Peer(port=0)
-    open_writers: set[asyncio.StreamWriter] = set()
+    conversations: set[asyncio.Task[None]] = set()
 
     async def converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         peer.connections += 1
-        open_writers.add(writer)
+        task = asyncio.current_task()
+        assert task is not None
+        conversations.add(task)
+        task.add_done_callback(conversations.discard)
         try:
             while head := await reader.readuntil(b"\r\n\r\n"):
                 first, *rest = head.decode("latin-1").split("\r\n")
@@ -95,10 +101,9 @@ async def serving(script: Script) -> AsyncIterator[Peer]:
                 if pending is not None:
                     await pending
                 await writer.drain()
-        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
-            pass
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass  # the client left
         finally:
-            open_writers.discard(writer)
             writer.close()
 
     server = await asyncio.start_server(converse, "127.0.0.1", 0)
@@ -107,6 +112,28 @@ async def serving(script: Script) -> AsyncIterator[Peer]:
         yield peer
     finally:
         server.close()
-        for writer in list(open_writers):
-            writer.transport.abort()
-        await asyncio.sleep(0)  # lets the conversations see their end
+        for task in list(conversations):
+            task.cancel()
+        await asyncio.gather(*conversations, return_exceptions=True)
+
+
+def reference_of(function: Callable[..., Any]) -> str:
+    return f"{function.__module__}:{function.__qualname__}"
+
+
+def run_tool(
+    function: Callable[..., Any],
+    arguments: dict[str, Any] | None = None,
+    context: ScriptedContext | None = None,
+) -> ToolResult:
+    """Call a registered function through its backend."""
+    threads = ToolThreads(2, name="test-tool")
+    backend = PythonBackend(reference_of(function), threads=threads)
+    try:
+        return asyncio.run(backend.call(arguments or {}, context or ScriptedContext()))
+    finally:
+        threads.close()
+
+
+def schema_of(function: Callable[..., Any]) -> dict[str, Any]:
+    return definition(reference_of(function))["inputSchema"]

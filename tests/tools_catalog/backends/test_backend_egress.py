@@ -124,7 +124,9 @@ def answers(*rounds: list[str]) -> Callable[[str, int], Awaitable[list[str]]]:
     return resolve
 
 
-def connect(policy: EgressPolicy, resolve: Callable[[str, int], Awaitable[list[str]]], network: Recording) -> None:
+def connect(
+    policy: EgressPolicy, resolve: Callable[[str, int], Awaitable[list[str]]], network: Recording
+) -> None:
     asyncio.run(GuardedBackend(policy, resolve=resolve, inner=network).connect_tcp("rebind.test", 80, 5.0))
 
 
@@ -290,10 +292,12 @@ def test_another_port_is_another_origin() -> None:
     async def go() -> list[Received]:
         async with serving(always(reply())) as other:
             target = f"{other.url}/x"
-            async with serving(always(reply(302, Location=target))) as peer:
-                async with egress.client(EgressPolicy(allow=("127.0.0.1",))) as using:
-                    async with egress.stream(using, "GET", peer.url, headers=SENT):
-                        return other.received
+            async with (
+                serving(always(reply(302, Location=target))) as peer,
+                egress.client(EgressPolicy(allow=("127.0.0.1",))) as using,
+                egress.stream(using, "GET", peer.url, headers=SENT),
+            ):
+                return other.received
 
     assert "authorization" not in asyncio.run(go())[0].headers
 
@@ -317,6 +321,7 @@ def test_body_is_not_sent_to_another_origin() -> None:
 def test_endless_redirects_end() -> None:
     with pytest.raises(UpstreamError):
         fetch(hop, "/hop?/hop?/hop")
+
     async def go() -> int:
         async with serving(always(reply(302, Location="/"))) as peer:
             async with egress.client(EgressPolicy(allow=("127.0.0.1",))) as using:
