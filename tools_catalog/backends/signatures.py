@@ -304,8 +304,8 @@ def _with_object_first(schema: dict[str, Json]) -> dict[str, Json]:
 def _is_object(schema: dict[str, Json]) -> bool:
     reference = schema.get("$ref", "")
     if isinstance(reference, str) and reference.startswith("#/$defs/"):
-        return schema["$defs"][reference.removeprefix("#/$defs/")].get("type") == "object"
-    return schema.get("type") == "object"
+        schema = schema["$defs"][reference.removeprefix("#/$defs/")]
+    return bool(schema.get("type") == "object")
 
 
 def _is_content(annotation: Any) -> bool:

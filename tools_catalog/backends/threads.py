@@ -128,7 +128,8 @@ class ToolThreads:
         outcome, failure = await asyncio.wrap_future(future)
         if failure is not None:
             raise failure
-        return outcome
+        value: Value = outcome
+        return value
 
     def close(self) -> None:
         """Take no more work and drop what waits; running calls end by themselves."""
