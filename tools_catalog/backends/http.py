@@ -124,13 +124,22 @@ class HttpConfiguration:
 
 
 class HttpBackend:
-    """Calls one HTTP API. `secrets` is asked at every call; without `client`, the loop's shared one."""
+    """Calls one HTTP API. `secret` is asked for values at every call.
+
+    Without `client` the running loop's shared one is used. A configuration that was not parsed yet is parsed, which may raise ValueError.
+    """
 
     def __init__(
-        self, configuration: HttpConfiguration, *, secrets: Secrets, client: httpx2.AsyncClient | None = None
+        self,
+        configuration: HttpConfiguration | dict[str, Json],
+        *,
+        secret: Secrets,
+        client: httpx2.AsyncClient | None = None,
     ) -> None:
+        if not isinstance(configuration, HttpConfiguration):
+            configuration = HttpConfiguration.parse(configuration)
         self._configuration = configuration
-        self._secrets = secrets
+        self._secret = secret
         self._client = client
 
     async def call(self, arguments: dict[str, Json], context: ToolContext) -> ToolResult:
@@ -141,7 +150,7 @@ class HttpBackend:
         answer that is too large or not what the configuration promises.
         """
         configuration = self._configuration
-        values = Values(arguments, self._secrets)
+        values = Values(arguments, self._secret)
         url, headers, content = _request(configuration, values)
         seconds = max(0.0, min(configuration.timeout_seconds, context.remaining_seconds()))
         timeout = httpx2.Timeout(seconds, connect=min(egress.CONNECT_SECONDS, seconds))

@@ -18,9 +18,10 @@ import httpx2
 from sessions_app.protocol import errors
 from tools_catalog.backends.base import Json
 from tools_catalog.backends.content import dump
+from tools_catalog.secrets import SecretError
 
 Secrets = Callable[[str], str]
-"""Gives the secret of a name; raises LookupError for one that is not set."""
+"""Gives the secret of a name. Raises LookupError for one that is not set, SecretError for a damaged one."""
 
 _PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
 _SECRET = "secret:"  # noqa: S105 - the marker of a reference, not a secret
@@ -88,17 +89,18 @@ class Template:
 class Values:
     """The arguments of one call and the secrets it used, which the answer is searched for."""
 
-    def __init__(self, arguments: dict[str, Json], secrets: Secrets) -> None:
+    def __init__(self, arguments: dict[str, Json], secret: Secrets) -> None:
         self.arguments = arguments
         self.used_secrets: list[str] = []
-        self._secrets = secrets
+        self._secret = secret
 
     def secret(self, name: str) -> str:
         try:
-            value = self._secrets(name)
-        except LookupError as exc:
+            value = self._secret(name)
+        except (LookupError, SecretError) as exc:
             raise errors.ExecutionError(
-                f"The secret '{name}' of this tool is not set. Tell the operator.", secret=name
+                f"The secret '{name}' of this tool is not set or cannot be read. Tell the operator.",
+                secret=name,
             ) from exc
         self.used_secrets.append(value)
         return value

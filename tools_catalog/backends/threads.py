@@ -23,6 +23,10 @@ WAITING_PER_THREAD = 16
 """Calls that may wait for each thread before the next one is refused as busy."""
 
 
+LONGEST_HOP_SECONDS = 60.0
+"""How long a sync tool waits for the loop to take one message."""
+
+
 class SyncContext:
     """The context of a sync tool: the methods of `ToolContext` as plain calls from the tool's thread."""
 
@@ -82,7 +86,8 @@ class SyncContext:
             coroutine.close()
             raise errors.Cancelled from exc
         try:
-            future.result(timeout=max(0.1, self._context.remaining_seconds()))
+            # A call without a deadline says infinity, which no lock can wait.
+            future.result(timeout=min(max(0.1, self._context.remaining_seconds()), LONGEST_HOP_SECONDS))
         except (FutureCancelled, TimeoutError) as exc:
             future.cancel()
             raise errors.Cancelled from exc

@@ -32,7 +32,7 @@ def call(
             egress.client(egress.EgressPolicy(allow=("127.0.0.1",))) as client,
         ):
             configuration = HttpConfiguration.parse({"url": f"{peer.url}{path}", **more})
-            backend = HttpBackend(configuration, secrets=SECRETS.__getitem__, client=client)
+            backend = HttpBackend(configuration, secret=SECRETS.__getitem__, client=client)
             result = await backend.call(arguments or {}, ScriptedContext(seconds=seconds))
             await backend.aclose()
             return result, peer
@@ -78,7 +78,7 @@ def test_private_address_is_refused_without_an_allow_entry() -> None:
     async def go() -> None:
         async with serving(always(reply())) as peer, egress.client(egress.EgressPolicy()) as client:
             configuration = HttpConfiguration.parse({"url": peer.url})
-            backend = HttpBackend(configuration, secrets=SECRETS.__getitem__, client=client)
+            backend = HttpBackend(configuration, secret=SECRETS.__getitem__, client=client)
             await backend.call({}, ScriptedContext())
 
     with pytest.raises(egress.EgressRefused):
@@ -90,7 +90,7 @@ def test_shared_client_follows_the_settings(settings: Any) -> None:
 
     async def go() -> Peer:
         async with serving(always(reply(200, b"1", "application/json"))) as peer:
-            backend = HttpBackend(HttpConfiguration.parse({"url": peer.url}), secrets=SECRETS.__getitem__)
+            backend = HttpBackend(HttpConfiguration.parse({"url": peer.url}), secret=SECRETS.__getitem__)
             for _ in range(3):
                 await backend.call({}, ScriptedContext())
             await egress.close_shared_client()
@@ -249,7 +249,7 @@ def test_closed_port_is_a_failed_connection() -> None:
             url = peer.url
         async with egress.client(egress.EgressPolicy(allow=("127.0.0.1",))) as client:
             backend = HttpBackend(
-                HttpConfiguration.parse({"url": url}), secrets=SECRETS.__getitem__, client=client
+                HttpConfiguration.parse({"url": url}), secret=SECRETS.__getitem__, client=client
             )
             await backend.call({}, ScriptedContext())
 
@@ -268,7 +268,7 @@ def test_cancelled_call_is_cancelled() -> None:
 
         async with serving(stall) as peer, egress.client(egress.EgressPolicy(allow=("127.0.0.1",))) as client:
             backend = HttpBackend(
-                HttpConfiguration.parse({"url": peer.url}), secrets=SECRETS.__getitem__, client=client
+                HttpConfiguration.parse({"url": peer.url}), secret=SECRETS.__getitem__, client=client
             )
             task = asyncio.create_task(backend.call({}, ScriptedContext()))
             await asked.wait()

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from sessions_app.protocol import errors
 from tools_catalog.backends.http import HttpConfiguration
 from tools_catalog.backends.http_template import Values
+from tools_catalog.secrets import SecretError
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -35,6 +36,10 @@ ITEM = HttpConfiguration.parse(
 
 def no_secrets(name: str) -> str:
     raise LookupError(name)
+
+
+def damaged_secret(name: str) -> str:
+    raise SecretError("damaged")
 
 
 def some_secret(name: str) -> str:
@@ -136,8 +141,9 @@ def test_form_encodes_scalars_lists_and_objects() -> None:
 
 
 def test_missing_secret_is_named_to_the_operator() -> None:
-    with pytest.raises(errors.ExecutionError, match="KEY"):
-        ITEM.url.render(Values({"id": 1, "part": 2}, no_secrets))
+    for secret in (no_secrets, damaged_secret):
+        with pytest.raises(errors.ExecutionError, match="KEY"):
+            ITEM.url.render(Values({"id": 1, "part": 2}, secret))
 
 
 @pytest.mark.parametrize(
