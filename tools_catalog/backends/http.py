@@ -126,7 +126,8 @@ class HttpConfiguration:
 class HttpBackend:
     """Calls one HTTP API. `secret` is asked for values at every call.
 
-    Without `client` the running loop's shared one is used. A configuration that was not parsed yet is parsed, which may raise ValueError.
+    Without `client` the running loop's shared one is used. A configuration that was not parsed yet is
+    parsed, which may raise ValueError.
     """
 
     def __init__(
