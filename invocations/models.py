@@ -19,6 +19,7 @@ from invocations import mapping
 from sessions_app.fields import JSONText
 from sessions_app.models import McpSession, ServerProcess, Transport
 from sessions_app.protocol import errors
+from sessions_app.shown import clipped
 
 
 class AppendOnlyQuerySet(models.QuerySet[Any]):
@@ -135,6 +136,7 @@ class McpToolInvocation(AppendOnly):
         verbose_name = _("invocation")
         verbose_name_plural = _("invocations")
         ordering = ["-id"]
+        permissions = [("read_bodies", _("Can read arguments, results and errors of calls"))]
         constraints = [
             models.CheckConstraint(condition=Q(status__in=["ok", "error"]), name="invocation_status_known"),
             models.CheckConstraint(
@@ -160,7 +162,7 @@ class McpToolInvocation(AppendOnly):
         ]
 
     def __str__(self) -> str:
-        return f"{self.tool_name} {self.status} {self.invocation_id}"
+        return f"{clipped(self.tool_name, 64)} {self.status} {self.invocation_id}"
 
 
 class McpIdempotencyKey(models.Model):

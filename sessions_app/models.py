@@ -10,14 +10,16 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth.models import Group
 from django.core.exceptions import ValidationError
-from django.db import models
+from django.db import models, transaction
 from django.db.models import F, Q
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 from simple_history.models import HistoricalRecords
 
+from sessions_app import bus
 from sessions_app.fields import JSONText
 from sessions_app.protocol.lifecycle import TERMINAL, SessionState
+from sessions_app.shown import clipped
 
 
 class Transport(models.TextChoices):
@@ -74,8 +76,15 @@ class ServerProcess(models.Model):
 
 
 class ApiKeyQuerySet(models.QuerySet["ApiKey"]):
-    def revoke(self) -> int:
-        return self.filter(revoked_at__isnull=True).update(revoked_at=timezone.now())
+    def revoke(self, reason: str = "") -> int:
+        """End the keys one by one, so that each lands in the history; give the count."""
+        changed = 0
+        for key in self.filter(revoked_at__isnull=True):
+            key.revoked_at = timezone.now()
+            key._change_reason = reason[:100] or None
+            key.save(update_fields=["revoked_at"])
+            changed += 1
+        return changed
 
 
 class ApiKey(models.Model):
@@ -154,6 +163,26 @@ class ApiKey(models.Model):
         return self.revoked_at is None and (self.expires_at is None or self.expires_at > now)
 
 
+class McpSessionQuerySet(models.QuerySet["McpSession"]):
+    def live(self) -> McpSessionQuerySet:
+        return self.exclude(state__in=[state.value for state in TERMINAL])
+
+    def close(self, reason: str) -> int:
+        """End the live sessions of the selection and tell every process; give the count."""
+        closed = 0
+        with transaction.atomic():
+            for session_id in list(self.live().values_list("pk", flat=True)):
+                now = timezone.now()
+                # The condition again: the session may have ended meanwhile, and the end it had stands.
+                ended = McpSession.objects.live().filter(pk=session_id).update(
+                    state=SessionState.CLOSED.value, ended_at=now, end_reason=reason[:100]
+                )
+                if ended:
+                    bus.publish(bus.SESSION_ENDED, session_id)
+                    closed += 1
+        return closed
+
+
 class McpSession(models.Model):
     """A client's logical session (seed 000). Stateless callers share an implicit one, never seen on the wire."""
 
@@ -185,6 +214,8 @@ class McpSession(models.Model):
     expires_at = models.DateTimeField(_("expires"), null=True, blank=True)
     ended_at = models.DateTimeField(_("ended"), null=True, blank=True)
     end_reason = models.CharField(_("end reason"), max_length=100, blank=True)
+
+    objects = McpSessionQuerySet.as_manager()
 
     class Meta:
         verbose_name = _("MCP session")
@@ -219,7 +250,7 @@ class McpSession(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.client_name or self.caller_label or self.transport} {self.session_id[:12]}…"
+        return f"{clipped(self.client_name or self.caller_label or self.transport, 60)} {self.session_id[:12]}…"
 
 
 class RateLimitBucket(models.Model):

@@ -31,11 +31,12 @@ class Backend(models.TextChoices):
 
 
 class McpToolDefinitionQuerySet(models.QuerySet["McpToolDefinition"]):
-    def set_enabled(self, enabled: bool) -> int:
+    def set_enabled(self, enabled: bool, reason: str = "") -> int:
         """Switch the tools on or off one by one, so that each change lands in the history; give the count."""
         changed = 0
         for tool in self.exclude(enabled=enabled):
             tool.enabled = enabled
+            tool._change_reason = reason[:100] or None
             tool.save(update_fields=["enabled", "updated_at"])
             changed += 1
         return changed
@@ -104,6 +105,7 @@ class McpToolDefinition(models.Model):
         verbose_name = _("tool")
         verbose_name_plural = _("tools")
         ordering = ["name"]
+        permissions = [("try_mcptooldefinition", _("Can make real calls from the admin"))]
         constraints = [
             models.CheckConstraint(condition=Q(name__regex=TOOL_NAME.pattern), name="tool_name_wellformed"),
             models.CheckConstraint(condition=~Q(description=""), name="tool_description_present"),

@@ -1,0 +1,51 @@
+"""Foreign text as operators may safely read it: nothing invisible, nothing that reorders, nothing that runs."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+INLINE_CHARACTERS = 65_536
+"""So much of one body stands on a page; the rest is had by download."""
+
+_DECEIVING = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e"
+    "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e0fff]"
+)
+"""Controls but tab and line feed, bidirectional marks, invisible characters, tags and lone surrogates."""
+
+
+def visible(text: object, *, one_line: bool = False) -> str:
+    """Give the text with every deceiving character written as its escape. Not yet safe as HTML."""
+    words = _DECEIVING.sub(_escape, str(text))
+    return words.replace("\n", "\\n").replace("\t", "\\t") if one_line else words
+
+
+def clipped(text: object, length: int) -> str:
+    """Give at most `length` characters of one line, for a cell or a title."""
+    words = str(text)
+    return visible(words if len(words) <= length else words[: length - 1] + "…", one_line=True)
+
+
+def pretty(value: Any) -> str:
+    """Give a JSON value as indented text, its order kept, deceiving characters escaped."""
+    return visible(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def json_block(value: Any, label: str = "") -> SafeString:
+    """Give a JSON value as an HTML block that can be scrolled with the keyboard."""
+    text = pretty(value)
+    cut = text[:INLINE_CHARACTERS]
+    return format_html(
+        '<pre class="hub-json" tabindex="0" role="region" aria-label="{}">{}{}</pre>',
+        label or "JSON", cut, "\n…" if len(text) > len(cut) else "",
+    )  # fmt: skip
+
+
+def _escape(match: re.Match[str]) -> str:
+    point = ord(match[0])
+    return f"\\u{point:04x}" if point < 0x10000 else f"\\U{point:08x}"
