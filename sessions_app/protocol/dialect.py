@@ -93,13 +93,14 @@ class Document:
     """The subschemas of one root, with every reference resolved; raises `SchemaRejected` if one leads out.
 
     `targets` maps (id of a subschema, reference keyword) to the schema it leads to. The ids stay valid as
-    long as the document keeps the root alive.
+    long as the document keeps the root alive. `patterns` holds every regular expression.
     """
 
     def __init__(self, root: dict[str, Any]) -> None:
         self.root = root
         self.draft = dialect_of(root)
         self.targets: dict[tuple[int, str], Json] = {}
+        self.patterns: set[str] = set()
         self._paths: dict[int, str] = {}
         self._resources: dict[str, Json] = {"": root}
         self._anchors: dict[tuple[str, str], Json] = {}
@@ -138,12 +139,20 @@ class Document:
             if "$schema" in node:
                 dialect_of(node, path)
             base = self._name(node, base, path)
+            self._collect_patterns(node)
             self._pending.extend(
                 (node, key, base, path) for key in REFERENCES if isinstance(node.get(key), str)
             )
             for keyword, token, child in children(node):
                 below = f"{path}/{keyword}"
                 stack.append((child, base, below if token is None else f"{below}/{escape(token)}"))
+
+    def _collect_patterns(self, node: dict[str, Any]) -> None:
+        named = node.get("patternProperties")
+        if isinstance(named, dict):
+            self.patterns.update(named)
+        if isinstance(node.get("pattern"), str):
+            self.patterns.add(node["pattern"])
 
     def _name(self, node: dict[str, Any], base: str, path: str) -> str:
         """Record the names that references may use; give the base URI for what is below."""

@@ -22,6 +22,9 @@ BUDGET_STEPS = 1_000
 """Subschemas looked at for one explanation, about 10 microseconds each once they are compiled."""
 MEMBERS_PER_STEP = 200
 
+MAX_WALK_DEPTH = 120
+"""Subschemas inside each other, four frames each: a value may be 64 deep, the interpreter's stack is 1000."""
+
 _SHOWN_CHARACTERS = 80
 _KEPT_WHEN_FALSE = frozenset({"additionalProperties", "additionalItems", "items"})
 _WHOLE_VALUE = ("enum", "const", "uniqueItems")
@@ -122,13 +125,23 @@ class _Walk:
         self._explainer = explainer
         self._document = explainer._document
         self._steps = BUDGET_STEPS
+        self._depth = 0
 
     def violations(self, node: Json, value: Json, path: str) -> Iterator[dict[str, Any]]:
+        if self._depth >= MAX_WALK_DEPTH:
+            return
+        self._depth += 1
+        try:
+            yield from self._visited(node, value, path)
+        finally:
+            self._depth -= 1
+
+    def _visited(self, node: Json, value: Json, path: str) -> Iterator[dict[str, Any]]:
         self._steps -= 1 + (len(value) // MEMBERS_PER_STEP if isinstance(value, dict | list) else 0)
         if self._steps < 0 or node is True:
             return
         if not isinstance(node, dict):
-            yield {"path": path, "message": "is not allowed here"}
+            yield {"path": path, "message": "is not expected"}
             return
         if not (self._document.draft <= 7 and "$ref" in node):
             yield from self._own(node, value, path)
@@ -152,6 +165,12 @@ class _Walk:
             elif isinstance(kind, jsonschema_rs.ValidationErrorKind.Type):
                 message = f"must be {' or '.join(kind.types)}, not {_described(value)}"
                 yield {"path": path, "message": message, "expected": kind.types}
+            elif isinstance(kind, jsonschema_rs.ValidationErrorKind.FalseSchema):
+                # Where nothing at all may be inside, the error is about the container.
+                inside = range(len(value)) if isinstance(value, list) else value
+                for step in error.instance_path[:1] or islice(inside, MAX_VIOLATIONS):
+                    shown = f"{path}/{escape(step)[:_SHOWN_CHARACTERS]}"
+                    yield {"path": shown, "message": "is not expected"}
             else:
                 yield self._by_keyword(error, node, value, path)
 
