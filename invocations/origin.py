@@ -14,6 +14,10 @@ class Voice(Protocol):
 
     def notify(self, method: str, params: dict[str, Any]) -> Awaitable[None]: ...
 
+    def send(self, message: bytes) -> Awaitable[None]:
+        """Send an encoded message; an empty one only keeps the connection alive."""
+        ...
+
 
 class Origin:
     """Caller, client and way in. Immutable."""

@@ -85,7 +85,7 @@ async def current_time(
 
 
 @tool(
-    title="Fetch a web page", read_only=True, idempotent=False, output_schema=FetchedPage, timeout_seconds=30
+    title="Fetch a web page", destructive=False, output_schema=FetchedPage, timeout_seconds=30
 )
 async def fetch_url(
     context: Context,

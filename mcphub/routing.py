@@ -1,0 +1,58 @@
+"""Which consumer serves which path. Exact paths, with or without a trailing slash; the rest is Django's."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from mcphub import runtime
+from mcphub.transports import health, sse, streamable_http, wellknown
+
+logger = logging.getLogger(__name__)
+
+Application = Callable[[Any, Any, Any], Awaitable[None]]
+
+CONSUMERS: dict[str, Application] = {
+    "/mcp": streamable_http.StreamableHttp.as_asgi(),
+    "/sse": sse.EventStream.as_asgi(),
+    "/messages": sse.Messages.as_asgi(),
+    "/.well-known/mcp": wellknown.Description.as_asgi(),
+    "/live": health.Live.as_asgi(),
+    "/ready": health.Ready.as_asgi(),
+}
+
+
+class Router:
+    """The ASGI application: lifespan, MCP endpoints, Django."""
+
+    def __init__(self, django_application: Application) -> None:
+        self._django = django_application
+        self._consumers = {
+            spelling: consumer for path, consumer in CONSUMERS.items() for spelling in (path, path + "/")
+        }
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            consumer = self._consumers.get(scope["path"])
+            if consumer is not None:
+                await consumer(scope, receive, send)
+            else:
+                await self._django(scope, receive, send)
+        elif scope["type"] == "lifespan":
+            await self._lifespan(receive, send)
+        else:
+            await send({"type": "websocket.close", "code": 1000})
+
+    async def _lifespan(self, receive: Any, send: Any) -> None:
+        await receive()
+        try:
+            await runtime.ensure()
+        except Exception as error:
+            logger.exception("The hub did not start")
+            await send({"type": "lifespan.startup.failed", "message": f"The hub did not start: {error}"})
+            return
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        await runtime.stop()
+        await send({"type": "lifespan.shutdown.complete"})

@@ -1,0 +1,248 @@
+"""The hub of one process: what it follows, what it holds, how it starts and stops. Read with asgi.py.
+
+Everything below is handed its parts from here; nothing below reaches up for them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import socket
+import time
+import uuid
+
+from channels.db import database_sync_to_async
+from django.conf import settings
+from django.utils import timezone
+
+from invocations import errormap, recovery
+from invocations.calling import Calls
+from invocations.ledger import Ledger
+from invocations.mapping import ErrorMap
+from mcphub.server.listening import Streams
+from sessions_app import bus, store
+from sessions_app.caller import Keys
+from sessions_app.models import ApiKey, ServerProcess
+from tools_catalog.catalog import Catalog
+
+logger = logging.getLogger(__name__)
+
+_HOUSEKEEPING_SECONDS = 3
+_SWEEP_EVERY = 10
+"""Rounds of housekeeping between two sweeps of sessions, bus and keys."""
+
+
+class Hub:
+    """One a process and event loop."""
+
+    def __init__(self) -> None:
+        self.process_id = uuid.uuid4().hex
+        self.host = socket.gethostname()
+        self.follower = bus.Follower()
+        self.ledger = Ledger()
+        self.sessions = store.Sessions()
+        self.streams = Streams(settings.MCPHUB_HEARTBEAT_SECONDS, settings.MCPHUB_MAX_STREAMS)
+        self.calls = Calls(self.ledger, self.process_id, self.catalog, self.errors)
+        self.is_draining = False
+        self.background: set[asyncio.Task[None]] = set()
+        """Work that outlives the request that began it: calls that came over HTTP+SSE."""
+        self._catalog = Catalog()
+        self._errors = ErrorMap()
+        self._keys = Keys({})
+        self._stale: set[str] = set()
+        self._reload = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def catalog(self) -> Catalog:
+        return self._catalog
+
+    def errors(self) -> ErrorMap:
+        return self._errors
+
+    def keys(self) -> Keys:
+        return self._keys
+
+    async def start(self) -> None:
+        await database_sync_to_async(self._enter)()
+        self._listen()
+        await asyncio.to_thread(self.follower.start, asyncio.get_running_loop())
+        self._errors = await database_sync_to_async(errormap.load)()
+        self._keys = await database_sync_to_async(Keys.load)()
+        self._catalog = await database_sync_to_async(Catalog.load)(None)
+        await database_sync_to_async(recovery.recover)(self.host, self.process_id, self._errors)
+        await database_sync_to_async(store.sweep)()
+        self.ledger.start()
+        self.calls.start()
+        self.streams.start()
+        self._tasks = [
+            asyncio.create_task(self._follow(), name="mcphub-snapshots"),
+            asyncio.create_task(self._keep_house(), name="mcphub-housekeeping"),
+        ]
+        await database_sync_to_async(self._set_status)(ServerProcess.Status.RUNNING)
+        logger.info("The hub runs: %d tools", len(self._catalog.tools))
+
+    async def stop(self) -> None:
+        """Refuse what comes, let what runs finish within the drain time, write what is queued, leave."""
+        self.is_draining = True
+        with contextlib.suppress(Exception):
+            await database_sync_to_async(self._set_status)(ServerProcess.Status.STOPPING)
+        await self.streams.stop()
+        if not await self.calls.running.drained(settings.MCPHUB_DRAIN_SECONDS):
+            logger.warning("%d calls did not end in time", len(self.calls.running))
+        for task in [*self._tasks, *self.background]:
+            task.cancel()
+        await asyncio.gather(*self._tasks, *self.background, return_exceptions=True)
+        await self.calls.stop()
+        await self.ledger.stop()
+        await asyncio.to_thread(self.follower.stop)
+        with contextlib.suppress(Exception):
+            await database_sync_to_async(self._flush)()
+            await database_sync_to_async(self._set_status)(ServerProcess.Status.STOPPED)
+
+    def spawn(self, work: asyncio.Future[None] | asyncio.Task[None]) -> None:
+        task = asyncio.ensure_future(work)
+        self.background.add(task)
+        task.add_done_callback(self.background.discard)
+
+    # What follows the database ---------------------------------------------------------------------
+
+    def _listen(self) -> None:
+        def stale(event: bus.Event) -> None:
+            self._stale.add(event.subject)
+            self._reload.set()
+
+        def session_ended(event: bus.Event) -> None:
+            self.sessions.forget(event.payload)
+            self.streams.end_session(event.payload)
+
+        def session_message(event: bus.Event) -> None:
+            session_id, _, message = event.payload.partition(" ")
+            self.streams.send(session_id, message.encode())
+
+        def call_cancelled(event: bus.Event) -> None:
+            session_id, _, request_id = event.payload.partition(" ")
+            self.calls.running.cancel_request(session_id, request_id)
+
+        self.follower.on([bus.TOOLS_CHANGED, bus.ERRORS_CHANGED, bus.KEYS_CHANGED], stale)
+        self.follower.on([bus.SESSION_ENDED], session_ended)
+        self.follower.on([bus.SESSION_CHANGED], lambda event: self.sessions.forget(event.payload))
+        self.follower.on([bus.SESSION_MESSAGE], session_message)
+        self.follower.on([bus.CALL_CANCELLED], call_cancelled)
+
+    async def _follow(self) -> None:
+        while True:
+            await self._reload.wait()
+            self._reload.clear()
+            stale, self._stale = self._stale, set()
+            try:
+                await self._load(stale)
+            except Exception:
+                logger.exception("The configuration could not be read; the hub goes on with what it has")
+                self._stale |= stale
+                await asyncio.sleep(1)
+                self._reload.set()
+
+    async def _load(self, stale: set[str]) -> None:
+        if bus.KEYS_CHANGED in stale:
+            used = self._keys.used
+            self._keys = await database_sync_to_async(Keys.load)()
+            self._keys.used.update(used)
+        if bus.ERRORS_CHANGED in stale:
+            self._errors = await database_sync_to_async(errormap.load)()
+        if bus.TOOLS_CHANGED in stale:
+            self._catalog = await database_sync_to_async(Catalog.load)(self._catalog)
+            self.streams.tell_tools_changed()
+
+    # Housekeeping ----------------------------------------------------------------------------------
+
+    async def _keep_house(self) -> None:
+        rounds = 0
+        while True:
+            await asyncio.sleep(_HOUSEKEEPING_SECONDS)
+            rounds += 1
+            try:
+                await database_sync_to_async(self._round)(rounds % _SWEEP_EVERY == 0)
+            except Exception as error:
+                logger.warning("Housekeeping failed: %s", error)
+
+    def _round(self, sweep: bool) -> None:
+        ServerProcess.objects.filter(pk=self.process_id).update(last_seen_at=timezone.now())
+        recovery.recover(self.host, self.process_id, self._errors)
+        self._flush()
+        if sweep:
+            store.sweep()
+            bus.purge()
+
+    def _flush(self) -> None:
+        used, self._keys.used = self._keys.used, {}
+        for key_id, seconds in used.items():
+            moment = timezone.datetime.fromtimestamp(seconds, timezone.get_current_timezone())
+            ApiKey.objects.filter(pk=key_id).update(last_used_at=moment)
+        seen, self.sessions.seen = self.sessions.seen, set()
+        if seen:
+            store.touch(sorted(seen))
+
+    def _enter(self) -> None:
+        ServerProcess.objects.create(
+            process_id=self.process_id, version=settings.MCPHUB_VERSION, host=self.host, pid=os.getpid(),
+            boot_mark=recovery.boot_mark(os.getpid()),
+        )  # fmt: skip
+
+    def _set_status(self, status: str) -> None:
+        ended = {"stopped_at": timezone.now()} if status == ServerProcess.Status.STOPPED else {}
+        ServerProcess.objects.filter(pk=self.process_id).exclude(status=ServerProcess.Status.ERROR).update(
+            status=status, last_seen_at=timezone.now(), **ended
+        )
+
+    # Health ----------------------------------------------------------------------------------------
+
+    async def health(self) -> dict[str, str]:
+        """Say of each part `ok` or what is wrong with it."""
+
+        def database() -> None:
+            ServerProcess.objects.filter(pk=self.process_id).exists()
+
+        parts = {"database": "ok", "ledger": self.ledger.failing or "ok", "catalogue": "ok"}
+        try:
+            async with asyncio.timeout(2):
+                await database_sync_to_async(database)()
+        except Exception as error:
+            parts["database"] = type(error).__name__
+        if self.follower.failing_since is not None:
+            parts["catalogue"] = f"not followed for {time.monotonic() - self.follower.failing_since:.0f} s"
+        if self.ledger.not_durable and parts["ledger"] == "ok":
+            parts["ledger"] = f"not durable: {self.ledger.not_durable}"
+        if self.is_draining:
+            parts["server"] = "stopping"
+        return parts
+
+
+_hub: Hub | None = None
+_starting: asyncio.Lock | None = None
+
+
+async def ensure() -> Hub:
+    """Give the running hub of this process; start it where the server has no lifespan (daphne, tests)."""
+    global _hub, _starting
+    if _hub is None:
+        if _starting is None:
+            _starting = asyncio.Lock()
+        async with _starting:
+            if _hub is None:
+                hub = Hub()
+                await hub.start()
+                _hub = hub
+    return _hub
+
+
+def current() -> Hub | None:
+    return _hub
+
+
+async def stop() -> None:
+    global _hub, _starting
+    hub, _hub, _starting = _hub, None, None
+    if hub is not None:
+        await hub.stop()

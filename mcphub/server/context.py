@@ -1,0 +1,37 @@
+"""The one value that every MCP method sees, built from a session or from a self-describing request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from invocations.origin import Origin, Voice
+from invocations.running import Watch
+from sessions_app.protocol.envelope import RoutingHeaders
+from sessions_app.protocol.revisions import Revision
+
+if TYPE_CHECKING:
+    from mcphub.runtime import Hub
+
+
+@dataclass(slots=True, kw_only=True)
+class RequestContext:
+    """Who asks, in which words, and how to answer before the answer."""
+
+    hub: Hub
+    origin: Origin
+    revision: Revision
+    request_id: str | int
+    voice: Voice | None = None
+    progress_token: str | int | None = None
+    log_level: str | None = None
+    watch: Watch | None = None
+    headers: RoutingHeaders | None = None
+    """Of a self-describing request, whose headers must agree with its body."""
+
+
+Result = dict[str, Any] | bytes
+"""A result, or its JSON where it was encoded before."""
+
+Handler = Callable[[RequestContext, dict[str, Any]], Any]

@@ -1,0 +1,150 @@
+"""Who listens in this process: GET streams of sessions, HTTP+SSE streams, subscriptions of stateless callers.
+
+A plain registry. The change bus wakes each process once per event; from here it reaches all of its streams.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+from sessions_app.protocol import jsonrpc
+from sessions_app.protocol.errors import ServerBusy
+
+_HELD_MESSAGES = 1000
+"""A stream whose client reads slower than this is ended rather than let grow."""
+
+HEARTBEAT = b""
+"""What a stream yields when it was silent for long: the transport keeps the connection alive in its way."""
+
+TOOLS_CHANGED = "notifications/tools/list_changed"
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """What a listener asked to be told."""
+
+    tools: bool = False
+
+    def wire(self) -> dict[str, Any]:
+        """Give the accepted subset, as the acknowledgement states it."""
+        return {"toolsListChanged": True} if self.tools else {}
+
+
+class Stream:
+    """Messages on their way to one listener. Iterate it; it ends when closed."""
+
+    __slots__ = ("_held", "_ready", "busy", "is_closed", "meta", "session_id", "wanted")
+
+    def __init__(self, session_id: str | None, wanted: Filter, meta: dict[str, Any] | None) -> None:
+        self.session_id = session_id
+        self.wanted = wanted
+        self.meta = meta
+        self.is_closed = False
+        self.busy = False
+        """Something went out since the last heartbeat."""
+        self._held: deque[bytes] = deque()
+        self._ready = asyncio.Event()
+
+    def push(self, message: bytes) -> None:
+        if len(self._held) >= _HELD_MESSAGES:
+            self.close()
+        if not self.is_closed:
+            self._held.append(message)
+            self._ready.set()
+
+    def close(self) -> None:
+        self.is_closed = True
+        self._ready.set()
+
+    def __aiter__(self) -> Stream:
+        return self
+
+    async def __anext__(self) -> bytes:
+        while not self._held:
+            if self.is_closed:
+                raise StopAsyncIteration
+            self._ready.clear()
+            await self._ready.wait()
+        self.busy = True
+        return self._held.popleft()
+
+
+class Streams:
+    """All streams of this process."""
+
+    def __init__(self, heartbeat_seconds: float, limit: int) -> None:
+        self._heartbeat_seconds = heartbeat_seconds
+        self._limit = limit
+        self._streams: set[Stream] = set()
+        self._by_session: dict[str, list[Stream]] = {}
+        self._heart: asyncio.Task[None] | None = None
+
+    def __len__(self) -> int:
+        return len(self._streams)
+
+    def start(self) -> None:
+        self._heart = asyncio.create_task(self._beat(), name="mcphub-heartbeat")
+
+    async def stop(self) -> None:
+        if self._heart is not None:
+            self._heart.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._heart
+        for stream in list(self._streams):
+            stream.close()
+
+    def open(self, session_id: str | None, wanted: Filter, meta: dict[str, Any] | None = None) -> Stream:
+        """Make a stream; raise ServerBusy at the bound. `meta` stands in each notification told by the hub."""
+        if len(self._streams) >= self._limit:
+            busy = ServerBusy("The hub holds as many streams as it may. Try again later.")
+            busy.retry_after_seconds = 30
+            raise busy
+        stream = Stream(session_id, wanted, meta)
+        self._streams.add(stream)
+        if session_id is not None:
+            self._by_session.setdefault(session_id, []).append(stream)
+        return stream
+
+    def remove(self, stream: Stream) -> None:
+        stream.close()
+        self._streams.discard(stream)
+        if stream.session_id is not None:
+            own = self._by_session.get(stream.session_id, [])
+            if stream in own:
+                own.remove(stream)
+            if not own:
+                self._by_session.pop(stream.session_id, None)
+
+    def send(self, session_id: str, message: bytes) -> bool:
+        """Put a message on one stream of the session; False where this process holds none."""
+        own = self._by_session.get(session_id)
+        if not own:
+            return False
+        own[-1].push(message)
+        return True
+
+    def end_session(self, session_id: str) -> None:
+        for stream in list(self._by_session.get(session_id, ())):
+            stream.close()
+
+    def tell_tools_changed(self) -> None:
+        """Tell every listener once: of a session with several streams, the newest."""
+        plain = jsonrpc.encode_notification(TOOLS_CHANGED, {})
+        for own in self._by_session.values():
+            if own[-1].wanted.tools:
+                own[-1].push(plain)
+        for stream in self._streams:
+            if stream.session_id is None and stream.wanted.tools:
+                stream.push(jsonrpc.encode_notification(TOOLS_CHANGED, {"_meta": stream.meta}))
+
+    async def _beat(self) -> None:
+        while True:
+            await asyncio.sleep(self._heartbeat_seconds)
+            for stream in list(self._streams):
+                if not stream.busy:
+                    stream.push(HEARTBEAT)
+                stream.busy = False

@@ -1,0 +1,243 @@
+"""What every door of the hub does first: bounds the body, checks Host and Origin, and learns who calls.
+
+A Channels consumer with a dispatch of its own: the stock one handles one message at a time, so that it sees a
+client go only after the handler has returned, and pays a thread hop and a mailbox for each message.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+from channels.consumer import AsyncConsumer
+from django.conf import settings
+from django.http.request import split_domain_port, validate_host
+
+from mcphub import runtime
+from sessions_app.caller import ANONYMOUS, Caller
+from sessions_app.protocol import envelope, errors, jsonrpc, revisions
+from sessions_app.protocol.errors import (
+    BodyTimeout, Forbidden, HubError, InvalidRequest, MethodNotAllowed, MisdirectedRequest, PayloadTooLarge,
+    ServerBusy, ServerError, UnsupportedMediaType,
+)  # fmt: skip
+
+logger = logging.getLogger(__name__)
+
+JSON = (b"content-type", b"application/json")
+SSE = (
+    (b"content-type", b"text/event-stream"),
+    (b"cache-control", b"no-cache"),
+    (b"x-accel-buffering", b"no"),
+)
+_HOST = re.compile(r"[A-Za-z0-9._\-\[\]:]{1,255}")
+_KEPT_VERDICTS = 1000
+
+Headers = Iterable[tuple[bytes, bytes]]
+
+
+class Disconnected(Exception):
+    """The client went away before its request was whole. Nobody is left to answer."""
+
+
+class HubConsumer(AsyncConsumer):
+    """One HTTP request. A subclass says in `handle` what the door does."""
+
+    allowed_methods: ClassVar[tuple[str, ...]] = ("POST",)
+    needs_caller: ClassVar[bool] = True
+
+    hub: runtime.Hub
+    headers: envelope.RoutingHeaders
+    caller: Caller
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        self.scope = scope
+        self._receive = receive
+        self._send = send
+        self.has_begun = False
+        self.origin_header: bytes | None = None
+        try:
+            self.headers = envelope.collect(scope["headers"])
+            self.hub = runtime.current() or await runtime.ensure()
+            self._check_host()
+            self._check_origin()
+            if scope["method"] == "OPTIONS" and self.origin_header is not None:
+                await self.respond(204, b"", self._preflight())
+                return
+            if self.needs_caller:
+                self.caller = self._authenticate()
+            if scope["method"] not in self.allowed_methods:
+                raise MethodNotAllowed(f"Use {' or '.join(self.allowed_methods)} here.")
+            if self.hub.is_draining:
+                raise ServerBusy("The hub is stopping. Try again in a moment.")
+            await self.handle()
+        except Disconnected:
+            pass
+        except HubError as error:
+            await self.refuse(error)
+        except Exception:
+            logger.exception("A request to %s failed", scope["path"])
+            await self.refuse(ServerError())
+
+    async def handle(self) -> None:
+        raise NotImplementedError
+
+    # In ------------------------------------------------------------------------------------------
+
+    def _check_host(self) -> None:
+        """Refuse a foreign Host: a page of another name that resolves to this machine (DNS rebinding)."""
+        host = self.headers.host
+        verdict = _HOSTS.get(host)
+        if verdict is None:
+            verdict = _judge_host(host)
+            if len(_HOSTS) < _KEPT_VERDICTS:
+                _HOSTS[host] = verdict
+        if verdict == 400 or "host" in self.headers.duplicates:
+            raise InvalidRequest("The Host header is malformed.")
+        if verdict != 200:
+            raise MisdirectedRequest
+
+    def _check_origin(self) -> None:
+        """Refuse a browser's page of another origin. Absent is no browser."""
+        origin = self.headers.origin
+        if origin is None:
+            return
+        if origin in settings.MCPHUB_ALLOWED_ORIGINS or "*" in settings.MCPHUB_ALLOWED_ORIGINS:
+            self.origin_header = origin.encode("latin-1")
+            return
+        scheme, _, host = origin.partition("://")
+        if scheme not in ("http", "https") or _judge_host(host) != 200:
+            raise Forbidden(
+                "Pages of this origin may not call the hub. Name it in MCPHUB_ALLOWED_ORIGINS or with --cors."
+            )
+        self.origin_header = origin.encode("latin-1")
+
+    def _authenticate(self) -> Caller:
+        authorization = self.headers.authorization
+        if authorization is None and settings.MCPHUB_ALLOW_ANONYMOUS:
+            return ANONYMOUS
+        return self.hub.keys().caller(authorization)
+
+    def need_json(self) -> None:
+        """Refuse a body that does not say it is JSON."""
+        kind = self.headers.content_type
+        if kind != "application/json" and (kind or "").partition(";")[0].strip().lower() != "application/json":
+            raise UnsupportedMediaType
+
+    async def read_body(self) -> bytes:
+        """Read the body within its bounds in bytes and time; raise PayloadTooLarge, BodyTimeout, Disconnected."""
+        limit = settings.MCPHUB_MAX_BODY_BYTES
+        try:
+            async with asyncio.timeout(settings.MCPHUB_BODY_TIMEOUT_SECONDS):
+                message = await self._receive()
+                if message["type"] == "http.disconnect":
+                    raise Disconnected
+                body: bytes = message.get("body", b"")
+                if message.get("more_body"):
+                    chunks, size = [body], len(body)
+                    while message.get("more_body") and size <= limit:
+                        message = await self._receive()
+                        if message["type"] == "http.disconnect":
+                            raise Disconnected
+                        chunks.append(message.get("body", b""))
+                        size += len(chunks[-1])
+                    body = b"".join(chunks)
+        except TimeoutError:
+            raise BodyTimeout from None
+        if len(body) > limit:
+            raise PayloadTooLarge(f"The body is larger than {limit} bytes.", limit_bytes=limit)
+        return body
+
+    async def gone(self) -> None:
+        """Return when the client has gone."""
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+
+    @property
+    def client_address(self) -> str:
+        client = self.scope.get("client")
+        return client[0] if client else ""
+
+    # Out -----------------------------------------------------------------------------------------
+
+    async def respond(self, status: int, body: bytes, headers: Headers = (JSON,)) -> None:
+        self.has_begun = True
+        out = [*headers, (b"content-length", b"%d" % len(body))]
+        if self.origin_header is not None:
+            out += self._cors()
+        await self._send({"type": "http.response.start", "status": status, "headers": out})
+        await self._send({"type": "http.response.body", "body": body})
+
+    async def begin_stream(self, headers: Headers = ()) -> None:
+        self.has_begun = True
+        out = [*SSE, *headers]
+        if self.origin_header is not None:
+            out += self._cors()
+        await self._send({"type": "http.response.start", "status": 200, "headers": out})
+
+    async def write(self, chunk: bytes, *, last: bool = False) -> None:
+        await self._send({"type": "http.response.body", "body": chunk, "more_body": not last})
+
+    async def refuse(self, error: HubError) -> None:
+        """Answer an error that ends the request, with the HTTP status and a JSON-RPC body."""
+        if self.has_begun:
+            return
+        await self.respond(self.status_of(error), self.render(error), (JSON, *self._hints(error)))
+
+    def render(self, error: HubError) -> bytes:
+        rendered = self.hub.errors().render(error, invocation_id=error.invocation_id)
+        version = self.headers.protocol_version
+        null_id = not revisions.is_stateless(version) and (
+            not version or revisions.revision(version).null_error_ids
+        )
+        return jsonrpc.encode_error(error.request_id, rendered, null_id=null_id)
+
+    def status_of(self, error: HubError) -> int:
+        if error.http_status is not None:
+            return error.http_status
+        return errors.HTTP_STATUS[getattr(error, "jsonrpc_code", errors.INTERNAL_ERROR)]
+
+    def _hints(self, error: HubError) -> list[tuple[bytes, bytes]]:
+        hints = []
+        if isinstance(error, errors.Unauthenticated):
+            hints.append((b"www-authenticate", b'Bearer realm="mcphub"'))
+        if isinstance(error, MethodNotAllowed):
+            hints.append((b"allow", ", ".join(self.allowed_methods).encode()))
+        if error.retry_after_seconds is not None:
+            hints.append((b"retry-after", b"%d" % max(1, round(error.retry_after_seconds))))
+        if isinstance(error, PayloadTooLarge | BodyTimeout):
+            hints.append((b"connection", b"close"))
+        return hints
+
+    def _cors(self) -> list[tuple[bytes, bytes]]:
+        assert self.origin_header is not None
+        return [
+            (b"access-control-allow-origin", self.origin_header),
+            (b"access-control-expose-headers", b"mcp-session-id, www-authenticate, retry-after"),
+            (b"vary", b"Origin"),
+        ]
+
+    def _preflight(self) -> list[tuple[bytes, bytes]]:
+        asked = next(
+            (value for name, value in self.scope["headers"] if name == b"access-control-request-headers"), b""
+        )
+        return [
+            (b"access-control-allow-methods", ", ".join(self.allowed_methods).encode()),
+            (b"access-control-allow-headers", asked),
+            (b"access-control-max-age", b"600"),
+        ]
+
+
+_HOSTS: dict[str | None, int] = {}
+"""Verdicts on Host headers already seen: 200, 400 malformed, 421 foreign."""
+
+
+def _judge_host(host: str | None) -> int:
+    if not host or not _HOST.fullmatch(host):
+        return 400
+    domain, _ = split_domain_port(host)
+    if not domain:
+        return 400
+    return 200 if validate_host(domain, settings.ALLOWED_HOSTS) else 421

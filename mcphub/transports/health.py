@@ -1,0 +1,25 @@
+"""Probes: `/live` says that the process answers, `/ready` that it can serve, part by part."""
+
+from __future__ import annotations
+
+from mcphub.transports.base import HubConsumer
+from sessions_app.protocol import json
+
+
+class Live(HubConsumer):
+    allowed_methods = ("GET", "HEAD")
+    needs_caller = False
+
+    async def handle(self) -> None:
+        await self.respond(200, b'{"status":"ok"}')
+
+
+class Ready(HubConsumer):
+    allowed_methods = ("GET", "HEAD")
+    needs_caller = False
+
+    async def handle(self) -> None:
+        parts = await self.hub.health()
+        fine = all(state == "ok" for state in parts.values())
+        body = {"status": "ok" if fine else "unavailable", "parts": parts}
+        await self.respond(200 if fine else 503, json.dumps(body))

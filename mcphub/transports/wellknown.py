@@ -1,0 +1,26 @@
+"""`GET /.well-known/mcp`: what this server is and where its endpoints are, for clients that look first."""
+
+from __future__ import annotations
+
+from mcphub.server import methods
+from mcphub.transports.base import HubConsumer
+from sessions_app.protocol import json, revisions
+
+
+class Description(HubConsumer):
+    allowed_methods = ("GET", "HEAD")
+    needs_caller = False
+
+    async def handle(self) -> None:
+        scheme = self.scope.get("scheme", "http")
+        base = f"{scheme}://{self.headers.host}"
+        body = {
+            **methods.SERVER_INFO,
+            "protocolVersions": list(revisions.ALL),
+            "transports": [
+                {"type": "streamable-http", "url": f"{base}/mcp"},
+                {"type": "sse", "url": f"{base}/sse"},
+            ],
+            "capabilities": methods.CAPABILITIES,
+        }
+        await self.respond(200, json.dumps(body))
