@@ -67,7 +67,12 @@ class Explainer:
 
     def explain(self, value: Json) -> Explanation:
         """The first few violations; one in general words where the walk finds none within its budget."""
-        found = list(islice(_Walk(self).violations(self._document.root, value, ""), MAX_VIOLATIONS + 1))
+        found: list[dict[str, Any]] = []
+        for violation in _Walk(self).violations(self._document.root, value, ""):
+            if violation not in found:
+                found.append(violation)
+            if len(found) > MAX_VIOLATIONS:
+                break
         if not found:
             found = [{"path": "", "message": "does not match the schema"}]
         more = len(found) > MAX_VIOLATIONS
@@ -137,7 +142,8 @@ class _Walk:
             self._depth -= 1
 
     def _visited(self, node: Json, value: Json, path: str) -> Iterator[dict[str, Any]]:
-        self._steps -= 1 + (len(value) // MEMBERS_PER_STEP if isinstance(value, dict | list) else 0)
+        members = len(value) if isinstance(value, dict | list) else 0
+        self._steps -= 1 + min(members // MEMBERS_PER_STEP, BUDGET_STEPS // 10)
         if self._steps < 0 or node is True:
             return
         if not isinstance(node, dict):
@@ -206,26 +212,31 @@ class _Walk:
     def _nearest(
         self, branches: list[Json], value: Json, path: str, *, exactly_one: bool
     ) -> Iterator[dict[str, Any]]:
-        """The violations of the form that fails least, after the news that none fits."""
-        nearest: list[dict[str, Any]] | None = None
+        """The violations of the form that fails least, after the news that none fits.
+
+        A form that fails first on a type or a tag is not looked into: another one is meant.
+        """
+        likely: list[list[dict[str, Any]]] = []
+        unlikely: list[list[dict[str, Any]]] = []
         fitting = 0
         for branch in branches:
-            found = list(islice(self.violations(branch, value, path), MAX_VIOLATIONS))
+            violations = self.violations(branch, value, path)
+            first = next(violations, None)
             if self._steps < 0:
                 return
-            if not found:
+            if first is None:
                 fitting += 1
-            elif nearest is None or _distance(found, path) < _distance(nearest, path):
-                nearest = found
-        if fitting == 0 and nearest is not None:
-            if len(branches) > 1:
-                yield {
-                    "path": path,
-                    "message": f"fits none of {len(branches)} allowed forms; the nearest says",
-                }
-            yield from nearest
-        elif exactly_one and fitting > 1:
-            yield {"path": path, "message": f"fits {fitting} forms where exactly one is allowed"}
+            elif _is_tag(first, path):
+                unlikely.append([first])
+            else:
+                likely.append([first, *islice(violations, MAX_VIOLATIONS - 1)])
+        if fitting:
+            if exactly_one and fitting > 1:
+                yield {"path": path, "message": f"fits {fitting} forms where exactly one is allowed"}
+            return
+        if len(branches) > 1:
+            yield {"path": path, "message": f"fits none of {len(branches)} allowed forms; the nearest says"}
+        yield from min(likely or unlikely, key=lambda found: _distance(found, path), default=())
 
     def _below(self, node: dict[str, Any], value: Json, path: str) -> Iterator[dict[str, Any]]:
         if isinstance(value, dict):
@@ -302,6 +313,11 @@ def _schemas(node: dict[str, Any], keyword: str) -> list[Json]:
 def _members(node: dict[str, Any], keyword: str) -> Iterator[tuple[str, Json]]:
     found = node.get(keyword)
     return iter(found.items() if isinstance(found, dict) else ())
+
+
+def _is_tag(violation: dict[str, Any], path: str) -> bool:
+    """Whether a first violation says that another form is meant: by a value here or one level below."""
+    return "expected" in violation and violation["path"].rpartition("/")[0] in (path, path.rpartition("/")[0])
 
 
 def _distance(found: list[dict[str, Any]], path: str) -> tuple[int, int]:

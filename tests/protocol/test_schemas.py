@@ -327,6 +327,18 @@ def test_the_sentence_says_what_to_change(schema, value, sentence):
     assert explain(schema, value).sentence == sentence
 
 
+def test_a_tagged_form_is_followed_through_its_tags():
+    value = {"k": 8, "of": {"k": 3, "of": {"k": 5, "of": {"k": 6, "of": {"of": {"k": 1}}}}}}
+    assert "`/of/of/of/of/k` is required" in explain(ACCEPTED["grammar"], value).sentence
+
+
+def test_the_same_violation_is_told_once():
+    assert (
+        explain({"allOf": [{"type": "null"}, {"type": "null"}]}, 1).sentence
+        == "the value must be null, not 1."
+    )
+
+
 def test_violations_carry_path_message_and_expectation():
     found = explain({"properties": {"n": {"type": "integer"}}, "required": ["m"]}, {"n": "x"})
     assert found.violations == [
@@ -341,7 +353,7 @@ def test_an_explanation_is_short_whatever_the_value_is():
         "properties": {f"p{i}": {} for i in range(1000)},
         "required": ["r" * 500],
     }
-    found = explain(schema, {"x" * 100_000 + str(i): "y" * 100_000 for i in range(20)})
+    found = explain(schema, {f"{i}" + "x" * 100_000: "y" * 100_000 for i in range(20)})
     assert len(found.violations) == 8
     assert "and more" in found.sentence
     assert len(found.sentence) < 10_000
