@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from django.db.models import OuterRef, QuerySet, Subquery
-from django_filters import rest_framework as filters
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema, extend_schema_field, extend_schema_view
 from rest_framework import mixins, serializers, viewsets
@@ -15,7 +14,14 @@ from invocations.models import McpErrorMapping, McpRequestEnvelope, McpToolInvoc
 from sessions_app.models import Transport
 from sessions_app.protocol.errors import INTERNAL_CODES
 from sessions_app.rest.access import is_granted
-from sessions_app.rest.lists import BooleanFilter, ExactFilter, IntegerFilter
+from sessions_app.rest.lists import (
+    BooleanFilter,
+    ChoiceFilter,
+    ExactFilter,
+    FilterSet,
+    IntegerFilter,
+    MomentFilter,
+)
 from sessions_app.rest.writing import JSONObject, JSONValue, RowSerializer, WritingViewSet, attribute
 
 _BODIES = ("arguments", "result", "error")
@@ -58,7 +64,11 @@ class RequestId(JSONValue):
 
 
 class InvocationSerializer(RowSerializer[McpToolInvocation]):
-    sequence = serializers.IntegerField(source="id", read_only=True, help_text="Grows with every recorded call.")
+    """One recorded attempt at a call."""
+
+    sequence = serializers.IntegerField(
+        source="id", read_only=True, help_text="Grows with every recorded call."
+    )
     session_id = serializers.CharField(read_only=True)
     process_id = serializers.CharField(read_only=True)
     request_id = RequestId(read_only=True, help_text="The id of the JSON-RPC request.")
@@ -72,9 +82,10 @@ class InvocationSerializer(RowSerializer[McpToolInvocation]):
     class Meta:
         model = McpToolInvocation
         fields = [
-            "sequence", "invocation_id", "session_id", "request_id", "tool_name", "tool_version", "tool_digest",
-            "arguments", "arguments_digest", "status", "result", "error", "error_code", "jsonrpc_code",
-            "retryable", "received_at", "started_at", "finished_at", "duration_ms", "duplicate_of",
+            "sequence", "invocation_id", "session_id", "request_id", "tool_name", "tool_version",
+            "tool_digest", "arguments", "arguments_digest", "status", "result", "error", "error_code",
+            "jsonrpc_code", "retryable", "received_at", "started_at", "finished_at", "duration_ms",
+            "duplicate_of",
             "occurrences", "transport", "protocol_version", "principal", "caller_label", "client_name",
             "client_version", "client_address", "trace_id", "process_id", "bodies_hidden",
         ]  # fmt: skip
@@ -85,12 +96,16 @@ class InvocationSerializer(RowSerializer[McpToolInvocation]):
 
 
 class EnvelopeSerializer(serializers.Serializer[Any]):
+    """The record made before a call ran."""
+
     received_at = serializers.DateTimeField()
     method = serializers.CharField()
 
 
 class InvocationDetailSerializer(InvocationSerializer):
-    envelope = serializers.SerializerMethodField(help_text="The record made before the call ran, if there is one.")
+    """One recorded attempt at a call, with its envelope."""
+
+    envelope = serializers.SerializerMethodField(help_text="The record made before the call ran.")
 
     class Meta(InvocationSerializer.Meta):
         fields = [*InvocationSerializer.Meta.fields, "envelope"]
@@ -104,30 +119,30 @@ class InvocationDetailSerializer(InvocationSerializer):
         return EnvelopeSerializer(found).data
 
 
-class InvocationFilter(filters.FilterSet):
-    started_after = filters.IsoDateTimeFilter(
+class InvocationFilter(FilterSet):
+    started_after = MomentFilter(
         field_name="started_at", lookup_expr="gte",
         help_text="ISO 8601, this moment included; without an offset it is UTC.",
     )  # fmt: skip
-    started_before = filters.IsoDateTimeFilter(
+    started_before = MomentFilter(
         field_name="started_at", lookup_expr="lt",
         help_text="ISO 8601, this moment excluded; without an offset it is UTC.",
     )  # fmt: skip
-    status = filters.ChoiceFilter(choices=McpToolInvocation.Status.choices)
+    status = ChoiceFilter(choices=McpToolInvocation.Status.choices)
     tool = ExactFilter(field_name="tool_name")
     version = ExactFilter(field_name="tool_version")
     principal = ExactFilter(help_text="`key:<id>`, `user:<id>` or `anonymous`.")
     client = ExactFilter(field_name="client_name")
     session = ExactFilter(field_name="session_id")
-    transport = filters.ChoiceFilter(choices=Transport.choices)
-    error_code = filters.ChoiceFilter(choices=[(code, code) for code in sorted(INTERNAL_CODES)])
+    transport = ChoiceFilter(choices=Transport.choices)
+    error_code = ChoiceFilter(choices=[(code, code) for code in sorted(INTERNAL_CODES)])
     jsonrpc_code = IntegerFilter()
     retryable = BooleanFilter(help_text="Calls that succeeded are neither.")
     duplicate = BooleanFilter(method="filter_duplicate", help_text="Repeats of an earlier request.")
     request_id = ExactFilter(method="filter_request_id", help_text="`7` finds the number and the text.")
     trace_id = ExactFilter()
-    min_duration_ms = IntegerFilter(field_name="duration_ms", lookup_expr="gte", min_value=0)
-    max_duration_ms = IntegerFilter(field_name="duration_ms", lookup_expr="lte", min_value=0)
+    min_duration_ms = IntegerFilter(field_name="duration_ms", lookup_expr="gte", least=0)
+    max_duration_ms = IntegerFilter(field_name="duration_ms", lookup_expr="lte", least=0)
 
     class Meta:
         model = McpToolInvocation
@@ -187,15 +202,22 @@ class InvocationViewSet(
 
 
 class ErrorMappingSerializer(RowSerializer[McpErrorMapping]):
+    """How an internal code is said on the wire."""
+
     data_schema = JSONObject(required=False, help_text="JSON Schema that error.data keeps to.")
     reason = serializers.CharField(
-        write_only=True, required=False, allow_blank=True, max_length=100, help_text="Why; kept in the history."
+        write_only=True,
+        required=False,
+        allow_blank=True,
+        max_length=100,
+        help_text="Why. Kept in the history.",
     )
 
     class Meta:
         model = McpErrorMapping
         fields = [
-            "internal_code", "json_rpc_code", "message_template", "retryable", "data_schema", "updated_at", "reason",
+            "internal_code", "json_rpc_code", "message_template", "retryable", "data_schema", "updated_at",
+            "reason",
         ]  # fmt: skip
         read_only_fields = ["internal_code", "updated_at"]
 
@@ -213,7 +235,7 @@ class ErrorMappingSerializer(RowSerializer[McpErrorMapping]):
     ),
 )
 class ErrorMappingViewSet(WritingViewSet[McpErrorMapping]):
-    """The internal codes are a closed list and all of them ship, so mappings are neither added nor removed."""
+    """The internal codes are a closed list and all ship, so mappings are neither added nor removed."""
 
     queryset = McpErrorMapping.objects.all()
     serializer_class = ErrorMappingSerializer

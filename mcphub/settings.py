@@ -173,29 +173,46 @@ MCPHUB_EGRESS_ALLOW = env.names("MCPHUB_EGRESS_ALLOW")
 
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
-        "sessions_app.api.KeyAuthentication",
+        "sessions_app.rest.access.KeyAuthentication",
         "rest_framework.authentication.SessionAuthentication",
     ],
-    "DEFAULT_PERMISSION_CLASSES": ["sessions_app.api.Scoped"],
-    "DEFAULT_FILTER_BACKENDS": ["django_filters.rest_framework.DjangoFilterBackend"],
-    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
-    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
-    "EXCEPTION_HANDLER": "sessions_app.api.render_exception",
+    "DEFAULT_PERMISSION_CLASSES": ["sessions_app.rest.access.Scoped"],
+    "DEFAULT_FILTER_BACKENDS": ["sessions_app.rest.lists.StrictFilterBackend"],
+    "DEFAULT_PAGINATION_CLASS": "sessions_app.rest.lists.KeysetPagination",
+    "DEFAULT_RENDERER_CLASSES": ["sessions_app.rest.wire.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["sessions_app.rest.wire.JSONParser"],
+    "DEFAULT_METADATA_CLASS": None,
+    "DEFAULT_SCHEMA_CLASS": "sessions_app.rest.schema.HubSchema",
+    "EXCEPTION_HANDLER": "sessions_app.rest.errors.render_exception",
     "UNAUTHENTICATED_USER": None,
+    "URL_FORMAT_OVERRIDE": None,
 }
 SPECTACULAR_SETTINGS = {
     "TITLE": "MCP Hub",
     "VERSION": MCPHUB_VERSION,
     "OAS_VERSION": "3.1.0",
     "DESCRIPTION": "The audit and the catalogue of an MCP hub.",
+    "SCHEMA_PATH_PREFIX": "/api/",
     "SERVE_INCLUDE_SCHEMA": False,
     "SERVE_PERMISSIONS": ["rest_framework.permissions.AllowAny"],
     "SERVE_AUTHENTICATION": [],
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    # Without it the page sends the address of the schema to a validator on the internet.
+    "SWAGGER_UI_SETTINGS": {"deepLinking": True, "validatorUrl": None},
     "REDOC_DIST": "SIDECAR",
     "COMPONENT_SPLIT_REQUEST": True,
+    "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
+    "ENUM_NAME_OVERRIDES": {
+        "TransportEnum": "sessions_app.models.Transport",
+        "SessionStateEnum": "sessions_app.models.McpSession.State",
+        "OutcomeEnum": "invocations.models.McpToolInvocation.Status",
+        "BackendEnum": "tools_catalog.models.Backend",
+    },
+    "POSTPROCESSING_HOOKS": [
+        "drf_spectacular.hooks.postprocess_schema_enums",
+        "sessions_app.rest.schema.close_requests",
+    ],
 }
 CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
 

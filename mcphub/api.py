@@ -1,0 +1,73 @@
+"""The REST doors put together: one router, the OpenAPI document, and its offline page.
+
+Included in urls.py under `api/`, last of what begins so: an address that nobody knows is answered in JSON.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import Http404
+from django.urls import re_path
+from drf_spectacular.renderers import OpenApiJsonRenderer2, OpenApiYamlRenderer2
+from drf_spectacular.utils import extend_schema
+from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerView
+from rest_framework.negotiation import DefaultContentNegotiation
+from rest_framework.renderers import BaseRenderer
+from rest_framework.request import Request
+from rest_framework.routers import SimpleRouter
+from rest_framework.views import APIView
+
+from invocations.api import ErrorMappingViewSet, InvocationViewSet
+from sessions_app.api import SessionViewSet
+from tools_catalog.api import ToolDefinitionViewSet, ToolVersionViewSet
+
+
+class Router(SimpleRouter):
+    """Every address with and without its last slash, and no redirect, which would drop a body."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.trailing_slash = "/?"
+
+
+class JsonDocument(OpenApiJsonRenderer2):
+    media_type = "application/json"
+
+
+class NamedFormat(DefaultContentNegotiation):
+    """`?format=json` or `?format=yaml`; else what Accept names."""
+
+    def select_renderer(self, request: Request, renderers: Any, format_suffix: str | None = None) -> Any:
+        named = format_suffix or request.query_params.get("format")
+        return super().select_renderer(request, renderers, named)
+
+
+class SchemaView(SpectacularAPIView):
+    renderer_classes: list[type[BaseRenderer]] = [JsonDocument, OpenApiYamlRenderer2]
+    content_negotiation_class = NamedFormat
+    missing = "The schema is given as ?format=json or ?format=yaml."
+
+
+@extend_schema(exclude=True)
+class Nowhere(APIView):
+    authentication_classes = ()
+    permission_classes = ()
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        raise Http404
+
+
+router = Router()
+router.register("invocations", InvocationViewSet)
+router.register("sessions", SessionViewSet)
+router.register("tool-definitions", ToolDefinitionViewSet)
+router.register(r"tool-definitions/(?P<name>[^/]+)/versions", ToolVersionViewSet)
+router.register("error-mappings", ErrorMappingViewSet)
+
+urlpatterns = [
+    *router.urls,
+    re_path(r"^schema/?$", SchemaView.as_view(), name="schema"),
+    re_path(r"^docs/?$", SpectacularSwaggerView.as_view(url_name="schema"), name="docs"),
+    re_path(r"", Nowhere.as_view()),
+]

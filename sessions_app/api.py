@@ -1,0 +1,67 @@
+"""REST over sessions: who is connected, who was, and an end to a session."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema, extend_schema_view
+from rest_framework import mixins, status, viewsets
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from sessions_app.models import McpSession, Transport
+from sessions_app.rest.lists import BooleanFilter, ChoiceFilter, ExactFilter, FilterSet
+from sessions_app.rest.writing import RowSerializer
+
+
+class SessionSerializer(RowSerializer[McpSession]):
+    """A client's session."""
+
+    class Meta:
+        model = McpSession
+        fields = [
+            "session_id", "transport", "state", "protocol_version", "client_name", "client_version",
+            "client_capabilities", "principal", "caller_label", "is_implicit", "created_at", "initialized_at",
+            "last_activity_at", "expires_at", "ended_at", "end_reason",
+        ]  # fmt: skip
+        read_only_fields = fields
+
+
+class SessionFilter(FilterSet):
+    state = ChoiceFilter(choices=McpSession.State.choices)
+    transport = ChoiceFilter(choices=Transport.choices)
+    principal = ExactFilter(help_text="`key:<id>`, `user:<id>` or `anonymous`.")
+    client = ExactFilter(field_name="client_name", help_text="The name that the client gave of itself.")
+    implicit = BooleanFilter(field_name="is_implicit", help_text="Sessions that stand for stateless callers.")
+
+    class Meta:
+        model = McpSession
+        fields: list[str] = []
+
+
+@extend_schema_view(
+    list=extend_schema(summary="Sessions, newest first"),
+    retrieve=extend_schema(summary="One session"),
+    destroy=extend_schema(
+        summary="Close a session",
+        description="Its client must initialize again. A session that has ended stays as it is.",
+        request=None, responses={204: None},
+    ),
+)  # fmt: skip
+class SessionViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, viewsets.GenericViewSet[McpSession]):
+    queryset = McpSession.objects.defer("implicit_key")
+    serializer_class = SessionSerializer
+    filterset_class = SessionFilter
+    ordering = ("-created_at", "-session_id")
+    lookup_value_regex = "[^/]+"
+    required_scope = {"read": "audit:read", "write": "catalog:write"}
+    required_permission = {
+        "read": "sessions_app.view_mcpsession",
+        "write": "sessions_app.change_mcpsession",
+    }
+    missing = "There is no such session. GET /api/sessions/ lists them."
+
+    def destroy(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        session = self.get_object()
+        McpSession.objects.filter(pk=session.pk).close(f"closed over REST by {request.user}"[:100])
+        return Response(status=status.HTTP_204_NO_CONTENT)

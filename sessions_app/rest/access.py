@@ -1,0 +1,132 @@
+"""WHO may read or write over REST: keys by scope, people by Django's permissions.
+
+A view declares `required_scope` and `required_permission`, each a dict by deed: "read", "write" and, where
+it differs, "create".
+"""
+
+from __future__ import annotations
+
+import hmac
+import logging
+from datetime import timedelta
+from typing import Any
+
+from django.db import DatabaseError
+from django.utils import timezone
+from rest_framework.authentication import BaseAuthentication
+from rest_framework.exceptions import AuthenticationFailed
+from rest_framework.permissions import SAFE_METHODS, BasePermission
+from rest_framework.request import Request
+
+from sessions_app.models import ApiKey
+from sessions_app.protocol.errors import Forbidden
+
+logger = logging.getLogger(__name__)
+
+_NO_HASH = "0" * 64
+_NOTED_EVERY = timedelta(minutes=1)
+"""A key's last use is written at most this often: reading the audit is not a write."""
+_DEEDS = {"POST": "create", "PUT": "write", "PATCH": "write", "DELETE": "write"}
+
+
+class KeyPrincipal:
+    """Stands for a key where Django expects a user. Never in the database; holds no Django permission."""
+
+    is_authenticated = True
+    is_active = True
+    is_anonymous = is_staff = is_superuser = False
+    pk = id = None
+
+    def __init__(self, key: ApiKey) -> None:
+        self.key = key
+
+    def __str__(self) -> str:
+        return f"key {self.key.name} ({self.key.prefix}…)"
+
+    def get_username(self) -> str:
+        return str(self)
+
+    def has_perm(self, perm: str, obj: object = None) -> bool:
+        return False
+
+    def has_perms(self, perms: Any, obj: object = None) -> bool:
+        return False
+
+    def has_module_perms(self, app_label: str) -> bool:
+        return False
+
+
+class KeyAuthentication(BaseAuthentication):
+    """`Authorization: Bearer mcph_…`, checked against the database, so that a revocation holds at once.
+
+    Sets `request.user` to a KeyPrincipal and `request.auth` to the ApiKey.
+    """
+
+    def authenticate(self, request: Request) -> tuple[Any, ApiKey] | None:
+        header = request.META.get("HTTP_AUTHORIZATION")
+        if header is None:
+            return None
+        scheme, _, token = header.partition(" ")
+        token = token.strip()
+        if scheme.lower() != "bearer" or not token:
+            raise AuthenticationFailed("The Authorization header must read `Bearer <key>`.")
+        prefix = "_".join(token.split("_", 2)[:2]) if _plain(token) else ""
+        key = ApiKey.objects.filter(prefix=prefix).first()
+        same = hmac.compare_digest(key.secret_hash if key else _NO_HASH, ApiKey.hash(token))
+        if key is None or not same or key.revoked_at is not None:
+            raise AuthenticationFailed("The key is unknown or was revoked. Ask the operator for a new one.")
+        if not key.is_usable():
+            raise AuthenticationFailed("The key has expired. Ask the operator for a new one.")
+        _note_use(key)
+        return KeyPrincipal(key), key
+
+    def authenticate_header(self, request: Request) -> str:
+        return "Bearer"
+
+
+class Scoped(BasePermission):
+    """Lets a key in by its scopes and a person by their permissions, as the view declares them."""
+
+    def has_permission(self, request: Request, view: Any) -> bool:
+        if not (request.user and request.user.is_authenticated):
+            return False
+        if getattr(view, (request.method or "").lower(), None) is None:
+            return True  # a method that is not served is answered 405, whoever asks
+        deed = "read" if request.method in SAFE_METHODS else _DEEDS.get(request.method or "", "write")
+        if isinstance(request.auth, ApiKey):
+            scope = _declared(view.required_scope, deed)
+            if scope not in request.auth.scopes:
+                sentence = f"The key lacks the scope {scope}. Ask the operator for a key that has it."
+                raise Forbidden(sentence, scope=scope)
+            return True
+        permission = _declared(view.required_permission, deed)
+        if not request.user.has_perm(permission):
+            sentence = f"Your account lacks the permission {permission}. Ask an administrator for it."
+            raise Forbidden(sentence, permission=permission)
+        return True
+
+
+def is_granted(request: Request, *, scope: str, permission: str) -> bool:
+    """Say whether the key has `scope`, or the person `permission`."""
+    if isinstance(request.auth, ApiKey):
+        return scope in request.auth.scopes
+    return bool(request.user and request.user.has_perm(permission))
+
+
+def _declared(by_deed: dict[str, str], deed: str) -> str:
+    return by_deed.get(deed) or by_deed["write"]
+
+
+def _plain(token: str) -> bool:
+    """Whether `token` can be asked of a database at all."""
+    return token.isascii() and token.isprintable()
+
+
+def _note_use(key: ApiKey) -> None:
+    now = timezone.now()
+    if key.last_used_at is not None and now - key.last_used_at < _NOTED_EVERY:
+        return
+    try:
+        ApiKey.objects.filter(pk=key.pk).update(last_used_at=now)
+    except DatabaseError as error:  # the audit stays readable while the database takes no writes
+        logger.warning("The last use of a key could not be noted: %s", error)

@@ -1,0 +1,144 @@
+"""How a REST request fails: one shape for every error, whatever raised it, and never a page or a traceback.
+
+{"error": {"code": …, "message": what is wrong and the next step, "details": {…}, "retryable": bool}}
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.core.exceptions import NON_FIELD_ERRORS, PermissionDenied, SuspiciousOperation
+from django.core.exceptions import ValidationError as ModelInvalid
+from django.db import InterfaceError, OperationalError
+from django.http import Http404
+from rest_framework import exceptions as drf
+from rest_framework.response import Response
+from rest_framework.views import set_rollback
+
+from sessions_app.protocol import errors
+
+logger = logging.getLogger(__name__)
+
+NOT_FOUND = "not_found"
+"""Seed 004's word for an address or an object that is not there."""
+CODES = (
+    "parse_error", "invalid_request", "invalid_params", "unauthorized", "forbidden", NOT_FOUND,
+    "method_not_allowed", "not_acceptable", "payload_too_large", "unsupported_media_type", "rate_limited",
+    "audit_unavailable", "server_error",
+)  # fmt: skip
+"""Every code that REST answers with."""
+_RETRYABLE_STATUSES = frozenset({429, 503})
+_FIELDS_SENTENCE = "The request was not accepted. `details.fields` says what to change in each field."
+_UNREADABLE = "The database does not answer now. Try again; /ready says how the hub is."
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    status: int
+    code: str
+    message: str
+    details: Mapping[str, Any] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def render_exception(exc: Exception, context: dict[str, Any]) -> Response:
+    """Answer any exception of a view; DRF's EXCEPTION_HANDLER."""
+    told = _tell(exc, context)
+    if told.status >= 500:
+        request = context.get("request")
+        logger.error("REST failed: %s", getattr(request, "path", ""), exc_info=exc)
+    set_rollback()
+    retryable = told.status in _RETRYABLE_STATUSES
+    body = {"code": told.code, "message": told.message, "details": dict(told.details), "retryable": retryable}
+    return Response({"error": body}, status=told.status, headers=dict(told.headers))
+
+
+def _tell(exc: Exception, context: dict[str, Any]) -> _Told:
+    if isinstance(exc, errors.HubError):
+        return _told_of_hub(exc)
+    if isinstance(exc, ModelInvalid):
+        return _Told(400, "invalid_params", _FIELDS_SENTENCE, {"fields": _model_fields(exc)})
+    if isinstance(exc, Http404):
+        return _missing(context)
+    if isinstance(exc, PermissionDenied):
+        return _Told(403, "forbidden", errors.Forbidden.sentence)
+    if isinstance(exc, SuspiciousOperation):
+        return _Told(400, "invalid_request", "The request is malformed. /api/docs shows what is expected.")
+    if isinstance(exc, OperationalError | InterfaceError):
+        return _Told(503, "audit_unavailable", _UNREADABLE, headers={"Retry-After": "1"})
+    if isinstance(exc, drf.APIException):
+        return _told_of_framework(exc, context)
+    return _Told(500, "server_error", errors.HubError.sentence)
+
+
+def _told_of_hub(exc: errors.HubError) -> _Told:
+    status = exc.http_status
+    if status is None:
+        status = errors.HTTP_STATUS[exc.jsonrpc_code] if isinstance(exc, errors.ProtocolError) else 400
+    headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
+    return _Told(status, exc.code, exc.message, exc.details, headers)
+
+
+def _told_of_framework(exc: drf.APIException, context: dict[str, Any]) -> _Told:
+    status, words = exc.status_code, str(exc.detail)
+    if isinstance(exc, drf.ValidationError):
+        return _Told(400, "invalid_params", _FIELDS_SENTENCE, {"fields": _flat(exc.detail)})
+    if isinstance(exc, drf.NotAuthenticated | drf.AuthenticationFailed):
+        sentence = words if isinstance(exc, drf.AuthenticationFailed) else (
+            "A key or a login is needed. Send `Authorization: Bearer <key>`, or log in at /admin/."
+        )  # fmt: skip
+        return _Told(401, "unauthorized", sentence, headers={"WWW-Authenticate": "Bearer"})
+    if isinstance(exc, drf.NotFound):
+        return _missing(context)
+    if isinstance(exc, drf.PermissionDenied):
+        csrf = words.startswith("CSRF")
+        return _Told(403, "forbidden", f"{words} Send the cookie's value as X-CSRFToken." if csrf else words)
+    if isinstance(exc, drf.MethodNotAllowed):
+        allowed = sorted(set(getattr(context.get("view"), "allowed_methods", [])))
+        sentence = f"This address does not serve the method. Use {' or '.join(allowed) or 'another address'}."
+        return _Told(405, "method_not_allowed", sentence, {"allowed": allowed})
+    if isinstance(exc, drf.NotAcceptable):
+        return _Told(406, "not_acceptable", "The answer is JSON only. Send Accept: application/json.")
+    if isinstance(exc, drf.UnsupportedMediaType):
+        return _Told(415, "unsupported_media_type", errors.UnsupportedMediaType.sentence)
+    if isinstance(exc, drf.Throttled):
+        wait = getattr(exc, "wait", None)
+        headers = {"Retry-After": f"{wait:.0f}"} if wait else {}
+        return _Told(429, "rate_limited", errors.RateLimited.sentence, headers=headers)
+    if isinstance(exc, drf.ParseError):
+        return _Told(400, "parse_error", "The body is not valid JSON. Send one UTF-8 JSON object.")
+    if status < 500:
+        return _Told(status, "invalid_request", words)
+    return _Told(status, "server_error", errors.HubError.sentence)
+
+
+def _missing(context: dict[str, Any]) -> _Told:
+    sentence = getattr(
+        context.get("view"), "missing", "There is nothing here. /api/docs shows what there is."
+    )
+    return _Told(404, NOT_FOUND, sentence)
+
+
+def _model_fields(exc: ModelInvalid) -> dict[str, list[str]]:
+    by_field = exc.message_dict if hasattr(exc, "error_dict") else {NON_FIELD_ERRORS: exc.messages}
+    return {("*" if name == NON_FIELD_ERRORS else name): list(words) for name, words in by_field.items()}
+
+
+def _flat(detail: Any, path: str = "") -> dict[str, list[str]]:
+    """Give DRF's nested messages by dotted path; `*` is the whole body."""
+    if isinstance(detail, dict):
+        found: dict[str, list[str]] = {}
+        for name, inner in detail.items():
+            here = "" if name in ("non_field_errors", NON_FIELD_ERRORS) else str(name)
+            for key, words in _flat(inner, ".".join(filter(None, (path, here)))).items():
+                found.setdefault(key, []).extend(words)
+        return found
+    if isinstance(detail, list):
+        if any(isinstance(item, dict) for item in detail):
+            numbered = {str(index): item for index, item in enumerate(detail) if item}
+            return _flat(numbered, path)
+        return {path or "*": [str(item) for item in detail]}
+    return {path or "*": [str(detail)]}

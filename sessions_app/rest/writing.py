@@ -1,0 +1,115 @@
+"""Rows in and out of REST: stored JSON as it is, and writes through `full_clean()`, as the admin's are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Generic, TypeVar
+
+from django.db import models, transaction
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import mixins, serializers, viewsets
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from sessions_app.fields import JSONText
+
+_Model = TypeVar("_Model", bound=models.Model)
+_HISTORY_REASON_LENGTH = 100
+
+
+@extend_schema_field({})
+class JSONValue(serializers.Field[Any, Any, Any, Any]):
+    """Any JSON value, neither read nor changed."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        return data
+
+    def to_representation(self, value: Any) -> Any:
+        return value
+
+
+@extend_schema_field({"type": "object", "additionalProperties": True})
+class JSONObject(JSONValue):
+    """A JSON object of any members."""
+
+    default_error_messages = {"not_an_object": "This must be a JSON object."}
+
+    def to_internal_value(self, data: Any) -> Any:
+        if not isinstance(data, dict):
+            self.fail("not_an_object")
+        return data
+
+
+class RowSerializer(serializers.ModelSerializer[_Model], Generic[_Model]):
+    """A model's row. Members that are unknown, or cannot be changed, are refused rather than ignored."""
+
+    serializer_field_mapping = {**serializers.ModelSerializer.serializer_field_mapping, JSONText: JSONObject}
+
+    def to_internal_value(self, data: Any) -> Any:
+        if isinstance(data, Mapping):
+            self._refuse_ignored(data)
+        return super().to_internal_value(data)
+
+    def _refuse_ignored(self, data: Mapping[str, Any]) -> None:
+        writable = {name for name, field in self.fields.items() if not field.read_only}
+        current = self.to_representation(self.instance) if isinstance(self.instance, models.Model) else {}
+        problems = {}
+        for name in data.keys() - writable:
+            if name in current:
+                if data[name] != current[name]:
+                    problems[name] = ["This cannot be changed. Leave it out, or send it as it is."]
+            else:
+                problems[name] = [f"Unknown field. Fields here: {', '.join(sorted(writable))}."]
+        if problems:
+            raise serializers.ValidationError(problems)
+
+    def create(self, validated_data: dict[str, Any]) -> _Model:
+        model: Any = self.Meta.model
+        row: _Model = self._write(model(), validated_data)
+        return row
+
+    def update(self, instance: _Model, validated_data: dict[str, Any]) -> _Model:
+        return self._write(instance, validated_data)
+
+    def _write(self, row: _Model, values: dict[str, Any]) -> _Model:
+        many = {field.name for field in row._meta.many_to_many}
+        for name, value in values.items():
+            if name not in many:
+                setattr(row, name, value)
+        row.full_clean()
+        row.save()
+        for name in many & values.keys():
+            getattr(row, name).set(values[name])
+        return row
+
+
+class WritingViewSet(
+    mixins.RetrieveModelMixin,
+    mixins.UpdateModelMixin,
+    mixins.ListModelMixin,
+    viewsets.GenericViewSet[_Model],
+    Generic[_Model],
+):
+    """List, detail, update. An update locks its row, so that two of them make two versions, not one."""
+
+    def get_queryset(self) -> models.QuerySet[_Model]:
+        rows = super().get_queryset()
+        return rows.select_for_update(of=("self",)) if self.request.method in ("PUT", "PATCH") else rows
+
+    def update(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        with transaction.atomic():
+            return super().update(request, *args, **kwargs)
+
+
+def attribute(row: Any, request: Request, reason: str) -> tuple[Any, str]:
+    """Tell the row's history who changes it and why; give the author (None for a key) and the reason.
+
+    A key is no user of the database, so its name leads the reason.
+    """
+    is_user = isinstance(request.user, models.Model)
+    author = request.user if is_user else None
+    if not is_user:
+        reason = f"{request.user}: {reason}" if reason else str(request.user)
+    row._history_user = author
+    row._change_reason = reason[:_HISTORY_REASON_LENGTH]
+    return author, reason
