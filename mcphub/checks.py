@@ -1,0 +1,116 @@
+"""Deployment mistakes that the settings alone show, for `mcphub check --deploy` and `mcphub doctor`.
+
+Each is a fact about the settings and a way to mend it. What needs database or machine is in doctor.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from django.core.checks import CheckMessage, Error, Tags, Warning, register
+from django.http.request import validate_host
+
+_LOOPBACK = {"localhost", "127.0.0.1", "::1", "[::1]"}
+
+
+def _public_host() -> str:
+    return urlsplit(settings.MCPHUB_PUBLIC_URL).hostname or ""
+
+
+def _is_public() -> bool:
+    return _public_host() not in _LOOPBACK
+
+
+@register(Tags.security, deploy=True)
+def anonymous_beyond_loopback(**_: Any) -> list[CheckMessage]:
+    if not (settings.MCPHUB_ALLOW_ANONYMOUS and _is_public()):
+        return []
+    return [
+        Error(
+            "Callers without a key are served, and MCPHUB_PUBLIC_URL is not loopback.",
+            hint="Unset MCPHUB_ALLOW_ANONYMOUS and make keys with `mcphub token create`.",
+            id="mcphub.E001",
+        )
+    ]
+
+
+@register(Tags.security)
+def public_url_wellformed(**_: Any) -> list[CheckMessage]:
+    url = urlsplit(settings.MCPHUB_PUBLIC_URL)
+    if url.scheme not in ("http", "https") or not url.hostname or url.query or url.fragment:
+        return [
+            Error(
+                f"MCPHUB_PUBLIC_URL is {settings.MCPHUB_PUBLIC_URL!r}.",
+                hint="Write scheme and host, such as https://hub.example.",
+                id="mcphub.E002",
+            )
+        ]
+    if not validate_host(_public_host(), [host.strip("[]") for host in settings.ALLOWED_HOSTS]):
+        return [
+            Error(
+                f"Clients are sent to {url.hostname}, which the hub does not answer to.",
+                hint=f"Add {url.hostname} to MCPHUB_ALLOWED_HOSTS.",
+                id="mcphub.E003",
+            )
+        ]
+    return []
+
+
+@register(Tags.security, deploy=True)
+def plain_http_in_public(**_: Any) -> list[CheckMessage]:
+    if not _is_public() or settings.MCPHUB_PUBLIC_URL.startswith("https://"):
+        return []
+    return [
+        Warning(
+            "Keys and passwords travel in clear text: MCPHUB_PUBLIC_URL is plain HTTP.",
+            hint="Put a proxy with TLS before it; set MCPHUB_PUBLIC_URL=https://… and MCPHUB_BEHIND_PROXY=1.",
+            id="mcphub.W001",
+        )
+    ]
+
+
+@register(Tags.security, deploy=True)
+def any_host_or_origin(**_: Any) -> list[CheckMessage]:
+    found: list[CheckMessage] = []
+    for name, values in (
+        ("MCPHUB_ALLOWED_HOSTS", settings.ALLOWED_HOSTS),
+        ("MCPHUB_ALLOWED_ORIGINS", settings.MCPHUB_ALLOWED_ORIGINS),
+    ):
+        if "*" in values:
+            found.append(
+                Warning(
+                    f"{name} admits everything, so any web page may speak to the hub from a browser.",
+                    hint="Name the ones that are meant.",
+                    id="mcphub.W002",
+                )
+            )
+    return found
+
+
+@register(Tags.security, deploy=True)
+def timeout_after_heartbeat(**_: Any) -> list[CheckMessage]:
+    if settings.MCPHUB_CALL_TIMEOUT_SECONDS > settings.MCPHUB_HEARTBEAT_SECONDS:
+        return []
+    return [
+        Error(
+            "MCPHUB_CALL_TIMEOUT_SECONDS must be longer than MCPHUB_HEARTBEAT_SECONDS.",
+            hint="Raise the one or lower the other.",
+            id="mcphub.E004",
+        )
+    ]
+
+
+@register(Tags.database, deploy=True)
+def connections_without_pool(**_: Any) -> list[CheckMessage]:
+    database = settings.DATABASES["default"]
+    if not database.get("CONN_MAX_AGE"):
+        return []
+    return [
+        Error(
+            "Persistent connections (conn_max_age) are kept by every thread of an asynchronous server.",
+            hint="Take conn_max_age out of MCPHUB_DATABASE_URL; PostgreSQL connections are pooled.",
+            id="mcphub.E005",
+        )
+    ]

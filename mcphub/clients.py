@@ -1,0 +1,81 @@
+"""Ready-to-paste configurations for MCP clients, in the form that each client documents."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+PLACEHOLDER = "YOUR-KEY"
+
+CLIENTS = {
+    "vscode": "VS Code",
+    "claude": "Claude Desktop",
+    "claude-code": "Claude Code",
+    "cline": "Cline",
+    "cursor": "Cursor",
+    "inspector": "MCP Inspector",
+}
+"""Key of each client -> its title."""
+
+_NAME = "mcp-hub"
+"""What the clients call this server."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snippet:
+    """One client's configuration: `text` goes to `where`, verbatim."""
+
+    key: str
+    title: str
+    where: str
+    text: str
+
+
+def snippets(url: str, token: str) -> list[Snippet]:
+    """Give the configuration of every client for the endpoint `url`, with `token` as its bearer key."""
+    header = f"Bearer {token}"
+    remote = {"url": url, "headers": {"Authorization": header}}
+    made = {
+        "vscode": (".vscode/mcp.json of a workspace, or the command MCP: Open User Configuration",
+                   _json({"servers": {_NAME: {"type": "http", **remote}}})),
+        "claude": ("claude_desktop_config.json, by Settings > Developer > Edit Config; needs Node.js",
+                   _json({"mcpServers": {_NAME: _bridge(url, header)}})),
+        "claude-code": ("a terminal",
+                        f"claude mcp add --transport http {_NAME} {shlex.quote(url)} "
+                        f"--header {shlex.quote(f'Authorization: {header}')}"),
+        "cline": ("cline_mcp_settings.json, by MCP Servers > Configure > Configure MCP Servers",
+                  _json({"mcpServers": {_NAME: {"type": "streamableHttp", **remote, "disabled": False}}})),
+        "cursor": (".cursor/mcp.json of a project, or ~/.cursor/mcp.json",
+                   _json({"mcpServers": {_NAME: remote}})),
+        "inspector": ("a terminal; needs Node.js",
+                      f"npx @modelcontextprotocol/inspector --cli {shlex.quote(url)} --transport http "
+                      f"--header {shlex.quote(f'Authorization: {header}')} --method tools/list"),
+    }  # fmt: skip
+    return [
+        Snippet(key=key, title=title, where=made[key][0], text=made[key][1]) for key, title in CLIENTS.items()
+    ]
+
+
+def _bridge(url: str, header: str) -> dict[str, object]:
+    """Claude Desktop's file starts programs only, so mcp-remote speaks HTTP for it.
+
+    The header's blank stands in a variable: some releases on Windows split arguments at blanks.
+    """
+    # mcp-remote admits plain HTTP to localhost by itself; elsewhere it wants to be told.
+    host = urlsplit(url).hostname or ""
+    is_plain = url.startswith("http://") and not re.fullmatch(r"localhost", host)
+    return {
+        "command": "npx",
+        "args": [
+            "-y", "mcp-remote", url, "--transport", "http-only", *(["--allow-http"] if is_plain else []),
+            "--header", "Authorization:${MCPHUB_AUTHORIZATION}",
+        ],
+        "env": {"MCPHUB_AUTHORIZATION": header},
+    }  # fmt: skip
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False)

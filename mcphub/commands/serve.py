@@ -1,0 +1,141 @@
+"""`mcphub serve`: flags to variables, the rules between them, then the server."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+from collections.abc import Callable
+
+from mcphub import environment as env
+from mcphub.commands.stop import Stop, settings_or_stop
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--mode", choices=["remote"], help="how clients come in: over HTTP (MCPHUB_MODE; remote)")
+    add("--host", type=_host, help="address to listen on (MCPHUB_HOST; 127.0.0.1)")
+    add("--port", type=_whole(1, 65535), help="port to listen on (MCPHUB_PORT; 8000)")
+    add("--workers", type=_whole(1, 256), help="server processes (MCPHUB_WORKERS; 1)")
+    add(
+        "--cors", type=_origins, metavar="ORIGIN|off",
+        help="origins that browsers may call from, separated by commas (MCPHUB_ALLOWED_ORIGINS; off)",
+    )  # fmt: skip
+    add(
+        "--allow-anonymous", action="store_true",
+        help="serve callers without a key; loopback only (MCPHUB_ALLOW_ANONYMOUS; off)",
+    )  # fmt: skip
+    add(
+        "--max-clients", type=_whole(1, 1_000_000), metavar="N",
+        help="listening streams held by one process (MCPHUB_MAX_STREAMS; 10000)",
+    )  # fmt: skip
+    add(
+        "--heartbeat-interval-ms", type=_whole(100, 600_000), metavar="MS",
+        help="pause between signs of life on a silent stream (MCPHUB_HEARTBEAT_SECONDS; 25000)",
+    )  # fmt: skip
+    add(
+        "--request-timeout-ms", type=_whole(100, 3_600_000), metavar="MS",
+        help="longest time a call may take (MCPHUB_CALL_TIMEOUT_SECONDS; 60000)",
+    )  # fmt: skip
+    add(
+        "--pack", action="append", metavar="NAME",
+        help="load this pack of tools at the start; may be repeated (MCPHUB_PACKS)",
+    )  # fmt: skip
+
+
+def run(options: argparse.Namespace) -> int:
+    _into_environment(options)
+    from django.core.exceptions import ImproperlyConfigured
+
+    from mcphub.serve import Listen, serve
+
+    try:
+        listen = Listen.from_environment()
+    except ImproperlyConfigured as error:
+        raise Stop(f"mcphub serve: {error}", status=2) from error
+    os.environ["MCPHUB_PUBLIC_URL"] = env.text("MCPHUB_PUBLIC_URL", listen.default_public_url)
+    settings_or_stop()
+    _refuse_unsafe(listen.host, is_loopback=listen.is_loopback)
+    return serve(listen)
+
+
+def _into_environment(options: argparse.Namespace) -> None:
+    values = {
+        "MCPHUB_MODE": options.mode,
+        "MCPHUB_HOST": options.host,
+        "MCPHUB_PORT": options.port,
+        "MCPHUB_WORKERS": options.workers,
+        "MCPHUB_ALLOWED_ORIGINS": options.cors,
+        "MCPHUB_ALLOW_ANONYMOUS": "1" if options.allow_anonymous else None,
+        "MCPHUB_MAX_STREAMS": options.max_clients,
+        "MCPHUB_HEARTBEAT_SECONDS": _seconds(options.heartbeat_interval_ms),
+        "MCPHUB_CALL_TIMEOUT_SECONDS": _seconds(options.request_timeout_ms),
+        "MCPHUB_PACKS": ",".join(options.pack) if options.pack else None,
+    }
+    os.environ.update({name: str(value) for name, value in values.items() if value is not None})
+
+
+def _refuse_unsafe(host: str, *, is_loopback: bool) -> None:
+    """Stop where a setting contradicts another, or would be unsafe where others can reach the hub."""
+    from django.conf import settings
+
+    timeout, heartbeat = settings.MCPHUB_CALL_TIMEOUT_SECONDS, settings.MCPHUB_HEARTBEAT_SECONDS
+    if timeout <= heartbeat:
+        raise Stop(
+            f"mcphub serve: --request-timeout-ms ({timeout * 1000:g}) must be longer than "
+            f"--heartbeat-interval-ms ({heartbeat * 1000:g}).",
+            status=2,
+        )
+    if is_loopback:
+        return
+    if settings.MCPHUB_ALLOW_ANONYMOUS:
+        raise Stop(
+            f"mcphub serve: --allow-anonymous works on loopback only, and --host {host} can be reached by "
+            "other machines; leave one of the two out.",
+            status=2,
+        )
+    if settings.DEBUG:
+        raise Stop(
+            f"mcphub serve: MCPHUB_DEBUG shows internals to visitors, and --host {host} can be reached by "
+            "other machines; leave one of the two out.",
+            status=2,
+        )
+    if not set(settings.ALLOWED_HOSTS) - {"localhost", "127.0.0.1", "[::1]"}:
+        raise Stop(
+            f"mcphub serve: --host {host} can be reached by other machines, so set MCPHUB_ALLOWED_HOSTS to "
+            "the name or address that clients use, for example hub.example.",
+            status=2,
+        )
+
+
+def _seconds(milliseconds: int | None) -> str | None:
+    return None if milliseconds is None else f"{milliseconds / 1000:g}"
+
+
+def _whole(least: int, most: int) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        if not re.fullmatch(r"[+-]?[0-9]{1,18}", text) or not least <= int(text) <= most:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {least} to {most}")
+        return int(text)
+
+    return read
+
+
+def _host(text: str) -> str:
+    host = text.strip().removeprefix("[").removesuffix("]")
+    if not re.fullmatch(r"[A-Za-z0-9.:_%-]+", host):
+        raise argparse.ArgumentTypeError(f"{text!r} is not an address such as 127.0.0.1 or 0.0.0.0")
+    return host
+
+
+def _origins(text: str) -> str:
+    if text.strip().lower() == "off":
+        return ""
+    origins = text.replace(",", " ").split()
+    wrong = [origin for origin in origins if not re.fullmatch(r"https?://[^/\s?#@*]+|\*", origin)]
+    if wrong or not origins:
+        shown = wrong[0] if wrong else text
+        raise argparse.ArgumentTypeError(
+            f"{shown!r} is not an origin; write off, or scheme, host and port such as https://app.example"
+        )
+    return ",".join(origins)

@@ -1,0 +1,245 @@
+"""What may be wrong with an installation: database, files, network, catalogue, keys, processes.
+
+A check gives its findings; it changes nothing. `mcphub doctor` prints them.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import socket
+import sqlite3
+import stat
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import psycopg
+from django.conf import settings
+from django.core import checks as django_checks
+from django.db import Error, connection
+from django.utils import timezone
+
+from invocations import recovery, statements
+from mcphub import checks
+from mcphub import environment as env
+from sessions_app.database import Dedicated
+
+Level = Literal["wrong", "hint"]
+
+_LEAST_FREE_BYTES = 500 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something wrong, or worth knowing, and what to do about it."""
+
+    level: Level
+    what: str
+    mend: str
+
+
+def examine() -> Iterator[tuple[str, list[Finding]]]:
+    """Give each subject with its findings; none means that all is well. Stops early without a database."""
+    yield "settings", list(_settings())
+    yield "files", list(_files())
+    yield "network", list(_network())
+    database = list(_database())
+    yield "database", database
+    if any(finding.level == "wrong" for finding in database):
+        return
+    subjects: dict[str, Callable[[], Iterator[Finding]]] = {
+        "durability": _durability, "tools": _tools, "keys and people": _keys, "processes": _processes,
+    }  # fmt: skip
+    for subject, check in subjects.items():
+        yield subject, list(check())
+
+
+def _settings() -> Iterator[Finding]:
+    own = (
+        checks.anonymous_beyond_loopback, checks.public_url_wellformed, checks.plain_http_in_public,
+        checks.any_host_or_origin, checks.timeout_after_heartbeat, checks.connections_without_pool,
+    )  # fmt: skip
+    for check in own:
+        for message in check():
+            level: Level = "wrong" if message.level >= django_checks.ERROR else "hint"
+            yield Finding(level, message.msg, message.hint or "")
+    if settings.DEBUG:
+        yield Finding("wrong", "MCPHUB_DEBUG is on and shows internals to visitors.", "Unset it.")
+    if settings.MCPHUB_ALLOW_ANONYMOUS:
+        yield Finding(
+            "hint",
+            "Any program on this machine may call tools without a key.",
+            "Unset MCPHUB_ALLOW_ANONYMOUS.",
+        )
+
+
+def _files() -> Iterator[Finding]:
+    home = settings.MCPHUB_DATA_DIR
+    if not home.is_dir():
+        yield Finding("hint", f"The data directory {home} does not exist yet.", "The first start makes it.")
+        return
+    secret_key = Path(env.text("MCPHUB_SECRET_KEY_FILE", str(home / "secret_key")))
+    private = [secret_key, settings.MCPHUB_ENCRYPTION_KEY_FILE]
+    if connection.vendor == "sqlite":
+        private.append(Path(settings.DATABASES["default"]["NAME"]))
+    # Others reach a file only through its directory.
+    if home.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+        yield Finding("wrong", f"Other users can look into {home}.", f"chmod 700 {home}")
+        for path in private:
+            if path.is_file() and path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+                yield Finding("wrong", f"Other users can read {path}.", f"chmod 600 {path}")
+    for path in private[:2]:
+        if path.parent != home and path.is_file() and path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+            yield Finding("wrong", f"Other users can read {path}.", f"chmod 600 {path}")
+    free = shutil.disk_usage(home).free
+    if free < _LEAST_FREE_BYTES:
+        yield Finding(
+            "wrong", f"{free // 2**20} MiB are free under {home}; without room every call stops.",
+            "Free some space.",
+        )  # fmt: skip
+
+
+def _network() -> Iterator[Finding]:
+    host, port = env.text("MCPHUB_HOST", "127.0.0.1"), env.whole("MCPHUB_PORT", 8000, least=1, most=65535)
+    try:
+        family, _, _, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(where)
+    except OSError as error:
+        if not _hub_answers(host, port):
+            yield Finding(
+                "wrong", f"{host}:{port} cannot be listened on: {error.strerror or error}.",
+                "Name another port with MCPHUB_PORT or --port, or end the program that has it.",
+            )  # fmt: skip
+
+
+def _hub_answers(host: str, port: int) -> bool:
+    """Whether what has the port is a hub."""
+    try:
+        with socket.create_connection((host, port), timeout=2) as line:
+            line.sendall(b"GET /live HTTP/1.0\r\nHost: localhost\r\n\r\n")
+            return line.recv(12).endswith(b" 200")
+    except OSError:
+        return False
+
+
+def _database() -> Iterator[Finding]:
+    from django.db.migrations.executor import MigrationExecutor
+
+    database = Dedicated()
+    try:
+        database.raw.execute("SELECT 1")
+    except (Error, psycopg.Error, sqlite3.Error) as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        yield Finding(
+            "wrong", f"The database does not answer: {reason}", "Check MCPHUB_DATABASE_URL and that it runs."
+        )
+        return
+    finally:
+        database.close()
+    executor = MigrationExecutor(connection)
+    pending = executor.migration_plan(executor.loader.graph.leaf_nodes())
+    if pending:
+        yield Finding(
+            "wrong", f"{len(pending)} migrations are not applied.", "mcphub migrate, or start the hub."
+        )
+    if connection.vendor == "sqlite" and env.whole("MCPHUB_WORKERS", 1, least=1, most=256) > 1:
+        yield Finding(
+            "hint", "Several workers share one SQLite file and write one after the other.",
+            "Use PostgreSQL by MCPHUB_DATABASE_URL, or one worker.",
+        )  # fmt: skip
+
+
+def _durability() -> Iterator[Finding]:
+    database = Dedicated()
+    try:
+        why = statements.prepare(database.raw, database.is_sqlite, settings.MCPHUB_LEDGER_TIMEOUT_SECONDS)
+    finally:
+        database.close()
+    if why:
+        yield Finding(
+            "wrong", f"An audit row might not survive a crash of the machine: {why}.",
+            "Set synchronous_commit and fsync to on (PostgreSQL), synchronous to FULL (SQLite).",
+        )  # fmt: skip
+
+
+def _tools() -> Iterator[Finding]:
+    from django.core.exceptions import ValidationError
+
+    from tools_catalog.backends import python
+    from tools_catalog.backends.http import HttpConfiguration
+    from tools_catalog.catalog import Catalog
+    from tools_catalog.importers import bundle
+    from tools_catalog.models import McpToolDefinition, Secret
+    from tools_catalog.secrets import SecretError
+
+    python.discover(bundle.packs())
+    log = logging.getLogger("tools_catalog.catalog")
+    was, log.disabled = log.disabled, True  # what it would say is said below, in one line a tool
+    try:
+        served = Catalog.load().tools
+    finally:
+        log.disabled = was
+    secrets = {secret.name: secret for secret in Secret.objects.all()}
+    for tool in McpToolDefinition.objects.filter(enabled=True):
+        if tool.name not in served:
+            try:
+                tool.full_clean()
+                why = "its definition cannot be compiled"
+            except ValidationError as error:
+                why = " ".join(error.messages)
+            yield Finding(
+                "wrong",
+                f"The tool {tool.name} cannot be served: {why}",
+                "Correct it in the admin, or switch it off.",
+            )
+        elif tool.backend == "http":
+            for name in sorted(HttpConfiguration.parse(tool.configuration).secret_names - secrets.keys()):
+                yield Finding(
+                    "wrong", f"The tool {tool.name} needs the secret {name}, which does not exist.",
+                    "Add it in the admin.",
+                )  # fmt: skip
+    for secret in secrets.values():
+        try:
+            secret.value()
+        except SecretError as error:
+            yield Finding(
+                "wrong", f"The secret {secret.name} cannot be used: {error}", "Enter it again in the admin."
+            )
+    if not McpToolDefinition.objects.filter(enabled=True).exists():
+        yield Finding(
+            "hint", "No tool is enabled.", "mcphub catalog load starter, or enable some in the admin."
+        )
+
+
+def _keys() -> Iterator[Finding]:
+    from django.contrib.auth import get_user_model
+
+    from sessions_app.models import ApiKey
+
+    now = timezone.now()
+    live = ApiKey.objects.filter(revoked_at__isnull=True)
+    expired = [key.name for key in live.filter(expires_at__lte=now)]
+    if expired:
+        yield Finding("hint", f"Expired keys: {', '.join(expired)}.", "Revoke them, or make new ones.")
+    if len(expired) == live.count() and not settings.MCPHUB_ALLOW_ANONYMOUS:
+        yield Finding("hint", "No key is usable, so no client can connect.", "mcphub token create NAME")
+    if not get_user_model().objects.filter(is_superuser=True, is_active=True).exists():
+        yield Finding("hint", "Nobody may do everything in the admin.", "mcphub createsuperuser")
+
+
+def _processes() -> Iterator[Finding]:
+    from sessions_app.models import ServerProcess
+
+    status = ServerProcess.Status
+    live = ServerProcess.objects.filter(status__in=[status.STARTING, status.RUNNING, status.STOPPING])
+    host = socket.gethostname()
+    for process in live:
+        if recovery.is_gone(process, host):
+            yield Finding(
+                "wrong", f"The process {process} ended without a word; its open calls are not closed.",
+                "Start the hub: it records them as interrupted.",
+            )  # fmt: skip

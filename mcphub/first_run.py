@@ -1,0 +1,105 @@
+"""What a start makes sure of: the tables, the packs asked for and, once, an operator and a first key."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import secrets
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from django.conf import settings
+from django.db import connection, transaction
+
+from sessions_app.database import Dedicated
+
+_LOCK = 0x6D637068  # "mcph"
+"""Key of the PostgreSQL advisory lock under which a start prepares the database."""
+
+
+class PackRefused(Exception):
+    """A pack cannot be loaded; the text says which and why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Credentials:
+    """What was made on the first start. The texts cannot be had again."""
+
+    username: str | None = None
+    password: str | None = None
+    key: str | None = None
+
+
+def prepare(packs: Sequence[str] = ()) -> Credentials:
+    """Make the database ready to serve; safe with several starts at once, quick when all is done."""
+    with _one_at_a_time():
+        _migrate()
+        _load_packs(packs)
+        with transaction.atomic():
+            return _first_credentials()
+
+
+def migrate() -> None:
+    """Bring the tables up to date, if they are not."""
+    with _one_at_a_time():
+        _migrate()
+
+
+@contextlib.contextmanager
+def _one_at_a_time() -> Iterator[None]:
+    settings.MCPHUB_DATA_DIR.mkdir(parents=True, exist_ok=True, mode=0o700)
+    settings.STATIC_ROOT.mkdir(exist_ok=True)  # WhiteNoise warns without it
+    with (settings.MCPHUB_DATA_DIR / "start.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if connection.vendor != "postgresql":
+            yield
+            return
+        # Other machines share the database, not the file. The lock ends with its connection, which is outside
+        # the pool also because a pool tries for a long time to reach a database that is not there.
+        database = Dedicated()
+        try:
+            database.raw.execute("SELECT pg_advisory_lock(%s)", [_LOCK])
+            yield
+        finally:
+            database.close()
+
+
+def _migrate() -> None:
+    from django.core.management import call_command
+    from django.db.migrations.executor import MigrationExecutor
+
+    executor = MigrationExecutor(connection)
+    if executor.migration_plan(executor.loader.graph.leaf_nodes()):
+        call_command("migrate", interactive=False, verbosity=0)
+
+
+def _load_packs(packs: Sequence[str]) -> None:
+    from tools_catalog.importers import bundle
+    from tools_catalog.models import McpToolVersion
+
+    # Versions are never deleted, so a catalogue that was emptied on purpose stays empty.
+    starter = [] if McpToolVersion.objects.exists() else ["starter"]
+    for pack in dict.fromkeys([*starter, *packs]):
+        try:
+            report = bundle.load(bundle.read_pack(pack), reason=f"pack {pack}")
+        except LookupError as error:
+            raise PackRefused(str(error)) from error
+        if report.refused:
+            name, why = report.refused[0]
+            raise PackRefused(f"The pack {pack} cannot be loaded: {name}: {why}")
+
+
+def _first_credentials() -> Credentials:
+    """Make an operator where there is no user at all, and a key where there never was one."""
+    from django.contrib.auth import get_user_model
+
+    from sessions_app.models import ApiKey
+
+    users, username, password, key = get_user_model().objects, None, None, None
+    if not users.exists():
+        username, password = "operator", secrets.token_urlsafe(15)
+        users.create_superuser(username, password=password)
+    if not ApiKey.objects.exists() and not ApiKey.history.exists():
+        scopes = ["tools:list", "tools:call", "audit:read"]
+        key = ApiKey.issue("first key", scopes=scopes)[1]
+    return Credentials(username=username, password=password, key=key)
