@@ -1,0 +1,424 @@
+"""The audit's pages: calls and envelopes, strictly read-only. Error mappings have a file of their own."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+from urllib.parse import urlencode
+from uuid import UUID
+
+from django.contrib import admin
+from django.core.exceptions import PermissionDenied
+from django.db.models import Max, Q, QuerySet
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import path, reverse
+from django.utils import timezone
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _t
+from django.utils.translation import gettext_lazy as _
+from unfold.contrib.filters.admin import ChoicesDropdownFilter, RangeDateTimeFilter
+
+from invocations import admin_mapping  # noqa: F401 - it registers its page
+from invocations.admin_filters import (
+    ClientFilter,
+    DuplicateFilter,
+    ErrorCodeFilter,
+    PrincipalFilter,
+    SessionFilter,
+    ToolFilter,
+)
+from invocations.models import McpRequestEnvelope, McpToolInvocation
+from sessions_app.admin_base import UncountedAdmin, mark
+from sessions_app.models import McpSession
+from sessions_app.shown import INLINE_CHARACTERS, clipped, json_block, pretty, visible
+from tools_catalog.models import McpToolVersion
+
+BODIES = ("arguments", "result", "error")
+SEARCHED_CALLS = 200_000
+"""Request and trace ids have no index of their own, so only so many of the newest calls are searched."""
+
+
+def may_read_bodies(request: HttpRequest) -> bool:
+    return request.user.has_perm("invocations.read_bodies")
+
+
+@admin.register(McpToolInvocation)
+class McpToolInvocationAdmin(UncountedAdmin):
+    list_display = [
+        "shown_time", "shown_status", "shown_tool", "shown_caller", "shown_client", "shown_duration", "shown_code",
+        "shown_transport", "shown_duplicate",
+    ]  # fmt: skip
+    list_display_links = ["shown_time"]
+    list_filter = [
+        ("started_at", RangeDateTimeFilter),
+        ("status", ChoicesDropdownFilter),
+        ToolFilter,
+        ClientFilter,
+        PrincipalFilter,
+        SessionFilter,
+        ErrorCodeFilter,
+        ("transport", ChoicesDropdownFilter),
+        DuplicateFilter,
+    ]
+    search_fields = ["invocation_id"]  # the search itself is get_search_results
+    search_help_text = _("Invocation, request, session or trace id")
+    ordering = ["-id"]
+    sortable_by = ()
+    list_fullwidth = True
+    actions = None
+
+    # The list --------------------------------------------------------------------------------------
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[McpToolInvocation]:
+        return super().get_queryset(request).defer(*BODIES)
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        """Look an exact id up, each kind where its index is."""
+        term = search_term.strip()
+        if not term:
+            return queryset, False
+        if queryset.filter(invocation_id=term).exists():
+            return queryset.filter(invocation_id=term), False
+        if McpSession.objects.filter(pk=term).exists():
+            return queryset.filter(session=term), False
+        newest = McpToolInvocation.objects.aggregate(newest=Max("id"))["newest"] or 0
+        wanted = Q(trace_id=term) | Q(request_id=term)
+        if term.lstrip("-").isdecimal() and len(term) < 20:
+            wanted |= Q(request_id=int(term))
+        return queryset.filter(wanted, id__gt=newest - SEARCHED_CALLS), False
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
+        """An invocation id in the search leads straight to its page."""
+        term = request.GET.get("q", "").strip()
+        if _is_uuid(term) and self.has_view_permission(request):
+            found = McpToolInvocation.objects.filter(invocation_id=term).values_list("pk", flat=True).first()
+            if found is not None:
+                return redirect("admin:invocations_mcptoolinvocation_change", found)
+        return super().changelist_view(request, extra_context)
+
+    @admin.display(description=_("time"))
+    def shown_time(self, row: McpToolInvocation) -> SafeString:
+        moment = timezone.localtime(row.started_at)
+        return format_html(
+            '<time datetime="{}" title="{}" style="white-space:nowrap">{}</time>',
+            moment.isoformat(), moment.isoformat(), moment.strftime("%m-%d %H:%M:%S"),
+        )  # fmt: skip
+
+    @admin.display(description=_("status"))
+    def shown_status(self, row: McpToolInvocation) -> SafeString:
+        return mark("good" if row.status == "ok" else "bad", row.get_status_display())
+
+    @admin.display(description=_("tool"))
+    def shown_tool(self, row: McpToolInvocation) -> SafeString:
+        version = f"v{row.tool_version}" if row.tool_version else ""
+        return format_html(
+            '<span class="hub-tool"><span class="hub-cell hub-mono" title="{}">{}</span> <span class="hub-subtle">{}</span></span>',
+            visible(row.tool_name, one_line=True), clipped(row.tool_name, 64), version,
+        )  # fmt: skip
+
+    @admin.display(description=_("caller"))
+    def shown_caller(self, row: McpToolInvocation) -> SafeString:
+        return _cell(row.caller_label or row.principal)
+
+    @admin.display(description=_("client"))
+    def shown_client(self, row: McpToolInvocation) -> SafeString:
+        return _cell(f"{row.client_name} {row.client_version}".strip() or "-")
+
+    @admin.display(description=_("took"))
+    def shown_duration(self, row: McpToolInvocation) -> SafeString:
+        return format_html('<span style="white-space:nowrap">{}</span>', _duration(row.duration_ms))
+
+    @admin.display(description=_("code"))
+    def shown_code(self, row: McpToolInvocation) -> str:
+        return row.error_code or "-"
+
+    @admin.display(description=_("transport"))
+    def shown_transport(self, row: McpToolInvocation) -> SafeString:
+        return format_html("<span>{}</span>", row.get_transport_display())
+
+    @admin.display(description=_("note"))
+    def shown_duplicate(self, row: McpToolInvocation) -> SafeString | str:
+        if row.duplicate_of:
+            return mark("off", _("Duplicate"))
+        if row.occurrences > 1:
+            return mark("warn", _("× %(count)d") % {"count": row.occurrences})
+        return ""
+
+    # The page of one call --------------------------------------------------------------------------
+
+    def get_fieldsets(self, request: HttpRequest, obj: McpToolInvocation | None = None) -> Any:
+        head = ["shown_status", "tool_link", "when"]
+        if obj is not None and obj.status == "error":
+            head.insert(1, "shown_failure")
+        if obj is not None and (obj.duplicate_of or obj.occurrences > 1):
+            head.append("shown_note")
+        bodies: list[tuple[str, list[str]]] = [(_t("Bodies"), ["hidden_bodies"])]
+        if may_read_bodies(request):
+            outcome = [name for name in ("result", "error") if obj is None or getattr(obj, name) is not None]
+            bodies = [
+                (_t("Arguments"), ["shown_arguments"]),
+                *((_t(name.capitalize()), [f"shown_{name}"]) for name in outcome),
+            ]
+        return [
+            (None, {"fields": head}),
+            *((title, {"fields": fields}) for title, fields in bodies),
+            (_t("Who"), {"fields": ["caller", "shown_client", "client_address", "shown_transport", "protocol_version"]}),
+            (
+                _t("Ids"),
+                {
+                    "fields": [
+                        "id", "shown_invocation", "shown_request", "session_link", "shown_trace", "shown_process",
+                        "shown_digests",
+                    ]
+                },
+            ),
+        ]  # fmt: skip
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any | None = None) -> list[str]:
+        return [name for _title, options in self.get_fieldsets(request, obj) for name in options["fields"]]
+
+    @admin.display(description=_("tool"))
+    def tool_link(self, row: McpToolInvocation) -> SafeString:
+        version = (
+            McpToolVersion.objects.filter(digest=row.tool_digest, version=row.tool_version)
+            .defer("definition")
+            .first()
+            if row.tool_digest
+            else None
+        )
+        name = clipped(row.tool_name, 128)
+        if version is None:
+            return format_html(
+                '<span class="hub-mono">{}</span> {}',
+                name,
+                f"v{row.tool_version}" if row.tool_version else "",
+            )
+        return format_html(
+            '<a class="hub-link" href="{}"><span class="hub-mono">{}</span> v{}</a>',
+            reverse("admin:tool_version", args=[version.tool_id, version.version]), name, row.tool_version,
+        )  # fmt: skip
+
+    @admin.display(description=_("failure"))
+    def shown_failure(self, row: McpToolInvocation) -> str:
+        words = [row.error_code]
+        if row.jsonrpc_code is not None:
+            words.append(_t("JSON-RPC %(code)d") % {"code": row.jsonrpc_code})
+        if row.retryable is not None:
+            words.append(_t("may be tried again") if row.retryable else _t("not to be tried again"))
+        return " · ".join(words)
+
+    @admin.display(description=_("when"))
+    def when(self, row: McpToolInvocation) -> SafeString:
+        steps = (
+            (_t("received"), row.received_at), (_t("started"), row.started_at), (_t("finished"), row.finished_at),
+        )  # fmt: skip
+        lines = format_html_join(
+            "", "<div>{} <time class='hub-mono'>{}</time></div>",
+            ((word, timezone.localtime(moment).isoformat(sep=" ", timespec="milliseconds")) for word, moment in steps),
+        )  # fmt: skip
+        waited = max(timedelta(0), row.started_at - row.received_at)
+        return format_html(
+            "{}<div>{}</div>", lines,
+            _t("took %(duration)s, after waiting %(waited)s")
+            % {"duration": _duration(row.duration_ms), "waited": _duration(round(waited.total_seconds() * 1000))},
+        )  # fmt: skip
+
+    @admin.display(description=_("note"))
+    def shown_note(self, row: McpToolInvocation) -> SafeString | str:
+        if row.duplicate_of:
+            address = f"{reverse('admin:invocations_mcptoolinvocation_changelist')}?{urlencode({'q': row.duplicate_of})}"
+            return format_html(
+                '{} <a class="hub-link hub-mono" href="{}">{}</a>',
+                _t("Repeats the answer of"),
+                address,
+                row.duplicate_of,
+            )
+        if row.occurrences > 1:
+            return _t("Stands for %(count)d equal refusals in a row.") % {"count": row.occurrences}
+        return "-"
+
+    @admin.display(description=_("bodies"))
+    def hidden_bodies(self, row: McpToolInvocation) -> str:
+        return _t("Arguments, result and error are hidden: your account may not read bodies.")
+
+    @admin.display(description=_("arguments"))
+    def shown_arguments(self, row: McpToolInvocation) -> SafeString:
+        return self._body(row, "arguments")
+
+    @admin.display(description=_("result"))
+    def shown_result(self, row: McpToolInvocation) -> SafeString:
+        return self._body(row, "result")
+
+    @admin.display(description=_("error"))
+    def shown_error(self, row: McpToolInvocation) -> SafeString:
+        return self._body(row, "error")
+
+    def _body(self, row: McpToolInvocation, name: str) -> SafeString:
+        value = getattr(row, name)
+        block = json_block(value, name)
+        if len(pretty(value)) <= INLINE_CHARACTERS:
+            return block
+        address = reverse("admin:invocation_body", args=[row.pk, name])
+        return format_html(
+            '{}<p><a class="hub-link" href="{}">{}</a></p>', block, address, _t("Download the whole")
+        )
+
+    @admin.display(description=_("caller"))
+    def caller(self, row: McpToolInvocation) -> str:
+        return f"{clipped(row.caller_label, 150)} ({row.principal})"
+
+    @admin.display(description=_("invocation"))
+    def shown_invocation(self, row: McpToolInvocation) -> SafeString:
+        return _mono(row.invocation_id)
+
+    @admin.display(description=_("request id"))
+    def shown_request(self, row: McpToolInvocation) -> SafeString:
+        return _mono("-" if row.request_id is None else pretty(row.request_id))
+
+    @admin.display(description=_("trace"))
+    def shown_trace(self, row: McpToolInvocation) -> SafeString:
+        return _mono(row.trace_id or "-")
+
+    @admin.display(description=_("process"))
+    def shown_process(self, row: McpToolInvocation) -> SafeString:
+        return _mono(row.process_id)
+
+    @admin.display(description=_("digests"))
+    def shown_digests(self, row: McpToolInvocation) -> SafeString:
+        return format_html(
+            "<div>{} {}</div><div>{} {}</div>",
+            _t("definition"), _mono(row.tool_digest or "-"), _t("arguments"), _mono(row.arguments_digest),
+        )  # fmt: skip
+
+    @admin.display(description=_("session"))
+    def session_link(self, row: McpToolInvocation) -> SafeString:
+        return format_html(
+            '<a class="hub-link hub-mono" href="{}">{}</a>',
+            reverse("admin:sessions_app_mcpsession_change", args=[row.session_id]), clipped(row.session_id, 64),
+        )  # fmt: skip
+
+    # The whole of one body -------------------------------------------------------------------------
+
+    def get_urls(self) -> list[Any]:
+        body = path(
+            "<int:pk>/body/<str:name>/", self.admin_site.admin_view(self.body_view), name="invocation_body"
+        )
+        return [body, *super().get_urls()]
+
+    def body_view(self, request: HttpRequest, pk: int, name: str) -> HttpResponse:
+        if not self.has_view_permission(request) or not may_read_bodies(request):
+            raise PermissionDenied
+        row = McpToolInvocation.objects.filter(pk=pk).first()
+        if row is None or name not in BODIES:
+            raise Http404
+        return HttpResponse(
+            pretty(getattr(row, name)),
+            content_type="application/json",
+            headers={
+                "Content-Disposition": f'attachment; filename="{row.invocation_id}-{name}.json"',
+                "X-Content-Type-Options": "nosniff",
+                "Cache-Control": "no-store",
+            },
+        )
+
+
+@admin.register(McpRequestEnvelope)
+class McpRequestEnvelopeAdmin(UncountedAdmin):
+    list_display = ["received_at", "shown_tool", "method", "principal", "shown_invocation"]
+    list_display_links = ["received_at"]
+    search_fields = ["=invocation_id"]
+    search_help_text = _("Invocation id")
+    ordering = ["-id"]
+    sortable_by = ()
+    actions = None
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[McpRequestEnvelope]:
+        return super().get_queryset(request).defer("params", "context")
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        term = search_term.strip()
+        return (queryset.filter(invocation_id=term) if term else queryset), False
+
+    def get_fields(self, request: HttpRequest, obj: Any | None = None) -> list[str]:
+        body = ["shown_params", "shown_context"] if may_read_bodies(request) else []
+        return [
+            "received_at",
+            "method",
+            "shown_tool",
+            "principal",
+            "outcome",
+            "shown_request",
+            "shown_process",
+            *body,
+        ]
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any | None = None) -> list[str]:
+        return self.get_fields(request, obj)
+
+    @admin.display(description=_("tool"))
+    def shown_tool(self, row: McpRequestEnvelope) -> SafeString:
+        return format_html(
+            '<span class="hub-mono">{}</span> v{}', clipped(row.tool_name, 64), row.tool_version
+        )
+
+    @admin.display(description=_("invocation"))
+    def shown_invocation(self, row: McpRequestEnvelope) -> SafeString:
+        return _mono(row.invocation_id)
+
+    @admin.display(description=_("outcome"))
+    def outcome(self, row: McpRequestEnvelope) -> SafeString:
+        found = (
+            McpToolInvocation.objects.filter(invocation_id=row.invocation_id)
+            .values_list("pk", "status")
+            .first()
+        )
+        if found is None:
+            return mark(
+                "wait", _t("None yet: the call is under way, or its process is gone and recovery will tell.")
+            )
+        address = reverse("admin:invocations_mcptoolinvocation_change", args=[found[0]])
+        return format_html('<a class="hub-link" href="{}">{}</a> {}', address, row.invocation_id, found[1])
+
+    @admin.display(description=_("request id"))
+    def shown_request(self, row: McpRequestEnvelope) -> SafeString:
+        return _mono("-" if row.request_id is None else pretty(row.request_id))
+
+    @admin.display(description=_("process"))
+    def shown_process(self, row: McpRequestEnvelope) -> SafeString:
+        return _mono(row.process_id)
+
+    @admin.display(description=_("parameters"))
+    def shown_params(self, row: McpRequestEnvelope) -> SafeString:
+        return json_block(row.params, _t("parameters"))
+
+    @admin.display(description=_("context"))
+    def shown_context(self, row: McpRequestEnvelope) -> SafeString:
+        return json_block(row.context, _t("context"))
+
+
+def _cell(words: str) -> SafeString:
+    return format_html(
+        '<span class="hub-cell" title="{}">{}</span>', visible(words, one_line=True), clipped(words, 120)
+    )
+
+
+def _mono(words: str) -> SafeString:
+    return format_html('<span class="hub-mono">{}</span>', visible(words, one_line=True))
+
+
+def _duration(milliseconds: int) -> str:
+    return f"{milliseconds} ms" if milliseconds < 10_000 else f"{milliseconds / 1000:.1f} s"
+
+
+def _is_uuid(text: str) -> bool:
+    try:
+        UUID(text)
+    except ValueError:
+        return False
+    return True

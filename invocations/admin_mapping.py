@@ -1,0 +1,120 @@
+"""The page of error mappings, with a preview of what callers would read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django import forms
+from django.contrib import admin
+from django.http import HttpRequest
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _t
+from django.utils.translation import gettext_lazy as _
+
+from invocations.mapping import ErrorMap, Rule
+from invocations.models import McpErrorMapping
+from sessions_app.admin_base import RecordedAdmin, mark
+from sessions_app.protocol import errors
+from sessions_app.shown import clipped, json_block
+
+if TYPE_CHECKING:
+    _McpErrorMappingBase = forms.ModelForm[McpErrorMapping]
+else:
+    _McpErrorMappingBase = forms.ModelForm
+
+_EXAMPLES: dict[str, dict[str, Any]] = {
+    "timeout": {"timeout_seconds": 30},
+    "invalid_arguments": {"violations": [{"path": "/city", "message": "is required"}]},
+    "upstream_error": {"status": 502},
+    "payload_too_large": {"limit_bytes": 4_194_304},
+    "method_not_found": {"method": "tools/dance"},
+    "rate_limited": {"retry_after_seconds": 20},
+    "duplicate_request": {"first": "019a0000-0000-7000-8000-000000000000"},
+    "unsupported_protocol_version": {"supported": ["2025-11-25"], "requested": "2099-01-01"},
+    "missing_client_capability": {"requiredCapabilities": {"sampling": {}}},
+}
+"""Details that an error of this code carries, for the preview."""
+
+
+def example(code: str) -> errors.HubError:
+    """Give an error of the code, as the hub might raise it."""
+    level: list[type[errors.HubError]] = [errors.HubError]
+    kind: type[errors.HubError] = errors.HubError
+    while level:
+        kind = level.pop()
+        if (
+            kind.__dict__.get("code") == code
+            and kind.__init__ is not errors.UnsupportedProtocolVersion.__init__
+        ):
+            break
+        level.extend(kind.__subclasses__())
+    made = errors.HubError(kind.sentence, **_EXAMPLES.get(code, {}))
+    made.code = code  # type: ignore[misc]
+    return made
+
+
+class McpErrorMappingForm(_McpErrorMappingBase):
+    class Meta:
+        model = McpErrorMapping
+        fields = ["internal_code", "json_rpc_code", "message_template", "retryable", "data_schema"]
+
+
+@admin.register(McpErrorMapping)
+class McpErrorMappingAdmin(RecordedAdmin):
+    form = McpErrorMappingForm
+    list_display = ["internal_code", "json_rpc_code", "shown_template", "shown_retryable", "updated_at"]
+    list_filter = ["retryable"]
+    search_fields = ["internal_code", "message_template", "=json_rpc_code"]
+    search_help_text = _("Internal code, JSON-RPC code or message")
+    fieldsets = [
+        (None, {"fields": ["internal_code", "json_rpc_code", "message_template", "retryable"]}),
+        (_("Data"), {"fields": ["data_schema"]}),
+        (_("What a caller would read"), {"fields": ["preview", "updated_at"]}),
+    ]
+    add_fieldsets = [
+        (None, {"fields": ["internal_code", "json_rpc_code", "message_template", "retryable", "data_schema"]})
+    ]
+
+    @admin.display(description=_("message template"))
+    def shown_template(self, rule: McpErrorMapping) -> str:
+        return clipped(rule.message_template, 100)
+
+    @admin.display(description=_("retryable"), ordering="retryable")
+    def shown_retryable(self, rule: McpErrorMapping) -> SafeString:
+        return mark("good", _("Yes")) if rule.retryable else mark("off", _("No"))
+
+    @admin.display(description=_("JSON-RPC error"))
+    def preview(self, rule: McpErrorMapping) -> SafeString | str:
+        """Render the rule as it stands in the form, so that a refused edit is seen before it is mended."""
+        try:
+            value = Rule(
+                rule.internal_code,
+                rule.json_rpc_code,
+                rule.message_template,
+                rule.retryable,
+                rule.data_schema or {},
+            )
+            rendered = ErrorMap([value]).render(
+                example(rule.internal_code), tool="echo", invocation_id="019a0000-0000-7000-8000-000000000001"
+            )
+        except (ValueError, TypeError, AttributeError):
+            return _t("There is no preview until the errors above are mended.")
+        return json_block(rendered, _t("JSON-RPC error"))
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any | None = None) -> list[str]:
+        return ["internal_code", "preview", "updated_at"] if obj is not None else []
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        """Every code of the closed list has its row; one may be added only where a row is missing."""
+        may: bool = super().has_add_permission(request)
+        return may and McpErrorMapping.objects.count() < len(errors.INTERNAL_CODES)
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any | None = None) -> bool:
+        return False
+
+    def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        if db_field.name == "internal_code":
+            taken = set(McpErrorMapping.objects.values_list("internal_code", flat=True))
+            left = sorted(errors.INTERNAL_CODES - taken)
+            return forms.ChoiceField(label=db_field.verbose_name, choices=[(code, code) for code in left])
+        return super().formfield_for_dbfield(db_field, request, **kwargs)

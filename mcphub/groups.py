@@ -1,0 +1,49 @@
+"""The roles that ship (design: roles), as Django groups. Made after every migrate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+_SEEN = (
+    "sessions_app.view_mcpsession", "sessions_app.view_serverprocess", "tools_catalog.view_mcptooldefinition",
+    "tools_catalog.view_mcptoolversion", "invocations.view_mcptoolinvocation", "invocations.view_mcprequestenvelope",
+    "invocations.view_mcperrormapping",
+)  # fmt: skip
+_CATALOGUE = (
+    "tools_catalog.add_mcptooldefinition", "tools_catalog.change_mcptooldefinition",
+    "tools_catalog.try_mcptooldefinition", "tools_catalog.view_secret", "auth.view_group",
+)  # fmt: skip
+
+ROLES: Mapping[str, tuple[str, ...]] = {
+    "Viewer": _SEEN,
+    "Auditor": (*_SEEN, "invocations.read_bodies", "sessions_app.view_apikey"),
+    "Operator": (
+        *_SEEN, *_CATALOGUE, "invocations.change_mcperrormapping", "invocations.add_mcperrormapping",
+        "sessions_app.change_mcpsession", "sessions_app.view_apikey", "sessions_app.add_apikey",
+        "sessions_app.change_apikey",
+    ),
+    "Upstream manager": (
+        *_SEEN, *_CATALOGUE, "tools_catalog.add_secret", "tools_catalog.change_secret", "tools_catalog.delete_secret",
+    ),
+}  # fmt: skip
+"""Name -> permissions. A Viewer reads calls without their bodies, which ask for `read_bodies`."""
+
+
+def install(sender: Any = None, **kwargs: Any) -> None:
+    """Make the groups and give them what they lack; take nothing away that an operator added."""
+    from django.apps import apps
+    from django.contrib.auth.management import create_permissions
+    from django.contrib.auth.models import Group, Permission
+
+    using = kwargs.get("using", "default")
+    for label in ("auth", "sessions_app", "tools_catalog", "invocations"):
+        # Each app's permissions are made by a signal of its own, whose turn may come later.
+        create_permissions(apps.get_app_config(label), verbosity=0, using=using)
+    known = {
+        f"{permission.content_type.app_label}.{permission.codename}": permission
+        for permission in Permission.objects.using(using).select_related("content_type")
+    }
+    for name, codenames in ROLES.items():
+        group, _made = Group.objects.using(using).get_or_create(name=name)
+        group.permissions.add(*(known[codename] for codename in codenames))

@@ -1,0 +1,45 @@
+// Puts the JSON editor over each text area that asks for it. The text stays as it was written: only the text
+// mode is offered, because the tree would reorder numeric names and rewrite numbers.
+const KEPT = new Set(["jse-undo", "jse-redo", "jse-search"]);
+
+for (const holder of document.querySelectorAll(".hub-json-editor")) {
+  const textarea = holder.querySelector("textarea");
+  import(holder.dataset.source)
+    .then(({ JSONEditor }) => {
+      const target = document.createElement("div");
+      target.className = "hub-json-mount";
+      holder.prepend(target);
+      const label = document.querySelector(`label[for="${textarea.id}"]`);
+      const editor = new JSONEditor({
+        target,
+        props: {
+          mode: "text",
+          content: { text: textarea.value },
+          readOnly: textarea.readOnly,
+          statusBar: false,
+          askToFormat: false,
+          indentation: 2,
+          onChange: (content) => {
+            textarea.value = content.text ?? JSON.stringify(content.json, null, 2);
+          },
+          onRenderMenu: (items) => items.filter((item) => KEPT.has(item.className)),
+        },
+      });
+      const name = label ? label.textContent.trim() : textarea.name;
+      const nameIt = () => {
+        for (const box of target.querySelectorAll('[contenteditable="true"]')) {
+          box.setAttribute("aria-label", name);
+          if (textarea.getAttribute("aria-describedby")) {
+            box.setAttribute("aria-describedby", textarea.getAttribute("aria-describedby"));
+          }
+        }
+      };
+      new MutationObserver(nameIt).observe(target, { childList: true, subtree: true });
+      nameIt();
+      label?.addEventListener("click", () => editor.focus());
+      textarea.hidden = true;
+    })
+    .catch(() => {
+      textarea.hidden = false;
+    });
+}

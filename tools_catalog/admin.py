@@ -1,0 +1,241 @@
+"""The catalogue's pages: tools with their versions, and the secrets that HTTP tools send."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django.contrib import admin, messages
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.urls import NoReverseMatch, path, reverse
+from django.utils.html import format_html
+from django.utils.translation import gettext as _t
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
+from unfold.contrib.filters.admin import ChoicesDropdownFilter, RangeDateTimeFilter
+from unfold.decorators import action
+
+from sessions_app.admin_base import JSONFormField, RecordedAdmin, mark, names_and_count
+from sessions_app.shown import clipped, visible
+from tools_catalog.admin_forms import SecretForm, ToolForm
+from tools_catalog.admin_versions import VersionPages
+from tools_catalog.models import McpToolDefinition, Secret
+
+if TYPE_CHECKING:
+    from django.http import HttpResponse
+    from django.utils.safestring import SafeString
+
+
+@admin.register(McpToolDefinition)
+class McpToolDefinitionAdmin(VersionPages, RecordedAdmin):
+    form = ToolForm
+    list_display = ["shown_name", "shown_title", "backend", "state", "version", "effects", "updated_at"]
+    list_display_links = ["shown_name"]
+    list_filter = [
+        ("backend", ChoicesDropdownFilter),
+        "enabled",
+        "read_only",
+        "destructive",
+        "groups",
+        ("updated_at", RangeDateTimeFilter),
+    ]
+    list_select_related = False  # no column follows a relation
+    search_fields = ["name", "title", "description"]
+    search_help_text = _("Name, title or description")
+    autocomplete_fields = ["groups"]
+    actions = ["enable_selected", "disable_selected"]
+    actions_detail = ["try_it", "show_versions"]
+    change_form_before_template = "admin/hub/tool_note.html"
+    readonly_fields = ["version", "created_at", "updated_at"]
+    fieldsets = [
+        (_("What models read"), {"fields": ["name", "title", "description"]}),
+        (_("Arguments and result"), {"fields": ["input_schema", "output_schema"]}),
+        (_("How it is run"), {"fields": ["backend", "function", "configuration", "timeout_seconds"]}),
+        (
+            _("What it does"),
+            {"fields": ["read_only", "destructive", "idempotent", "open_world", "retry_safe"]},
+        ),
+        (_("Who may call it"), {"fields": ["enabled", "groups", "calls_per_minute"]}),
+        (
+            _("More"),
+            {
+                "classes": ["collapse"],
+                "fields": ["meta", "requirements", "version", "created_at", "updated_at"],
+            },
+        ),
+        (_("This change"), {"fields": ["change_reason"]}),
+    ]
+
+    @admin.display(description=_("name"), ordering="name")
+    def shown_name(self, tool: McpToolDefinition) -> SafeString:
+        return format_html('<span class="hub-mono">{}</span>', clipped(tool.name, 64))
+
+    @admin.display(description=_("title"), ordering="title")
+    def shown_title(self, tool: McpToolDefinition) -> SafeString:
+        return format_html(
+            '<span class="hub-cell" title="{}">{}</span>',
+            visible(tool.description[:500]),
+            clipped(tool.title, 80) or "-",
+        )
+
+    @admin.display(description=_("state"), ordering="enabled")
+    def state(self, tool: McpToolDefinition) -> SafeString:
+        return mark("good", _("Enabled")) if tool.enabled else mark("off", _("Disabled"))
+
+    @admin.display(description=_("effects"))
+    def effects(self, tool: McpToolDefinition) -> SafeString:
+        if tool.read_only:
+            return mark("good", _("Read-only"))
+        return mark("warn", _("Destructive")) if tool.destructive else mark("wait", _("Writes"))
+
+    def get_form(
+        self, request: HttpRequest, obj: Any | None = None, change: bool = False, **kwargs: Any
+    ) -> Any:
+        # The fields that the form adds to the model's must not be looked for on the model.
+        if "fields" not in kwargs:
+            named = [
+                name for _title, options in self.get_fieldsets(request, obj) for name in options["fields"]
+            ]
+            kwargs["fields"] = [name for name in named if name not in ("function", "change_reason")]
+        return super().get_form(request, obj, change, **kwargs)
+
+    def get_fieldsets(self, request: HttpRequest, obj: Any | None = None) -> Any:
+        if self.has_change_permission(request, obj) or (obj is None and self.has_add_permission(request)):
+            return self.fieldsets
+        own = ("function", "change_reason")  # they stand in the form only, which a reader does not get
+        return [
+            (title, {**options, "fields": kept})
+            for title, options in self.fieldsets
+            if (kept := [name for name in options["fields"] if name not in own])
+        ]
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any | None = None) -> bool:
+        return False
+
+    def save_model(self, request: HttpRequest, obj: McpToolDefinition, form: Any, change: bool) -> None:
+        obj.change_author = request.user
+        obj.change_reason = form.cleaned_data.get("change_reason", "")
+        obj._change_reason = obj.change_reason[:100] or None
+        super().save_model(request, obj, form, change)
+
+    def get_urls(self) -> list[Any]:
+        wrap = self.admin_site.admin_view
+        pages = [
+            path("<int:pk>/versions/", wrap(self.versions_view), name="tool_versions"),
+            path("<int:pk>/versions/<str:number>/", wrap(self.difference_view), name="tool_version"),
+            path(
+                "<int:pk>/versions/<str:number>/restore/",
+                wrap(self.restore_view),
+                name="tool_version_restore",
+            ),
+        ]
+        return pages + super().get_urls()
+
+    # Actions on one tool -----------------------------------------------------------------------------
+
+    @action(description=_("Versions"), icon="difference", url_path="all-versions", permissions=["view"])
+    def show_versions(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        from django.shortcuts import redirect
+
+        return redirect("admin:tool_versions", pk=object_id)
+
+    @action(description=_("Try it"), icon="play_arrow", url_path="try-it", permissions=["try"])
+    def try_it(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        from django.shortcuts import redirect
+
+        return redirect("tool_try", pk=object_id)
+
+    def has_try_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
+        try:
+            reverse("tool_try", args=[1])
+        except NoReverseMatch:
+            return False
+        return request.user.has_perm("tools_catalog.try_mcptooldefinition")
+
+    # Actions on many ---------------------------------------------------------------------------------
+
+    @admin.action(description=_("Enable the selected tools"), permissions=["change"])
+    def enable_selected(self, request: HttpRequest, queryset: QuerySet[McpToolDefinition]) -> Any:
+        return self._switch(request, queryset, True)
+
+    @admin.action(description=_("Disable the selected tools"), permissions=["change"])
+    def disable_selected(self, request: HttpRequest, queryset: QuerySet[McpToolDefinition]) -> Any:
+        return self._switch(request, queryset, False)
+
+    def _switch(self, request: HttpRequest, queryset: QuerySet[McpToolDefinition], enabled: bool) -> Any:
+        affected = queryset.exclude(enabled=enabled)
+        names, count = names_and_count(affected)
+        total = queryset.count()
+        if enabled:
+            title = ngettext("Enable %(count)d tool?", "Enable %(count)d tools?", count)
+            explanation = _t("Clients see and can call these tools again within a quarter of a second.")
+        else:
+            title = ngettext("Disable %(count)d tool?", "Disable %(count)d tools?", count)
+            explanation = _t(
+                "Clients no longer see these tools, and calls to them are refused and recorded. Calls under way "
+                "finish. Enabling them again undoes this."
+            )
+        if total > count:
+            unchanged = ngettext("%(count)d is so already.", "%(count)d are so already.", total - count)
+            explanation = f"{explanation} {unchanged % {'count': total - count}}"
+        page = self.confirmation(
+            request, title=title % {"count": count}, items=names, explanation=explanation, reason=True,
+            button=_t("Enable") if enabled else _t("Disable"), back=request.get_full_path(), danger=not enabled,
+            action="enable_selected" if enabled else "disable_selected",
+            selected=list(queryset.values_list("pk", flat=True)),
+        )  # fmt: skip
+        if page is not None:
+            return page
+        changed = queryset.set_enabled(enabled, request.POST.get("reason", ""))  # type: ignore[attr-defined]
+        if enabled:
+            words = ngettext(
+                "%(count)d tool enabled: %(names)s.", "%(count)d tools enabled: %(names)s.", changed
+            )
+        else:
+            words = ngettext(
+                "%(count)d tool disabled: %(names)s.", "%(count)d tools disabled: %(names)s.", changed
+            )
+        shown = ", ".join(name for name, _remark in names[:20]) or "-"
+        self.message_user(request, words % {"count": changed, "names": shown}, messages.SUCCESS)
+        return None
+
+    def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        field = super().formfield_for_dbfield(db_field, request, **kwargs)
+        if isinstance(field, JSONFormField) and db_field.name == "configuration":
+            field.required = False  # a Python tool's is made from the chosen function
+        return field
+
+
+@admin.register(Secret)
+class SecretAdmin(RecordedAdmin):
+    form = SecretForm
+    list_display = ["name", "mask", "shown_fingerprint", "updated_at"]
+    search_fields = ["name"]
+    readonly_fields = ["mask", "shown_fingerprint", "updated_at"]
+    fieldsets = [(None, {"fields": ["name", "value", "mask", "shown_fingerprint", "updated_at"]})]
+    add_fieldsets = [(None, {"fields": ["name", "value"]})]
+
+    @admin.display(description=_("fingerprint"))
+    def shown_fingerprint(self, secret: Secret) -> SafeString:
+        return format_html('<span class="hub-mono">{}</span>', secret.fingerprint[:20])
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Secret | None = None) -> list[str]:
+        # The value is sealed under the row's name, so the name stays.
+        return [*self.readonly_fields, "name"] if obj is not None else []
+
+    def get_fieldsets(self, request: HttpRequest, obj: Any | None = None) -> Any:
+        if obj is not None and not self.has_change_permission(request, obj):
+            return [(None, {"fields": ["name", "mask", "shown_fingerprint", "updated_at"]})]
+        return super().get_fieldsets(request, obj)
+
+    def get_form(
+        self, request: HttpRequest, obj: Any | None = None, change: bool = False, **kwargs: Any
+    ) -> Any:
+        kwargs.setdefault("fields", [] if obj is not None else ["name"])
+        return super().get_form(request, obj, change, **kwargs)
+
+    def save_model(self, request: HttpRequest, obj: Secret, form: Any, change: bool) -> None:
+        if value := form.cleaned_data.get("value"):
+            obj.set_value(value)
+            obj._change_reason = _t("new value") if change else None
+        super().save_model(request, obj, form, change)
