@@ -7,7 +7,7 @@ from typing import Any
 from django.db.models import OuterRef, QuerySet, Subquery
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema, extend_schema_field, extend_schema_view
-from rest_framework import mixins, serializers, viewsets
+from rest_framework import mixins, serializers
 from rest_framework.request import Request
 
 from invocations.models import McpErrorMapping, McpRequestEnvelope, McpToolInvocation
@@ -22,7 +22,14 @@ from sessions_app.rest.lists import (
     IntegerFilter,
     MomentFilter,
 )
-from sessions_app.rest.writing import JSONObject, JSONValue, RowSerializer, WritingViewSet, attribute
+from sessions_app.rest.writing import (
+    JSONObject,
+    JSONValue,
+    RowSerializer,
+    RowViewSet,
+    WritingViewSet,
+    attribute,
+)
 
 _BODIES = ("arguments", "result", "error")
 
@@ -85,9 +92,8 @@ class InvocationSerializer(RowSerializer[McpToolInvocation]):
             "sequence", "invocation_id", "session_id", "request_id", "tool_name", "tool_version",
             "tool_digest", "arguments", "arguments_digest", "status", "result", "error", "error_code",
             "jsonrpc_code", "retryable", "received_at", "started_at", "finished_at", "duration_ms",
-            "duplicate_of",
-            "occurrences", "transport", "protocol_version", "principal", "caller_label", "client_name",
-            "client_version", "client_address", "trace_id", "process_id", "bodies_hidden",
+            "duplicate_of", "occurrences", "transport", "protocol_version", "principal", "caller_label",
+            "client_name", "client_version", "client_address", "trace_id", "process_id", "bodies_hidden",
         ]  # fmt: skip
         read_only_fields = fields
 
@@ -166,9 +172,7 @@ class InvocationFilter(FilterSet):
     list=extend_schema(summary="Calls, newest first"),
     retrieve=extend_schema(summary="One call, with the record made before it ran"),
 )
-class InvocationViewSet(
-    mixins.RetrieveModelMixin, mixins.ListModelMixin, viewsets.GenericViewSet[McpToolInvocation]
-):
+class InvocationViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, RowViewSet[McpToolInvocation]):
     queryset = McpToolInvocation.objects.all()
     filterset_class = InvocationFilter
     ordering = ("-id",)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from drf_spectacular.utils import extend_schema, extend_schema_view
-from rest_framework import mixins, status, viewsets
+from rest_framework import mixins, status
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from sessions_app.models import McpSession, Transport
 from sessions_app.rest.lists import BooleanFilter, ChoiceFilter, ExactFilter, FilterSet
-from sessions_app.rest.writing import RowSerializer
+from sessions_app.rest.writing import RowSerializer, RowViewSet
 
 
 class SessionSerializer(RowSerializer[McpSession]):
@@ -48,7 +48,7 @@ class SessionFilter(FilterSet):
         request=None, responses={204: None},
     ),
 )  # fmt: skip
-class SessionViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, viewsets.GenericViewSet[McpSession]):
+class SessionViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, RowViewSet[McpSession]):
     queryset = McpSession.objects.defer("implicit_key")
     serializer_class = SessionSerializer
     filterset_class = SessionFilter

@@ -13,14 +13,14 @@ from django.db.models import Q, QuerySet
 from django.shortcuts import get_object_or_404
 from drf_spectacular.extensions import OpenApiSerializerFieldExtension
 from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_field, extend_schema_view
-from rest_framework import mixins, serializers, viewsets
+from rest_framework import mixins, serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.serializers import BaseSerializer
 
 from sessions_app.protocol.errors import MethodNotAllowed
 from sessions_app.rest.lists import BooleanFilter, ChoiceFilter, FilterSet
-from sessions_app.rest.writing import JSONObject, RowSerializer, WritingViewSet, attribute
+from sessions_app.rest.writing import JSONObject, RowSerializer, RowViewSet, WritingViewSet, attribute
 from tools_catalog.models import Backend, McpToolDefinition, McpToolVersion
 
 _READ = {"read": "tools:list", "write": "catalog:write"}
@@ -33,8 +33,11 @@ class _Key(Protocol):
     groups: Any
 
 
-class Configuration(JSONObject):
+class Configuration(serializers.Field[Any, Any, Any, Any]):
     """How a tool is run: addresses and headers of other systems, for those who run the catalogue only."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        return data  # the model says what is wrong with it
 
     def to_representation(self, value: Any) -> Any:
         request = self.context.get("request")
@@ -159,7 +162,7 @@ class ToolDefinitionViewSet(mixins.CreateModelMixin, WritingViewSet[McpToolDefin
         parameters=[OpenApiParameter("name", str, OpenApiParameter.PATH, description="The tool's name.")],
     )
 )
-class ToolVersionViewSet(mixins.ListModelMixin, viewsets.GenericViewSet[McpToolVersion]):
+class ToolVersionViewSet(mixins.ListModelMixin, RowViewSet[McpToolVersion]):
     queryset = McpToolVersion.objects.defer("author")
     serializer_class = ToolVersionSerializer
     ordering = ("-id",)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import base64
 import binascii
+from datetime import UTC, datetime
 from typing import Any
 
 from django import forms
 from django.core.exceptions import ValidationError as Invalid
 from django.db.models import Q, QuerySet
 from django_filters import rest_framework as filters  # type: ignore[import-untyped]
+from django_filters.fields import IsoDateTimeField  # type: ignore[import-untyped]
 from drf_spectacular.utils import extend_schema_field
 from rest_framework.exceptions import ValidationError
 from rest_framework.pagination import BasePagination
@@ -32,8 +34,19 @@ class ChoiceFilter(filters.ChoiceFilter):  # type: ignore[misc]
     """One of the declared words."""
 
 
+class _MomentField(IsoDateTimeField):  # type: ignore[misc]
+    def to_python(self, value: Any) -> Any:
+        moment = super().to_python(value)
+        try:
+            return moment and moment.astimezone(UTC)
+        except OverflowError as error:
+            raise Invalid("This moment lies outside the years 1 to 9999 in UTC.") from error
+
+
 class MomentFilter(filters.IsoDateTimeFilter):  # type: ignore[misc]
     """An ISO 8601 moment; UTC where it names no offset."""
+
+    field_class = _MomentField
 
 
 @extend_schema_field({"type": "boolean"})
@@ -131,9 +144,7 @@ class KeysetPagination(BasePagination):
             if direction not in ("n", "p") or not all(isinstance(value, str) for value in values):
                 raise ValueError
             key = [field.to_python(value) for field, value in zip(fields, values, strict=True)]
-            if any(isinstance(value, int) and not 0 <= value < 2**63 for value in key) or "\0" in "".join(
-                values
-            ):
+            if "\0" in word + "".join(values) or not all(_is_storable(value) for value in key):
                 raise ValueError
         except (ValueError, TypeError, OverflowError, binascii.Error, Invalid, ParseError) as error:
             sentence = "This is not a cursor of this list. Follow `next` and `previous` as they are given."
@@ -170,6 +181,13 @@ class KeysetPagination(BasePagination):
                 },
             },
         ]  # fmt: skip
+
+
+def _is_storable(value: Any) -> bool:
+    """Whether the database takes `value`; raises OverflowError for a moment that UTC cannot name."""
+    if isinstance(value, datetime):
+        return value.tzinfo is not None and value.astimezone(UTC) is not None
+    return not isinstance(value, int) or 0 <= value < 2**63
 
 
 def _refuse_strange(request: Request, known: tuple[str, ...]) -> None:

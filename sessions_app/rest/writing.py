@@ -83,11 +83,17 @@ class RowSerializer(serializers.ModelSerializer[_Model], Generic[_Model]):
         return row
 
 
+class RowViewSet(viewsets.GenericViewSet[_Model], Generic[_Model]):
+    """Rows of one model. OPTIONS is not served: the schema tells more."""
+
+    http_method_names = ["get", "head", "post", "put", "patch", "delete"]
+
+
 class WritingViewSet(
     mixins.RetrieveModelMixin,
     mixins.UpdateModelMixin,
     mixins.ListModelMixin,
-    viewsets.GenericViewSet[_Model],
+    RowViewSet[_Model],
     Generic[_Model],
 ):
     """List, detail, update. An update locks its row, so that two of them make two versions, not one."""

@@ -1,0 +1,121 @@
+"""/api/schema and /api/docs: true, complete, and served without the internet."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import jsonschema
+import pytest
+from django.contrib.staticfiles import finders
+from django.test import Client
+from drf_spectacular.validation import validate_schema
+from rest_framework.test import APIClient
+
+from tests.factories import McpRequestEnvelopeFactory, McpToolDefinitionFactory, McpToolInvocationFactory
+from tests.rest import by_key, error_of
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(scope="module")
+def schema():
+    return json.loads(APIClient().get("/api/schema").content)
+
+
+@pytest.mark.parametrize("path", ["/api/schema", "/api/schema/"])
+def test_the_schema_is_json_and_yaml(path):
+    response = Client().get(path)
+    assert response["Content-Type"].startswith("application/json")
+    assert response.json()["openapi"] == "3.1.0"
+    for yaml in (
+        Client().get(path, {"format": "yaml"}),
+        Client().get(path, headers={"accept": "application/yaml"}),
+    ):
+        assert yaml.status_code == 200
+        assert yaml.content.startswith(b"openapi: 3.1.0")
+    assert Client().get(path, {"format": "json"}).json()["openapi"] == "3.1.0"
+    error_of(Client().get(path, {"format": "xml"}), 404, "not_found")
+
+
+def test_the_schema_is_valid(schema):
+    validate_schema(schema)
+
+
+def test_every_address_is_described(schema):
+    assert {(path, method) for path, item in schema["paths"].items() for method in item} == {
+        ("/api/error-mappings/", "get"),
+        ("/api/error-mappings/{internal_code}/", "get"),
+        ("/api/error-mappings/{internal_code}/", "put"),
+        ("/api/error-mappings/{internal_code}/", "patch"),
+        ("/api/invocations/", "get"),
+        ("/api/invocations/{invocation_id}/", "get"),
+        ("/api/sessions/", "get"),
+        ("/api/sessions/{session_id}/", "get"),
+        ("/api/sessions/{session_id}/", "delete"),
+        ("/api/tool-definitions/", "get"),
+        ("/api/tool-definitions/", "post"),
+        ("/api/tool-definitions/{name}/", "get"),
+        ("/api/tool-definitions/{name}/", "put"),
+        ("/api/tool-definitions/{name}/", "patch"),
+        ("/api/tool-definitions/{name}/versions/", "get"),
+    }
+
+
+def test_every_operation_declares_its_errors_and_keys(schema):
+    for item in schema["paths"].values():
+        for operation in item.values():
+            assert {"400", "401", "403", "500", "503"} <= set(operation["responses"])
+            answer = operation["responses"]["400"]["content"]["application/json"]["schema"]
+            assert answer == {"$ref": "#/components/schemas/Error"}
+            assert operation["security"] == [{"key": []}, {"cookieAuth": []}]
+            assert operation["summary"]
+
+
+def test_answers_keep_to_the_schema(schema):
+    call = McpToolInvocationFactory(failed=True, request_id="a")
+    McpToolInvocationFactory(request_id=None)
+    McpRequestEnvelopeFactory(invocation_id=call.invocation_id)
+    McpToolDefinitionFactory(name="weather")
+    operator, lister = by_key("audit:read", "catalog:write", "tools:list"), by_key("tools:list")
+    for client, url, path in [
+        (operator, "/api/invocations/", "/api/invocations/"),
+        (operator, "/api/invocations/?limit=1", "/api/invocations/"),
+        (operator, f"/api/invocations/{call.invocation_id}/", "/api/invocations/{invocation_id}/"),
+        (operator, "/api/sessions/", "/api/sessions/"),
+        (operator, "/api/error-mappings/", "/api/error-mappings/"),
+        (operator, "/api/tool-definitions/", "/api/tool-definitions/"),
+        (lister, "/api/tool-definitions/weather/", "/api/tool-definitions/{name}/"),
+        (lister, "/api/tool-definitions/weather/versions/", "/api/tool-definitions/{name}/versions/"),
+        (operator, "/api/invocations/?tool=", "/api/invocations/"),
+        (lister, "/api/invocations/", "/api/invocations/"),
+    ]:
+        response = client.get(url)
+        answer = schema["paths"][path]["get"]["responses"][str(response.status_code)]
+        shape = answer["content"]["application/json"]["schema"]
+        jsonschema.Draft202012Validator({**shape, "components": schema["components"]}).validate(
+            response.json()
+        )
+
+
+def test_bodies_are_free_and_requests_are_closed(schema):
+    parts = schema["components"]["schemas"]
+    assert parts["Invocation"]["properties"]["arguments"]["type"] == ["object", "null"]
+    assert parts["Invocation"]["properties"]["request_id"]["type"] == ["string", "integer", "null"]
+    assert parts["ToolDefinitionRequest"]["additionalProperties"] is False
+    assert parts["ToolDefinitionRequest"]["properties"]["configuration"]["type"] == "object"
+    assert parts["ToolDefinition"]["properties"]["configuration"]["type"] == ["object", "null"]
+    assert "reason" not in parts["ToolDefinition"]["properties"]
+
+
+@pytest.mark.parametrize("path", ["/api/docs", "/api/docs/"])
+def test_the_docs_ask_nothing_of_the_internet(path):
+    response = Client().get(path)
+    assert response.status_code == 200
+    page = response.content.decode()
+    assert not re.findall(r"""(?:https?:)?//[\w.-]+\.\w+""", page)
+    assert re.search(r'"validatorUrl":\s*null', page)
+    files = re.findall(r'(?:src|href)="/static/([^"?]+)"', page)
+    assert len(files) >= 3
+    assert all(finders.find(name) for name in files)
+    assert "/api/schema" in page

@@ -1,0 +1,149 @@
+"""/api/sessions/: who is connected, and how a session is closed."""
+
+from __future__ import annotations
+
+import base64
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.test import Client
+
+from sessions_app import bus
+from sessions_app.models import BusEvent, McpSession
+from tests.factories import McpSessionFactory
+from tests.rest import by_key, by_person, error_of
+
+pytestmark = pytest.mark.django_db
+
+LIST = "/api/sessions/"
+VIEW = "sessions_app.view_mcpsession"
+CHANGE = "sessions_app.change_mcpsession"
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+def auditor():
+    return by_key("audit:read")
+
+
+@pytest.fixture
+def session():
+    return McpSessionFactory(session_id="one")
+
+
+def names(response):
+    assert response.status_code == 200, response.content
+    return [row["session_id"] for row in response.json()["results"]]
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ({}, ["b", "a"]),
+        ({"state": "initialized"}, ["a"]),
+        ({"state": "created"}, ["b"]),
+        ({"transport": "sse"}, ["b"]),
+        ({"principal": "key:1"}, ["a"]),
+        ({"client": "two"}, ["b"]),
+        ({"implicit": "true"}, ["b"]),
+        ({"implicit": "false"}, ["a"]),
+        ({"implicit": "false", "client": "two"}, []),
+    ],
+)
+def test_each_filter_finds_its_sessions(auditor, query, found):
+    McpSessionFactory(session_id="a", client_name="one", principal="key:1", created_at=NOON)
+    McpSessionFactory(
+        session_id="b", client_name="two", principal="key:2", transport="sse", state="created",
+        is_implicit=True, implicit_key="k", created_at=NOON + timedelta(hours=1),
+    )  # fmt: skip
+    assert names(auditor.get(LIST, query)) == found
+
+
+@pytest.mark.parametrize(("name", "value"), [("state", "gone"), ("transport", "x"), ("implicit", "maybe")])
+def test_a_bad_value_is_refused_by_its_field(auditor, name, value):
+    error = error_of(auditor.get(LIST, {name: value}), 400, "invalid_params")
+    assert list(error["details"]["fields"]) == [name]
+
+
+def test_sessions_of_one_moment_are_paged_whole(auditor):
+    for number in range(7):
+        McpSessionFactory(session_id=f"s{number}", created_at=NOON)
+    seen, url = [], f"{LIST}?limit=2"
+    while url:
+        page = auditor.get(url).json()
+        seen += [row["session_id"] for row in page["results"]]
+        McpSessionFactory()  # newer than the page
+        url = page["next"]
+    assert seen == [f"s{number}" for number in reversed(range(7))]
+
+
+@pytest.mark.parametrize("moment", ["2026-03-01T12:00:00", "0001-01-01T00:00:00+23:59", "noon", ""])
+def test_a_forged_cursor_is_refused(auditor, moment):
+    cursor = base64.urlsafe_b64encode(json.dumps(["n", moment, "a"]).encode()).decode()
+    error_of(auditor.get(LIST, {"cursor": cursor}), 400, "invalid_params")
+
+
+def test_a_session_is_told_without_its_inner_key(auditor, session):
+    body = auditor.get(f"{LIST}one").json()
+    assert body["state"] == "initialized"
+    assert "implicit_key" not in body
+
+
+def test_closing_a_session_is_kept_and_told_to_every_process(session):
+    response = by_key("catalog:write").delete(f"{LIST}one/")
+    assert response.status_code == 204
+    assert response.content == b""
+    session.refresh_from_db()
+    assert session.state == McpSession.State.CLOSED
+    assert session.ended_at is not None
+    assert "auditor" in session.end_reason
+    assert BusEvent.objects.filter(subject=bus.SESSION_ENDED, payload="one").count() == 1
+
+
+def test_closing_twice_changes_nothing_more(session):
+    client = by_key("catalog:write")
+    client.delete(f"{LIST}one/")
+    session.refresh_from_db()
+    ended = session.ended_at
+    assert client.delete(f"{LIST}one/").status_code == 204
+    session.refresh_from_db()
+    assert session.ended_at == ended
+
+
+@pytest.mark.parametrize("client_name", ["anonymous", "reader", "viewer"])
+def test_reading_is_not_enough_to_close(session, client_name):
+    client = {
+        "anonymous": Client,
+        "reader": lambda: by_key("audit:read", "tools:call"),
+        "viewer": lambda: by_person(VIEW),
+    }[client_name]()
+    error_of(
+        client.delete(f"{LIST}one/"),
+        *((401, "unauthorized") if client_name == "anonymous" else (403, "forbidden")),
+    )
+    session.refresh_from_db()
+    assert session.state == McpSession.State.INITIALIZED
+
+
+def test_a_person_with_the_permission_closes(session):
+    assert by_person(CHANGE).delete(f"{LIST}one/").status_code == 204
+
+
+def test_who_reads_sessions(session):
+    error_of(Client().get(LIST), 401, "unauthorized")
+    error_of(by_key("tools:list").get(LIST), 403, "forbidden")
+    error_of(by_person().get(LIST), 403, "forbidden")
+    assert by_person(VIEW).get(LIST).status_code == 200
+    assert by_person(is_superuser=True).get(f"{LIST}one/").status_code == 200
+
+
+def test_an_unknown_session_is_told_in_json(auditor):
+    error_of(auditor.get(f"{LIST}nothing/"), 404, "not_found")
+    error_of(by_key("catalog:write").delete(f"{LIST}nothing/"), 404, "not_found")
+
+
+def test_sessions_are_not_made_here():
+    error_of(
+        by_key("catalog:write").post(LIST, {}, content_type="application/json"), 405, "method_not_allowed"
+    )
