@@ -10,6 +10,7 @@ from pathlib import Path
 
 import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
+from django.templatetags.static import static
 from django.urls import reverse_lazy
 from django.utils.translation import gettext_lazy as _
 
@@ -88,6 +89,9 @@ INSTALLED_APPS = [
     "invocations",
     "mcphub",
 ]
+MCPHUB_APPS = env.modules("MCPHUB_APPS")
+"""Apps of the operator's own: the tools that their `tools.py` registers can be put into the catalogue."""
+INSTALLED_APPS += MCPHUB_APPS
 
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
@@ -254,8 +258,12 @@ LOGGING = {
 UNFOLD = {
     "SITE_TITLE": "MCP Hub",
     "SITE_HEADER": "MCP Hub",
-    "SITE_SUBHEADER": _("Tools, and every call made to them"),
+    "SITE_SUBHEADER": _("Tools and their calls"),
     "SITE_SYMBOL": "hub",
     "SHOW_HISTORY": True,
     "SHOW_VIEW_ON_SITE": False,
+    "DASHBOARD_CALLBACK": "mcphub.dashboard.show",
+    "SIDEBAR": {"show_search": False, "navigation": "mcphub.dashboard.navigation"},
+    "STYLES": [lambda request: static("mcphub/admin.css")],
+    "SCRIPTS": [lambda request: static("mcphub/copy.js")],
 }
