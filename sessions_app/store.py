@@ -59,6 +59,8 @@ class Sessions:
 
     def __init__(self) -> None:
         self._views: OrderedDict[str, SessionView] = OrderedDict()
+        self.seen: set[str] = set()
+        """Implicit sessions used since the last flush of their activity."""
 
     def forget(self, session_id: str) -> None:
         """Drop the view: the session ended or changed, here or in another process."""
