@@ -1,0 +1,59 @@
+# make serve   a fresh clone becomes a running hub; ARGS="--port 9000" passes flags on
+# make test    the test suite; ARGS="tests/wire -x" passes arguments on
+# make check   what must be clean before a commit
+# make conformance | bench   the official suite, the figures; both start their own hub
+#
+# PYTHON chooses the interpreter, VENV where things are installed: make test PYTHON=python3.13 VENV=.venv-313
+
+PYTHON ?= python3
+VENV ?= .venv
+ARGS ?=
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt
+
+# The settings of a hub in production, for the deploy checks.
+PRODUCTION := MCPHUB_DATA_DIR=$(VENV)/check MCPHUB_PUBLIC_URL=https://hub.example \
+	MCPHUB_ALLOWED_HOSTS=hub.example MCPHUB_BEHIND_PROXY=1
+
+.PHONY: serve test check conformance bench install install-dev clean
+
+serve: $(VENV)/.installed
+	@exec $(BIN)/mcphub serve $(ARGS)
+
+test: $(VENV)/.installed-dev
+	@$(BIN)/python -m pytest -q $(ARGS)
+
+check: $(VENV)/.installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(PRODUCTION) $(BIN)/mcphub makemigrations --check --dry-run
+	$(PRODUCTION) $(BIN)/mcphub check --deploy --fail-level WARNING
+
+conformance: $(VENV)/.installed-dev
+	@$(BIN)/python tests/conformance/run.py $(ARGS)
+
+bench: $(VENV)/.installed-dev
+	@$(BIN)/python benchmarks/run.py $(ARGS)
+
+install: $(VENV)/.installed
+install-dev: $(VENV)/.installed-dev
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "The hub needs Python 3.11 or newer: make serve PYTHON=python3.13")'
+	@$(PYTHON) -m venv $(VENV)
+
+# Stamps: the second run installs nothing.
+$(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Installing the hub into $(VENV) ..." >&2
+	@$(PIP) -e .
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Installing the hub and its tools for development into $(VENV) ..." >&2
+	@$(PIP) -e '.[dev]'
+	@touch $(VENV)/.installed $@
+
+clean:
+	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
