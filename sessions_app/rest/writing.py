@@ -88,6 +88,11 @@ class RowViewSet(viewsets.GenericViewSet[_Model], Generic[_Model]):
 
     http_method_names = ["get", "head", "post", "put", "patch", "delete"]
 
+    def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
+        answer = super().finalize_response(request, response, *args, **kwargs)
+        answer["Cache-Control"] = "private, no-store"  # rows of the audit stay out of caches on the way
+        return answer
+
 
 class WritingViewSet(
     mixins.RetrieveModelMixin,

@@ -205,40 +205,13 @@ def test_a_call_without_an_envelope_says_so(auditor, rows):
 def test_the_members_of_a_row_are_the_promised_ones(auditor, rows):
     row = auditor.get(LIST).json()["results"][0]
     assert set(row) == {
-       
-    }  # fmt: skip
-        "sequence",
-        "invocation_id",
-        "session_id",
-        "request_id",
-        "tool_name",
-        "tool_version",
-        "tool_digest",
-        "arguments",
-        "arguments_digest",
-        "status",
-        "result",
-        "error",
-        "error_code",
-        "jsonrpc_code",
-        "retryable",
-        "received_at",
-        "started_at",
-        "finished_at",
-        "duration_ms",
-        "duplicate_of",
-        "occurrences",
-        "transport",
-        "protocol_version",
-        "principal",
-        "caller_label",
-        "client_name",
-        "client_version",
-        "client_address",
-        "trace_id",
-        "process_id",
+        "sequence", "invocation_id", "session_id", "request_id", "tool_name", "tool_version",
+        "tool_digest", "arguments", "arguments_digest", "status", "result", "error", "error_code",
+        "jsonrpc_code", "retryable", "received_at", "started_at", "finished_at", "duration_ms",
+        "duplicate_of", "occurrences", "transport", "protocol_version", "principal", "caller_label",
+        "client_name", "client_version", "client_address", "trace_id", "process_id",
         "bodies_hidden",
-    }
+    }  # fmt: skip
 
 
 def test_stored_bodies_come_back_as_they_were(auditor):

@@ -175,3 +175,7 @@ def test_a_database_that_is_away_is_a_503_to_try_again(caplog):
     assert response.data["error"]["retryable"] is True
     assert response.data["error"]["code"] in CODES
     assert response["Retry-After"]
+
+
+def test_no_cache_on_the_way_keeps_an_answer():
+    assert by_key("audit:read").get(PATH)["Cache-Control"] == "private, no-store"
