@@ -6,6 +6,7 @@ The stream and the posts may reach different workers: an answer finds its stream
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -25,6 +26,8 @@ from sessions_app.protocol.errors import (
 )  # fmt: skip
 from sessions_app.protocol.lifecycle import SessionEvent
 from sessions_app.store import SessionView
+
+logger = logging.getLogger(__name__)
 
 TRANSPORT = Transport.SSE.value
 
@@ -109,12 +112,11 @@ class Messages(HubConsumer):
             error.request_id = message.id
             body = self.render(error)
         except Exception:
+            logger.exception("The method %s failed", message.method[:100])
             error = ServerError()
             error.request_id = message.id
             body = self.render(error)
-            raise
-        finally:
-            await voice.send(body)
+        await voice.send(body)
 
     def _context(
         self, session: SessionView, request_id: str | int, voice: StreamVoice, token: str | int | None

@@ -6,6 +6,7 @@ The header decides the era, the body must agree. Answers are JSON unless somethi
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import Any
 
 from django.conf import settings
@@ -19,11 +20,15 @@ from mcphub.transports.base import JSON, HubConsumer
 from sessions_app.models import Transport
 from sessions_app.protocol import envelope, json, jsonrpc, revisions, sse
 from sessions_app.protocol.errors import (
-    HubError, InvalidRequest, MethodNotAllowed, MethodNotFound, NotAcceptable, Refused, SessionNotFound,
+    HubError, InvalidRequest, MethodNotAllowed, MethodNotFound, NotAcceptable, Refused, ServerError,
+    SessionNotFound,
 )  # fmt: skip
 from sessions_app.store import SessionView
 
+logger = logging.getLogger(__name__)
+
 TRANSPORT = Transport.STREAMABLE_HTTP.value
+_KEPT_ORIGINS = 1000
 _COMMIT_AFTER_SECONDS = 10
 """A call that runs longer is answered as an event stream, so that proxies see signs of life."""
 
@@ -58,21 +63,10 @@ class StreamableHttp(HubConsumer):
             await self.respond(202, b"", ())
             return
         request = climbed.request
+        voice = Answer(self)
         try:
-            voice = Answer(self)
-            origin = Origin(
-                caller=self.caller,
-                session_id=await self._implicit(climbed),
-                transport=TRANSPORT,
-                protocol_version=climbed.protocol_version,
-                client_name=climbed.client_name or "",
-                client_version=climbed.client_version or "",
-                client_address=self.client_address,
-                client_capabilities=climbed.client_capabilities,
-                trace_id=climbed.trace_parent.split("-")[1] if climbed.trace_parent else "",
-            )
             context = RequestContext(
-                hub=self.hub, origin=origin, revision=revisions.revision(climbed.protocol_version),
+                hub=self.hub, origin=await self._origin(climbed), revision=revisions.revision(climbed.protocol_version),
                 request_id=request.id, voice=voice, progress_token=climbed.progress_token,
                 log_level=climbed.log_level, watch=voice.watch, headers=self.headers,
             )  # fmt: skip
@@ -80,19 +74,30 @@ class StreamableHttp(HubConsumer):
         except HubError as error:
             error.request_id = request.id
             await voice.fail(error)
+        except Exception:
+            await voice.crash(request)
         else:
             await voice.finish(jsonrpc.encode_result(request.id, result))
 
-    async def _implicit(self, climbed: envelope.Envelope) -> str:
+    async def _origin(self, climbed: envelope.Envelope) -> Origin:
+        name, client_version = climbed.client_name or "", climbed.client_version or ""
         session_id = await self.hub.sessions.implicit(
-            self.caller,
-            transport=TRANSPORT,
-            client_name=climbed.client_name or "",
-            client_version=climbed.client_version or "",
+            self.caller, transport=TRANSPORT, client_name=name, client_version=client_version,
             protocol_version=climbed.protocol_version,
-        )
-        self.hub.sessions.seen.add(session_id)
-        return session_id
+        )  # fmt: skip
+        known = self.caller.origins
+        key = (session_id, name, client_version, climbed.protocol_version, self.client_address)
+        origin: Origin | None = known.get(key)
+        if origin is None:
+            origin = Origin(
+                caller=self.caller, session_id=session_id, transport=TRANSPORT,
+                protocol_version=climbed.protocol_version, client_name=name, client_version=client_version,
+                client_address=self.client_address,
+            )  # fmt: skip
+            if len(known) < _KEPT_ORIGINS:
+                known[key] = origin
+        trace = climbed.trace_parent
+        return origin.of_request(climbed.client_capabilities, trace.split("-")[1] if trace else "")
 
     # The handshake era ---------------------------------------------------------------------------
 
@@ -151,11 +156,11 @@ class StreamableHttp(HubConsumer):
                 log_level=session.log_level or "info", watch=voice.watch,
             )  # fmt: skip
             result = await handler(context, message.params)
-        except (SessionNotFound, Refused):
-            raise
         except HubError as error:
             error.request_id = message.id
-            await voice.fail(error, status=200)
+            await voice.fail(error, status=None if isinstance(error, SessionNotFound | Refused) else 200)
+        except Exception:
+            await voice.crash(message)
         else:
             await voice.finish(jsonrpc.encode_result(message.id, result))
 
@@ -235,6 +240,13 @@ class Answer:
             await self._door.refuse(error)
         else:
             await self._door.respond(status, self._door.render(error))
+
+    async def crash(self, request: jsonrpc.Request) -> None:
+        """Answer a failure of our own to the request that met it. Called while the exception is handled."""
+        logger.exception("The method %s failed", request.method[:100])
+        error = ServerError()
+        error.request_id = request.id
+        await self.fail(error)
 
     async def watch(self) -> None:
         """Return when the client has gone, if that cancels; keep a silent connection alive meanwhile."""
