@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+from importlib.util import find_spec
 from pathlib import Path
 
 from django.core.exceptions import ImproperlyConfigured
@@ -41,6 +42,19 @@ def whole(name: str, default: int, *, least: int, most: int) -> int:
 def names(name: str) -> tuple[str, ...]:
     """A list separated by commas or blanks."""
     return tuple(text(name).replace(",", " ").split())
+
+
+def modules(name: str) -> tuple[str, ...]:
+    """A list of modules that can be imported, such as `house_tools, firm.weather`."""
+    found = names(name)
+    for module in found:
+        try:
+            known = all(part.isidentifier() for part in module.split(".")) and find_spec(module) is not None
+        except ModuleNotFoundError:
+            known = False
+        if not known:
+            raise ImproperlyConfigured(f"{name} names {module!r}, which cannot be imported here.")
+    return found
 
 
 def secret(path: Path, size: int = 50) -> str:
