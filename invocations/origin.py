@@ -59,6 +59,17 @@ class Origin:
         """The last columns of an invocation's row."""
         self._context: str | None = None
 
+    def of_request(self, client_capabilities: Mapping[str, Any], trace_id: str) -> Origin:
+        """Give the same origin for another request of it."""
+        if not trace_id and client_capabilities == self.client_capabilities and not self.trace_id:
+            return self
+        return Origin(
+            caller=self.caller, session_id=self.session_id, transport=self.transport,
+            protocol_version=self.protocol_version, client_name=self.client_name,
+            client_version=self.client_version, client_address=self.client_address,
+            client_capabilities=client_capabilities, trace_id=trace_id, handshake=self.handshake,
+        )  # fmt: skip
+
     @property
     def context(self) -> str:
         """The same facts as JSON, kept with the envelope for the row that recovery may have to write."""

@@ -21,6 +21,7 @@ from invocations import errormap, recovery
 from invocations.calling import Calls
 from invocations.ledger import Ledger
 from invocations.mapping import ErrorMap
+from mcphub.reading import Reading
 from mcphub.server.listening import Streams
 from sessions_app import bus, store
 from sessions_app.caller import Keys
@@ -45,6 +46,9 @@ class Hub:
         self.sessions = store.Sessions()
         self.streams = Streams(settings.MCPHUB_HEARTBEAT_SECONDS, settings.MCPHUB_MAX_STREAMS)
         self.calls = Calls(self.ledger, self.process_id, self.catalog, self.errors)
+        self.reading = Reading()
+        self.max_body_bytes = settings.MCPHUB_MAX_BODY_BYTES
+        self.body_timeout_seconds = settings.MCPHUB_BODY_TIMEOUT_SECONDS
         self.is_draining = False
         self.background: set[asyncio.Task[None]] = set()
         """Work that outlives the request that began it: calls that came over HTTP+SSE."""
@@ -76,6 +80,7 @@ class Hub:
         self.ledger.start()
         self.calls.start()
         self.streams.start()
+        self.reading.start()
         self._tasks = [
             asyncio.create_task(self._follow(), name="mcphub-snapshots"),
             asyncio.create_task(self._keep_house(), name="mcphub-housekeeping"),
@@ -94,6 +99,7 @@ class Hub:
         for task in [*self._tasks, *self.background]:
             task.cancel()
         await asyncio.gather(*self._tasks, *self.background, return_exceptions=True)
+        await self.reading.stop()
         await self.calls.stop()
         await self.ledger.stop()
         await asyncio.to_thread(self.follower.stop)

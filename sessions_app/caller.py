@@ -23,8 +23,8 @@ class Caller:
     sees_everything: bool = False
     """A superuser trying tools in the admin."""
     key_id: int | None = None
-    implicit_sessions: dict[Any, str] = field(default_factory=dict, compare=False, repr=False)
-    """A cache of this process: client identity -> session id."""
+    origins: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
+    """A cache of this process for what is built of the caller; it goes with the snapshot of keys."""
 
     def need(self, scope: str) -> None:
         """Raise Forbidden where the credential does not carry `scope`."""
@@ -38,7 +38,7 @@ ANONYMOUS = Caller(principal="anonymous", label="anonymous", scopes=frozenset({"
 class Keys:
     """All usable keys at one moment, by the digest of their text. Immutable but for `used`."""
 
-    def __init__(self, callers: dict[str, tuple[Caller, float]]) -> None:
+    def __init__(self, callers: dict[bytes, tuple[Caller, float]]) -> None:
         self._callers = callers
         self.used: dict[int, float] = {}
         """Key id -> when last seen (seconds since the epoch); flushed to the database now and then."""
@@ -57,7 +57,7 @@ class Keys:
                 calls_per_minute=key.calls_per_minute,
                 key_id=key.pk,
             )
-            callers[key.secret_hash] = (caller, key.expires_at.timestamp() if key.expires_at else float("inf"))
+            callers[bytes.fromhex(key.secret_hash)] = (caller, key.expires_at.timestamp() if key.expires_at else float("inf"))
         return cls(callers)
 
     def caller(self, authorization: str | None) -> Caller:
@@ -68,7 +68,7 @@ class Keys:
         token = token.strip()
         if scheme.lower() != "bearer" or not token:
             raise Unauthenticated("The Authorization header must read `Bearer <key>`.")
-        found = self._callers.get(hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest())
+        found = self._callers.get(hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest())
         now = time.time()
         if found is None:
             raise Unauthenticated("The key is unknown or was revoked. Ask the operator for a new one.")

@@ -28,6 +28,8 @@ _LIVE = [SessionState.CREATED.value, SessionState.INITIALIZED.value]
 _KEPT_VIEWS = 20_000
 _IMPLICIT_PER_CALLER = 200
 """Client programs that one caller's history tells apart; further ones share a row."""
+_IMPLICIT_LIFE = timedelta(days=30)
+"""Without a call, after which the row of a stateless caller's program expires."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,12 +61,17 @@ class Sessions:
 
     def __init__(self) -> None:
         self._views: OrderedDict[str, SessionView] = OrderedDict()
+        self._implicit: dict[tuple[str, str, str, str], str] = {}
+        self._identities: dict[str, tuple[str, str, str, str]] = {}
         self.seen: set[str] = set()
         """Implicit sessions used since the last flush of their activity."""
 
     def forget(self, session_id: str) -> None:
         """Drop the view: the session ended or changed, here or in another process."""
         self._views.pop(session_id, None)
+        identity = self._identities.pop(session_id, None)
+        if identity is not None:
+            self._implicit.pop(identity, None)
 
     async def open(self, caller: Caller, transport: str, **client: Any) -> SessionView:
         """Make a session of `caller`; an initialized one where `client` tells the negotiated `protocol_version`.
@@ -105,12 +112,14 @@ class Sessions:
         protocol_version: str = "",
     ) -> str:  # fmt: skip
         """Give the id of the session that stands for a stateless caller and its client program."""
-        identity = (transport, client_name[:200], client_version[:100])
-        known = caller.implicit_sessions.get(identity)
+        identity = (caller.principal, transport, client_name[:200], client_version[:100])
+        known = self._implicit.get(identity)
         if known is None:
-            known = await database_sync_to_async(_implicit)(caller, identity, protocol_version)
-            if len(caller.implicit_sessions) < _IMPLICIT_PER_CALLER:
-                caller.implicit_sessions[identity] = known
+            known = await database_sync_to_async(_implicit)(caller, identity[1:], protocol_version)
+            if len(self._implicit) < _KEPT_VIEWS:
+                self._implicit[identity] = known
+                self._identities[known] = identity
+        self.seen.add(known)
         return known
 
     def _keep(self, view: SessionView) -> SessionView:
@@ -147,7 +156,7 @@ def touch(session_ids: list[str]) -> None:
     """Write the activity of implicit sessions, seen since the last call."""
     now = timezone.now()
     McpSession.objects.filter(session_id__in=session_ids, state__in=_LIVE).update(
-        last_activity_at=now, expires_at=now + _idle()
+        last_activity_at=now, expires_at=now + _IMPLICIT_LIFE
     )
 
 
@@ -229,7 +238,7 @@ def _implicit(caller: Caller, identity: tuple[str, str, str], protocol_version: 
     row = McpSession(
         session_id=secrets.token_urlsafe(24), transport=transport, principal=caller.principal,
         caller_label=caller.label[:150], is_implicit=True, implicit_key=key, protocol_version=protocol_version,
-        expires_at=timezone.now() + timedelta(days=30), **_client({"client_name": name, "client_version": version}),
+        expires_at=timezone.now() + _IMPLICIT_LIFE, **_client({"client_name": name, "client_version": version}),
     )  # fmt: skip
     try:
         with transaction.atomic():

@@ -128,27 +128,29 @@ class HubConsumer(AsyncConsumer):
 
     async def read_body(self) -> bytes:
         """Read the body within its bounds in bytes and time; raise PayloadTooLarge, BodyTimeout, Disconnected."""
-        limit = settings.MCPHUB_MAX_BODY_BYTES
+        limit, reading = self.hub.max_body_bytes, self.hub.reading
+        task = asyncio.current_task()
+        assert task is not None
+        chunks: list[bytes] = []
+        size, more = 0, True
+        reading.begin(task, self.hub.body_timeout_seconds)
         try:
-            async with asyncio.timeout(settings.MCPHUB_BODY_TIMEOUT_SECONDS):
+            while more and size <= limit:
                 message = await self._receive()
                 if message["type"] == "http.disconnect":
                     raise Disconnected
-                body: bytes = message.get("body", b"")
-                if message.get("more_body"):
-                    chunks, size = [body], len(body)
-                    while message.get("more_body") and size <= limit:
-                        message = await self._receive()
-                        if message["type"] == "http.disconnect":
-                            raise Disconnected
-                        chunks.append(message.get("body", b""))
-                        size += len(chunks[-1])
-                    body = b"".join(chunks)
-        except TimeoutError:
-            raise BodyTimeout from None
-        if len(body) > limit:
+                chunks.append(message.get("body", b""))
+                size += len(chunks[-1])
+                more = message.get("more_body", False)
+        except asyncio.CancelledError:
+            if reading.end(task):
+                raise BodyTimeout from None
+            raise
+        finally:
+            reading.end(task)
+        if size > limit:
             raise PayloadTooLarge(f"The body is larger than {limit} bytes.", limit_bytes=limit)
-        return body
+        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
     async def gone(self) -> None:
         """Return when the client has gone."""
