@@ -30,7 +30,7 @@ from invocations.admin_filters import (
     ToolFilter,
 )
 from invocations.models import McpRequestEnvelope, McpToolInvocation
-from sessions_app.admin_base import UncountedAdmin, mark
+from sessions_app.admin_base import UncountedAdmin, mark, moment
 from sessions_app.models import McpSession
 from sessions_app.shown import INLINE_CHARACTERS, clipped, json_block, pretty, visible
 from tools_catalog.models import McpToolVersion
@@ -156,16 +156,13 @@ class McpToolInvocationAdmin(UncountedAdmin):
             head.insert(1, "shown_failure")
         if obj is not None and (obj.duplicate_of or obj.occurrences > 1):
             head.append("shown_note")
-        bodies: list[tuple[str, list[str]]] = [(_t("Bodies"), ["hidden_bodies"])]
+        bodies = ["hidden_bodies"]
         if may_read_bodies(request):
             outcome = [name for name in ("result", "error") if obj is None or getattr(obj, name) is not None]
-            bodies = [
-                (_t("Arguments"), ["shown_arguments"]),
-                *((_t(name.capitalize()), [f"shown_{name}"]) for name in outcome),
-            ]
+            bodies = [f"shown_{name}" for name in ("arguments", *outcome)]
         return [
             (None, {"fields": head}),
-            *((title, {"fields": fields}) for title, fields in bodies),
+            (_t("Arguments and outcome"), {"fields": bodies}),
             (_t("Who"), {"fields": ["caller", "shown_client", "client_address", "shown_transport", "protocol_version"]}),
             (
                 _t("Ids"),
@@ -326,10 +323,13 @@ class McpToolInvocationAdmin(UncountedAdmin):
         )
 
 
+_RECEIVED = moment("received_at", _("received"))
+
+
 @admin.register(McpRequestEnvelope)
 class McpRequestEnvelopeAdmin(UncountedAdmin):
-    list_display = ["received_at", "shown_tool", "method", "principal", "shown_invocation"]
-    list_display_links = ["received_at"]
+    list_display = [_RECEIVED, "shown_tool", "method", "principal", "shown_invocation"]
+    list_display_links = [_RECEIVED]
     search_fields = ["=invocation_id"]
     search_help_text = _("Invocation id")
     ordering = ["-id"]
@@ -348,7 +348,7 @@ class McpRequestEnvelopeAdmin(UncountedAdmin):
     def get_fields(self, request: HttpRequest, obj: Any | None = None) -> list[str]:
         body = ["shown_params", "shown_context"] if may_read_bodies(request) else []
         return [
-            "received_at",
+            _RECEIVED,
             "method",
             "shown_tool",
             "principal",

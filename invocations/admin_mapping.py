@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy as _
 
 from invocations.mapping import ErrorMap, Rule
 from invocations.models import McpErrorMapping
-from sessions_app.admin_base import RecordedAdmin, mark
+from sessions_app.admin_base import RecordedAdmin, mark, moment
 from sessions_app.protocol import errors
 from sessions_app.shown import clipped, json_block
 
@@ -59,17 +59,20 @@ class McpErrorMappingForm(_McpErrorMappingBase):
         fields = ["internal_code", "json_rpc_code", "message_template", "retryable", "data_schema"]
 
 
+_CHANGED = moment("updated_at", _("changed"))
+
+
 @admin.register(McpErrorMapping)
 class McpErrorMappingAdmin(RecordedAdmin):
     form = McpErrorMappingForm
-    list_display = ["internal_code", "json_rpc_code", "shown_template", "shown_retryable", "updated_at"]
+    list_display = ["internal_code", "json_rpc_code", "shown_template", "shown_retryable", _CHANGED]
     list_filter = ["retryable"]
     search_fields = ["internal_code", "message_template", "=json_rpc_code"]
     search_help_text = _("Internal code, JSON-RPC code or message")
     fieldsets = [
         (None, {"fields": ["internal_code", "json_rpc_code", "message_template", "retryable"]}),
         (_("Data"), {"fields": ["data_schema"]}),
-        (_("What a caller would read"), {"fields": ["preview", "updated_at"]}),
+        (_("What a caller would read"), {"fields": ["preview", _CHANGED]}),
     ]
     add_fieldsets = [
         (None, {"fields": ["internal_code", "json_rpc_code", "message_template", "retryable", "data_schema"]})
@@ -102,7 +105,7 @@ class McpErrorMappingAdmin(RecordedAdmin):
         return json_block(rendered, _t("JSON-RPC error"))
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any | None = None) -> list[str]:
-        return ["internal_code", "preview", "updated_at"] if obj is not None else []
+        return ["internal_code", "preview", _CHANGED] if obj is not None else []
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         """Every code of the closed list has its row; one may be added only where a row is missing."""

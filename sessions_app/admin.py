@@ -16,7 +16,7 @@ from django.utils.translation import ngettext
 from unfold.contrib.filters.admin import ChoicesDropdownFilter, RangeDateTimeFilter
 
 from sessions_app import admin_keys, admin_people  # noqa: F401 - they register their pages
-from sessions_app.admin_base import ReadOnlyAdmin, mark, names_and_count
+from sessions_app.admin_base import ReadOnlyAdmin, mark, moment, names_and_count
 from sessions_app.models import McpSession, ServerProcess
 from sessions_app.shown import clipped, json_block, visible
 
@@ -27,11 +27,21 @@ _SESSION_MARKS = {"created": "wait", "initialized": "good", "closed": "off", "ex
 _PROCESS_MARKS = {"starting": "wait", "running": "good", "stopping": "wait", "stopped": "off", "error": "bad"}
 
 
+_CREATED = moment("created_at", _("created"))
+_INITIALIZED = moment("initialized_at", _("initialized"))
+_ACTIVE = moment("last_activity_at", _("last activity"))
+_EXPIRES = moment("expires_at", _("expires"))
+_ENDED = moment("ended_at", _("ended"))
+_STARTED = moment("started_at", _("started"))
+_SEEN = moment("last_seen_at", _("last seen"))
+_STOPPED = moment("stopped_at", _("stopped"))
+
+
 @admin.register(McpSession)
 class McpSessionAdmin(ReadOnlyAdmin):
     list_display = [
         "shown_state", "shown_id", "shown_client", "caller_label", "transport", "protocol_version",
-        "created_at", "last_activity_at",
+        _CREATED, _ACTIVE,
     ]  # fmt: skip
     list_display_links = ["shown_id"]
     list_filter = [
@@ -42,12 +52,11 @@ class McpSessionAdmin(ReadOnlyAdmin):
     ]
     search_fields = ["=session_id", "client_name", "caller_label", "=principal"]
     search_help_text = _("Session, client, caller or principal")
-    show_full_result_count = False
     actions = ["close_selected"]
     readonly_fields = [
         "shown_state", "session_id", "shown_client", "shown_capabilities", "transport", "protocol_version",
-        "caller_label", "principal", "is_implicit", "created_at", "initialized_at", "last_activity_at",
-        "expires_at", "ended_at", "shown_end", "calls",
+        "caller_label", "principal", "is_implicit", _CREATED, _INITIALIZED, _ACTIVE,
+        _EXPIRES, _ENDED, "shown_end", "calls",
     ]  # fmt: skip
     fieldsets = [
         (None, {"fields": ["shown_state", "session_id", "calls"]}),
@@ -57,7 +66,7 @@ class McpSessionAdmin(ReadOnlyAdmin):
             _("When"),
             {
                 "fields": [
-                    "created_at", "initialized_at", "last_activity_at", "expires_at", "ended_at", "shown_end",
+                    _CREATED, _INITIALIZED, _ACTIVE, _EXPIRES, _ENDED, "shown_end",
                 ]
             },
         ),
@@ -70,7 +79,7 @@ class McpSessionAdmin(ReadOnlyAdmin):
     @admin.display(description=_("session"))
     def shown_id(self, session: McpSession) -> SafeString:
         return format_html(
-            '<span class="hub-mono" title="{}">{}</span>', session.session_id, clipped(session.session_id, 14)
+            '<span class="hub-mono hub-time" title="{}">{}</span>', session.session_id, clipped(session.session_id, 12)
         )
 
     @admin.display(description=_("client"), ordering="client_name")
@@ -138,9 +147,9 @@ class ServerProcessAdmin(ReadOnlyAdmin):
         "host",
         "pid",
         "version",
-        "started_at",
-        "last_seen_at",
-        "stopped_at",
+        _STARTED,
+        _SEEN,
+        _STOPPED,
     ]
     list_display_links = ["process_id"]
     list_filter = [("status", ChoicesDropdownFilter)]
@@ -151,9 +160,9 @@ class ServerProcessAdmin(ReadOnlyAdmin):
         "host",
         "pid",
         "version",
-        "started_at",
-        "last_seen_at",
-        "stopped_at",
+        _STARTED,
+        _SEEN,
+        _STOPPED,
     ]
     fields = readonly_fields
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json as stdlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -15,14 +15,16 @@ from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 from django.template.loader import render_to_string
 from django.template.response import TemplateResponse
-from django.utils.html import format_html
+from django.utils import timezone
+from django.utils.html import conditional_escape, format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
+from simple_history.template_utils import HistoricalRecordContextHelper
 
 from sessions_app.fields import JSONText
 from sessions_app.protocol import json
 from sessions_app.protocol.errors import ParseError
-from sessions_app.shown import clipped
+from sessions_app.shown import clipped, visible
 
 if TYPE_CHECKING:
     _Base = admin.ModelAdmin[Any]
@@ -38,16 +40,35 @@ _MARKS = {
     "bad": "error",
     "wait": "schedule",
     "off": "do_not_disturb_on",
+    "edit": "edit",
     "warn": "warning",
 }
 
 
 def mark(kind: str, word: object) -> SafeString:
-    """Give a state as icon and word in a colour; `kind` is one of good, bad, wait, warn, off."""
+    """Give a state as icon and word in a colour; `kind` is one of good, bad, wait, edit, warn, off."""
     return format_html(
         '<span class="hub-mark hub-{}"><span class="material-symbols-outlined" aria-hidden="true">{}</span>{}</span>',
         kind, _MARKS[kind], word,
     )  # fmt: skip
+
+
+def moment(field: str, words: Any) -> Callable[[Any], SafeString]:
+    """Give a column, or a read-only field, that shows a time with its zone."""
+
+    @admin.display(description=words, ordering=field, empty_value="-")
+    def shown(row: Any) -> Any:
+        value = getattr(row, field)
+        if value is None:
+            return None
+        local = timezone.localtime(value)
+        return format_html(
+            '<time class="hub-time" datetime="{}">{}</time>',
+            local.isoformat(),
+            local.strftime("%Y-%m-%d %H:%M:%S %Z"),
+        )
+
+    return shown
 
 
 class JSONEditor(forms.Textarea):
@@ -231,6 +252,14 @@ class UncountedAdmin(ReadOnlyAdmin):
         return UncountedList
 
 
+class VisibleChanges(HistoricalRecordContextHelper):  # type: ignore[misc, unused-ignore]
+    """The changes of one record in words; foreign text in them hides nothing."""
+
+    def stringify_delta_change_values(self, change: Any, old: Any, new: Any) -> tuple[Any, Any]:
+        old, new = super().stringify_delta_change_values(change, old, new)
+        return conditional_escape(visible(old)), conditional_escape(visible(new))
+
+
 class RecordedAdmin(_Recorded, HubAdmin):
     """Keeps who changed what and why; old states are read, never written back past the checks of the form."""
 
@@ -243,6 +272,9 @@ class RecordedAdmin(_Recorded, HubAdmin):
 
     def revert_disabled(self, request: HttpRequest, obj: Any | None = None) -> bool:
         return True
+
+    def get_historical_record_context_helper(self, request: HttpRequest, historical_record: Any) -> Any:
+        return VisibleChanges(self.model, historical_record)
 
     def history_view_title(self, request: HttpRequest, obj: Model) -> str:
         return str(_("Changes of %(name)s") % {"name": clipped(obj, 80)})

@@ -22,7 +22,7 @@ from django.utils.translation import gettext_noop, ngettext
 from unfold.decorators import action
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
-from sessions_app.admin_base import RecordedAdmin, mark, names_and_count
+from sessions_app.admin_base import RecordedAdmin, mark, moment, names_and_count
 from sessions_app.models import ApiKey
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def may_hold(user: Any, scope: str) -> bool:
 
 class ApiKeyForm(_ApiKeyBase):
     scopes = forms.MultipleChoiceField(
-        label=_("scopes"), choices=ApiKey.Scope.choices, widget=UnfoldAdminCheckboxSelectMultipleWidget, required=False,
+        label=_("Scopes"), choices=ApiKey.Scope.choices, widget=UnfoldAdminCheckboxSelectMultipleWidget, required=False,
         initial=ApiKey.DEFAULT_SCOPES, help_text=_("What the key may do. A key without scopes can do nothing."),
     )  # fmt: skip
     user: Any = None
@@ -81,6 +81,12 @@ class ApiKeyForm(_ApiKeyBase):
         return chosen
 
 
+_CREATED = moment("created_at", _("created"))
+_EXPIRES = moment("expires_at", _("expires"))
+_USED = moment("last_used_at", _("last used"))
+_REVOKED = moment("revoked_at", _("revoked"))
+
+
 @admin.register(ApiKey)
 class ApiKeyAdmin(RecordedAdmin):
     form = ApiKeyForm
@@ -100,7 +106,7 @@ class ApiKeyAdmin(RecordedAdmin):
     autocomplete_fields = ["groups"]
     actions = ["revoke_selected"]
     actions_detail = ["rotate", "revoke"]
-    readonly_fields = ["shown_prefix", "state", "created_by", "created_at", "last_used_at", "revoked_at"]
+    readonly_fields = ["shown_prefix", "state", "created_by", _CREATED, _USED, _REVOKED]
     add_fieldsets = [
         (None, {"fields": ["name", "scopes", "groups"]}),
         (_("Limits"), {"fields": ["calls_per_minute", "expires_at"]}),
@@ -109,7 +115,7 @@ class ApiKeyAdmin(RecordedAdmin):
         *add_fieldsets,
         (
             _("Use"),
-            {"fields": ["shown_prefix", "state", "created_by", "created_at", "last_used_at", "revoked_at"]},
+            {"fields": ["shown_prefix", "state", "created_by", _CREATED, _USED, _REVOKED]},
         ),
     ]
 
@@ -135,9 +141,7 @@ class ApiKeyAdmin(RecordedAdmin):
     def has_delete_permission(self, request: HttpRequest, obj: Any | None = None) -> bool:
         return False  # calls on record name their key; it is revoked instead
 
-    def get_form(
-        self, request: HttpRequest, obj: Any | None = None, change: bool = False, **kwargs: Any
-    ) -> Any:
+    def get_form(self, request: HttpRequest, obj: Any | None = None, change: bool = False, **kwargs: Any) -> Any:
         form = super().get_form(request, obj, change, **kwargs)
         return type(form.__name__, (form,), {"user": request.user})
 
@@ -155,9 +159,7 @@ class ApiKeyAdmin(RecordedAdmin):
         obj._state.adding = False
         obj.refresh_from_db()
 
-    def response_add(
-        self, request: HttpRequest, obj: ApiKey, post_url_continue: str | None = None
-    ) -> HttpResponse:
+    def response_add(self, request: HttpRequest, obj: ApiKey, post_url_continue: str | None = None) -> HttpResponse:
         return self._shown_once(request, obj, request._key_text)  # type: ignore[attr-defined]
 
     def _shown_once(self, request: HttpRequest, key: ApiKey, text: str) -> HttpResponse:

@@ -15,7 +15,7 @@ from django.utils.translation import ngettext
 from unfold.contrib.filters.admin import ChoicesDropdownFilter, RangeDateTimeFilter
 from unfold.decorators import action
 
-from sessions_app.admin_base import JSONFormField, RecordedAdmin, mark, names_and_count
+from sessions_app.admin_base import JSONFormField, RecordedAdmin, mark, moment, names_and_count
 from sessions_app.shown import clipped, visible
 from tools_catalog.admin_forms import SecretForm, ToolForm
 from tools_catalog.admin_versions import VersionPages
@@ -25,11 +25,14 @@ if TYPE_CHECKING:
     from django.http import HttpResponse
     from django.utils.safestring import SafeString
 
+_CHANGED = moment("updated_at", _("changed"))
+_REGISTERED = moment("created_at", _("registered"))
+
 
 @admin.register(McpToolDefinition)
 class McpToolDefinitionAdmin(VersionPages, RecordedAdmin):
     form = ToolForm
-    list_display = ["shown_name", "shown_title", "backend", "state", "version", "effects", "updated_at"]
+    list_display = ["shown_name", "shown_title", "backend", "state", "version", "effects", _CHANGED]
     list_display_links = ["shown_name"]
     list_filter = [
         ("backend", ChoicesDropdownFilter),
@@ -46,7 +49,7 @@ class McpToolDefinitionAdmin(VersionPages, RecordedAdmin):
     actions = ["enable_selected", "disable_selected"]
     actions_detail = ["try_it", "show_versions"]
     change_form_before_template = "admin/hub/tool_note.html"
-    readonly_fields = ["version", "created_at", "updated_at"]
+    readonly_fields = ["version", _REGISTERED, _CHANGED]
     fieldsets = [
         (_("What models read"), {"fields": ["name", "title", "description"]}),
         (_("Arguments and result"), {"fields": ["input_schema", "output_schema"]}),
@@ -60,7 +63,7 @@ class McpToolDefinitionAdmin(VersionPages, RecordedAdmin):
             _("More"),
             {
                 "classes": ["collapse"],
-                "fields": ["meta", "requirements", "version", "created_at", "updated_at"],
+                "fields": ["meta", "requirements", "version", _REGISTERED, _CHANGED],
             },
         ),
         (_("This change"), {"fields": ["change_reason"]}),
@@ -86,16 +89,12 @@ class McpToolDefinitionAdmin(VersionPages, RecordedAdmin):
     def effects(self, tool: McpToolDefinition) -> SafeString:
         if tool.read_only:
             return mark("good", _("Read-only"))
-        return mark("warn", _("Destructive")) if tool.destructive else mark("wait", _("Writes"))
+        return mark("warn", _("Destructive")) if tool.destructive else mark("edit", _("Writes"))
 
-    def get_form(
-        self, request: HttpRequest, obj: Any | None = None, change: bool = False, **kwargs: Any
-    ) -> Any:
+    def get_form(self, request: HttpRequest, obj: Any | None = None, change: bool = False, **kwargs: Any) -> Any:
         # The fields that the form adds to the model's must not be looked for on the model.
         if "fields" not in kwargs:
-            named = [
-                name for _title, options in self.get_fieldsets(request, obj) for name in options["fields"]
-            ]
+            named = [name for _title, options in self.get_fieldsets(request, obj) for name in options["fields"]]
             kwargs["fields"] = [name for name in named if name not in ("function", "change_reason")]
         return super().get_form(request, obj, change, **kwargs)
 
@@ -111,6 +110,19 @@ class McpToolDefinitionAdmin(VersionPages, RecordedAdmin):
 
     def has_delete_permission(self, request: HttpRequest, obj: Any | None = None) -> bool:
         return False
+
+    def changeform_view(
+        self,
+        request: HttpRequest,
+        object_id: str | None = None,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> Any:
+        context = dict(extra_context or {})
+        if object_id is not None and (tool := self.get_object(request, object_id)) is not None:
+            words = "\n".join([tool.title, tool.description])
+            context["unhidden"] = visible(words) if visible(words) != words else ""
+        return super().changeform_view(request, object_id, form_url, context)
 
     def save_model(self, request: HttpRequest, obj: McpToolDefinition, form: Any, change: bool) -> None:
         obj.change_author = request.user
@@ -188,13 +200,9 @@ class McpToolDefinitionAdmin(VersionPages, RecordedAdmin):
             return page
         changed = queryset.set_enabled(enabled, request.POST.get("reason", ""))  # type: ignore[attr-defined]
         if enabled:
-            words = ngettext(
-                "%(count)d tool enabled: %(names)s.", "%(count)d tools enabled: %(names)s.", changed
-            )
+            words = ngettext("%(count)d tool enabled: %(names)s.", "%(count)d tools enabled: %(names)s.", changed)
         else:
-            words = ngettext(
-                "%(count)d tool disabled: %(names)s.", "%(count)d tools disabled: %(names)s.", changed
-            )
+            words = ngettext("%(count)d tool disabled: %(names)s.", "%(count)d tools disabled: %(names)s.", changed)
         shown = ", ".join(name for name, _remark in names[:20]) or "-"
         self.message_user(request, words % {"count": changed, "names": shown}, messages.SUCCESS)
         return None
@@ -209,10 +217,10 @@ class McpToolDefinitionAdmin(VersionPages, RecordedAdmin):
 @admin.register(Secret)
 class SecretAdmin(RecordedAdmin):
     form = SecretForm
-    list_display = ["name", "mask", "shown_fingerprint", "updated_at"]
+    list_display = ["name", "mask", "shown_fingerprint", _CHANGED]
     search_fields = ["name"]
-    readonly_fields = ["mask", "shown_fingerprint", "updated_at"]
-    fieldsets = [(None, {"fields": ["name", "value", "mask", "shown_fingerprint", "updated_at"]})]
+    readonly_fields = ["mask", "shown_fingerprint", _CHANGED]
+    fieldsets = [(None, {"fields": ["name", "value", "mask", "shown_fingerprint", _CHANGED]})]
     add_fieldsets = [(None, {"fields": ["name", "value"]})]
 
     @admin.display(description=_("fingerprint"))
@@ -225,12 +233,10 @@ class SecretAdmin(RecordedAdmin):
 
     def get_fieldsets(self, request: HttpRequest, obj: Any | None = None) -> Any:
         if obj is not None and not self.has_change_permission(request, obj):
-            return [(None, {"fields": ["name", "mask", "shown_fingerprint", "updated_at"]})]
+            return [(None, {"fields": ["name", "mask", "shown_fingerprint", _CHANGED]})]
         return super().get_fieldsets(request, obj)
 
-    def get_form(
-        self, request: HttpRequest, obj: Any | None = None, change: bool = False, **kwargs: Any
-    ) -> Any:
+    def get_form(self, request: HttpRequest, obj: Any | None = None, change: bool = False, **kwargs: Any) -> Any:
         kwargs.setdefault("fields", [] if obj is not None else ["name"])
         return super().get_form(request, obj, change, **kwargs)
 

@@ -27,11 +27,11 @@ _FROM_FUNCTION = {
 
 class ToolForm(_McpToolDefinitionBase):
     function = forms.ChoiceField(
-        label=_("function"), required=False, widget=UnfoldAdminSelectWidget,
+        label=_("Function"), required=False, widget=UnfoldAdminSelectWidget,
         help_text=_("For Python tools. What is left empty above is taken from the function when the tool is added."),
     )  # fmt: skip
     change_reason = forms.CharField(
-        label=_("reason for this change"), required=False, max_length=500, widget=UnfoldAdminTextInputWidget,
+        label=_("Reason for this change"), required=False, max_length=500, widget=UnfoldAdminTextInputWidget,
         help_text=_("Kept with the version that this change makes."),
     )  # fmt: skip
 
@@ -80,7 +80,7 @@ class ToolForm(_McpToolDefinitionBase):
 
 class SecretForm(_SecretBase):
     value = forms.CharField(
-        label=_("new value"), strip=False,
+        label=_("New value"), strip=False,
         widget=UnfoldAdminPasswordWidget(attrs={"autocomplete": "new-password"}),
         help_text=_("Write-only: it is encrypted at once and never shown again."),
     )  # fmt: skip

@@ -2,12 +2,18 @@
 // mode is offered, because the tree would reorder numeric names and rewrite numbers.
 const KEPT = new Set(["jse-undo", "jse-redo", "jse-search"]);
 
+// The theme hides the page until it is ready; an editor that is mounted before measures its lines wrongly.
+if (document.readyState !== "complete") await new Promise((ready) => addEventListener("load", ready, { once: true }));
+await new Promise((ready) => requestAnimationFrame(() => requestAnimationFrame(ready)));
+
 for (const holder of document.querySelectorAll(".hub-json-editor")) {
   const textarea = holder.querySelector("textarea");
   import(holder.dataset.source)
     .then(({ JSONEditor }) => {
       const target = document.createElement("div");
       target.className = "hub-json-mount";
+      const lines = textarea.value.split("\n").length;
+      target.style.height = `${Math.min(Math.max(lines * 18 + 70, 130), 420)}px`;
       holder.prepend(target);
       const label = document.querySelector(`label[for="${textarea.id}"]`);
       const editor = new JSONEditor({
@@ -38,6 +44,7 @@ for (const holder of document.querySelectorAll(".hub-json-editor")) {
       nameIt();
       label?.addEventListener("click", () => editor.focus());
       textarea.hidden = true;
+      document.fonts.ready.then(() => editor.refresh());
     })
     .catch(() => {
       textarea.hidden = false;
