@@ -1,0 +1,181 @@
+"""A real hub for tests: `mcphub serve` in a process of its own, stopped the way an operator stops it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import httpx2
+import psycopg
+
+ROOT = Path(__file__).resolve().parent.parent
+POSTGRES = os.environ.get("MCPHUB_TEST_POSTGRES", "postgres://postgres@127.0.0.1:5432")
+"""A PostgreSQL server on which databases may be made and dropped."""
+
+_READY_SECONDS = 90
+_STOP_SECONDS = 40
+
+Found = TypeVar("Found")
+
+
+class Hub:
+    """One `mcphub serve`. Enter it: the hub accepts connections; leave it: it has stopped with status 0."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        flags: Sequence[str] = (),
+        packs: Sequence[str] = (),
+        bundle: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self.folder = folder
+        self.data = folder / "data"
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.key = ""
+        """The key of the first start; it may list, call, and read the audit."""
+        self._flags = [*flags, *(word for pack in packs for word in ("--pack", pack))]
+        self._bundle = bundle
+        self._environment = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("MCPHUB_")},
+            "MCPHUB_DATA_DIR": str(self.data),
+            "PYTHONUNBUFFERED": "1",
+            **(environment or {}),
+        }
+        self._process: subprocess.Popen[str] | None = None
+        self._lines: queue.Queue[str | None] = queue.Queue()
+
+    def __enter__(self) -> Hub:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if self._bundle is not None:
+            self.command("catalog", "load", str(self._bundle))
+        with (self.folder / "stderr.log").open("w") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "mcphub.cli", "serve", "--port", str(self.port), *self._flags],
+                cwd=ROOT, env=self._environment, stdout=subprocess.PIPE, stderr=log, text=True,
+            )  # fmt: skip
+        threading.Thread(target=self._read, daemon=True).start()
+        self._await_ready()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        status = self.stop()
+        assert status == 0, f"The hub stopped with status {status}.\n{self.log()}"
+
+    def stop(self) -> int:
+        """Send SIGTERM and give the exit status; kill what does not stop in time."""
+        process = self._process
+        assert process is not None
+        process.send_signal(signal.SIGTERM)
+        try:
+            return process.wait(_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            return -signal.SIGKILL
+
+    def command(self, *words: str, stdin: str | None = None) -> str:
+        """Run another `mcphub` command over the same data, in a process of its own; give what it prints."""
+        done = subprocess.run(
+            [sys.executable, "-m", "mcphub.cli", *words],
+            cwd=ROOT, env=self._environment, input=stdin, capture_output=True, text=True, timeout=90,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def shell(self, code: str) -> str:
+        """Run Python with the hub's models in another process: what an operator's edit is to the server."""
+        return self.command("shell", "--no-imports", "-c", code).strip()
+
+    def rows(self, **filters: Any) -> list[dict[str, Any]]:
+        """The recorded calls, newest first, as the auditor reads them."""
+        answer = httpx2.get(
+            f"{self.url}/api/invocations/",
+            params={"limit": 100, **filters},
+            headers={"Authorization": f"Bearer {self.key}"},
+            timeout=20,
+        )
+        assert answer.status_code == 200, answer.text
+        rows: list[dict[str, Any]] = answer.json()["results"]
+        return rows
+
+    def row(self, **filters: Any) -> dict[str, Any]:
+        """The one recorded call, which may still be on its way."""
+        rows = until(lambda: self.rows(**filters))
+        assert len(rows) == 1, rows
+        return rows[0]
+
+    def log(self) -> str:
+        return (self.folder / "stderr.log").read_text()
+
+    def _read(self) -> None:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        with self._process.stdout as lines:
+            for line in lines:
+                self._lines.put(line)
+        self._lines.put(None)
+
+    def _await_ready(self) -> None:
+        assert self._process is not None
+        deadline = time.monotonic() + _READY_SECONDS
+        said = []
+        try:
+            while True:
+                line = self._lines.get(timeout=deadline - time.monotonic())
+                if line is None:
+                    raise AssertionError(f"The hub did not start.\n{''.join(said)}{self.log()}")
+                said.append(line)
+                if line.startswith("ready "):
+                    break
+        except BaseException:
+            self._process.kill()
+            self._process.wait()
+            raise
+        found = re.search(r"^API key +(\S+)$", "".join(said), re.MULTILINE)
+        self.key = found[1] if found else ""
+
+
+def until(ask: Callable[[], Found], seconds: float = 15) -> Found:
+    """Ask again and again until the answer is true; give it."""
+    deadline = time.monotonic() + seconds
+    while True:
+        answer = ask()
+        if answer:
+            return answer
+        assert time.monotonic() < deadline, "It did not come about in time."
+        time.sleep(0.02)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@contextlib.contextmanager
+def postgres_database() -> Iterator[str]:
+    """Make a database, give its address, and drop it."""
+    name = f"mcphub_test_{uuid.uuid4().hex[:12]}"
+    with psycopg.connect(f"{POSTGRES}/postgres", autocommit=True, connect_timeout=5) as connection:
+        connection.execute(f"CREATE DATABASE {name}")  # type: ignore[call-overload]
+    try:
+        yield f"{POSTGRES}/{name}"
+    finally:
+        with psycopg.connect(f"{POSTGRES}/postgres", autocommit=True) as connection:
+            connection.execute(f"DROP DATABASE {name} WITH (FORCE)")  # type: ignore[call-overload]

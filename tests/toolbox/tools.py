@@ -1,0 +1,72 @@
+"""Tools for the tests of the wire: they wait until told, count what really ran, and outlast their time.
+
+A test sees what a tool did by the files that it leaves under the hub's data directory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from django.conf import settings
+
+from tools_catalog.backends.python import Context, tool
+
+_POLL_SECONDS = 0.01
+
+
+@tool(open_world=False, timeout_seconds=40)
+async def hold(name: str) -> str:
+    """Wait until a file `<name>.release` appears."""
+    folder = _folder()
+    _leave(folder, name, "began")
+    try:
+        while not (folder / f"{name}.release").exists():  # noqa: ASYNC110 - another process makes it
+            await asyncio.sleep(_POLL_SECONDS)
+    except asyncio.CancelledError:
+        _leave(folder, name, "cancelled")
+        raise
+    _leave(folder, name, "ended")
+    return f"{name} was released"
+
+
+@tool(open_world=False)
+async def count(name: str) -> str:
+    """Count the calls made with this name."""
+    folder = _folder()
+    _leave(folder, name, "counted")
+    return f"call number {(folder / f'{name}.counted').stat().st_size}"
+
+
+@tool(open_world=False, timeout_seconds=0.3)
+async def outlast(name: str) -> str:
+    """Take longer than the time that the tool is given."""
+    folder = _folder()
+    _leave(folder, name, "began")
+    try:
+        await asyncio.Event().wait()
+    except asyncio.CancelledError:
+        _leave(folder, name, "cancelled")
+        raise
+    return "never"
+
+
+@tool(open_world=False, read_only=True)
+async def tell(context: Context, times: int, fail: bool = False) -> str:
+    """Report progress so many times, then answer or fail."""
+    for step in range(times):
+        await context.progress(step + 1, times, f"step {step + 1}")
+    if fail:
+        raise RuntimeError("inner words")
+    return f"told {times}"
+
+
+def _folder() -> Path:
+    folder = settings.MCPHUB_DATA_DIR / "toolbox"
+    folder.mkdir(exist_ok=True)
+    return Path(folder)
+
+
+def _leave(folder: Path, name: str, mark: str) -> None:
+    with (folder / f"{name}.{mark}").open("a") as file:
+        file.write(".")
