@@ -1,4 +1,4 @@
-"""A pytest plugin for CI, `-p tests.no_skips`: a skipped test fails, since what did not run proves nothing."""
+"""A pytest plugin for CI, `-p tests.no_skips`: a skip fails, since what did not run proves nothing."""
 
 from __future__ import annotations
 

@@ -1,0 +1,190 @@
+"""The command line as a script meets it: exit status, standard output, one sentence on standard error."""
+
+from __future__ import annotations
+
+import json
+import socket
+from pathlib import Path
+
+import pytest
+
+from tests.mcphub.running import free_port, run
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data directory whose database is made."""
+    path = tmp_path_factory.mktemp("home")
+    assert run(path, "migrate", "--verbosity", "0").returncode == 0
+    return path
+
+
+WRONG_FLAGS = {
+    "port of zero": ["--port", "0"],
+    "port too high": ["--port", "65536"],
+    "port in words": ["--port", "http"],
+    "no value": ["--port"],
+    "unknown flag": ["--prot", "1"],
+    "abbreviated flag": ["--por", "8000"],
+    "surplus word": ["now"],
+    "heartbeat of zero": ["--heartbeat-interval-ms", "0"],
+    "negative timeout": ["--request-timeout-ms", "-5"],
+    "timeout not above heartbeat": ["--request-timeout-ms", "25000"],
+    "no clients": ["--max-clients", "0"],
+    "no workers": ["--workers", "0"],
+    "a mode that is not there": ["--mode", "carrier-pigeon"],
+    "origin with a path": ["--cors", "https://app.example/x"],
+    "empty data directory": ["--data-dir", " "],
+    "anonymous beyond loopback": ["--allow-anonymous", "--host", "0.0.0.0"],
+    "exposed without a name": ["--host", "0.0.0.0"],
+    "unknown pack": ["--pack", "nothing"],
+}
+
+
+@pytest.mark.parametrize("flags", WRONG_FLAGS.values(), ids=WRONG_FLAGS.keys())
+def test_wrong_flags_stop_with_one_sentence_and_status_2(home: Path, flags: list[str]) -> None:
+    ended = run(home, "serve", *flags, MCPHUB_PORT=str(free_port()))
+    assert ended.returncode == 2
+    assert ended.stdout == ""
+    assert len(ended.stderr.splitlines()) == 1
+    assert ended.stderr.startswith("mcphub serve: ")
+    assert ended.stderr.rstrip().endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("MCPHUB_PORT", "many"),
+        ("MCPHUB_WORKERS", "1.5"),
+        ("MCPHUB_MODE", "stdio"),
+        ("MCPHUB_MAX_CALLS", "0"),
+        ("MCPHUB_DEBUG", "perhaps"),
+        ("MCPHUB_DATABASE_URL", "mysql://somewhere/x"),
+        ("MCPHUB_LOG_FORMAT", "xml"),
+    ],
+)
+def test_wrong_variables_stop_with_one_sentence_that_names_them(home: Path, variable: str, value: str) -> None:
+    ended = run(home, "serve", **{variable: value})
+    assert ended.returncode == 2
+    assert len(ended.stderr.splitlines()) == 1
+    assert variable in ended.stderr
+
+
+def test_debug_beyond_loopback_is_refused(home: Path) -> None:
+    ended = run(home, "serve", "--host", "0.0.0.0", MCPHUB_DEBUG="1", MCPHUB_ALLOWED_HOSTS="hub.example")
+    assert ended.returncode == 2
+    assert "MCPHUB_DEBUG" in ended.stderr
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_port_in_use_is_said_at_once_with_status_1(tmp_path: Path, workers: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        ended = run(tmp_path / "new", "serve", "--port", str(port), "--workers", workers)
+    assert ended.returncode == 1
+    assert len(ended.stderr.splitlines()) == 1
+    assert str(port) in ended.stderr
+    assert not (tmp_path / "new" / "hub.sqlite3").exists()
+
+
+def test_a_database_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
+    url = f"postgres://nobody@127.0.0.1:{free_port()}/nothing"
+    ended = run(tmp_path, "token", "create", "x", MCPHUB_DATABASE_URL=url)
+    assert ended.returncode == 1
+    assert len(ended.stderr.splitlines()) == 1
+    assert "MCPHUB_DATABASE_URL" in ended.stderr
+
+
+def test_help_and_version_need_no_settings(tmp_path: Path) -> None:
+    for flag in ("--help", "--version"):
+        ended = run(tmp_path / "new", flag, MCPHUB_PORT="many")
+        assert ended.returncode == 0
+        assert "mcphub" in ended.stdout
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_command_that_does_not_exist_is_answered_with_the_ones_that_do(home: Path) -> None:
+    ended = run(home, "chat")
+    assert ended.returncode == 2
+    assert all(name in ended.stderr for name in ("serve", "token", "catalog", "doctor", "migrate"))
+
+
+def test_django_commands_take_the_data_directory(tmp_path: Path) -> None:
+    ended = run(tmp_path / "not this", "migrate", "--verbosity", "0", "--data-dir", str(tmp_path / "this"))
+    assert ended.returncode == 0
+    assert (tmp_path / "this" / "hub.sqlite3").is_file()
+    assert not (tmp_path / "not this").exists()
+
+
+def test_token_create_works_before_the_first_start_and_prints_the_key_last(tmp_path: Path) -> None:
+    ended = run(tmp_path, "token", "create", "robot", "--scope", "tools:list", "--expires", "30")
+    assert ended.returncode == 0
+    assert ended.stdout.splitlines()[-1].startswith("mcph_")
+    assert len(ended.stdout.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["token"], ["token", "create"], ["token", "create", ""], ["token", "create", "x", "--scope", "root"],
+     ["token", "create", "x", "--expires", "0"], ["catalog"], ["catalog", "load"],
+     ["catalog", "load", "nothing.json"], ["client-config", "emacs"]],
+)  # fmt: skip
+def test_other_commands_refuse_wrong_arguments_in_one_sentence(home: Path, arguments: list[str]) -> None:
+    ended = run(home, *arguments)
+    assert ended.returncode == 2
+    assert len(ended.stderr.splitlines()) == 1
+
+
+def test_a_catalogue_travels_whole_and_loading_it_again_changes_nothing(home: Path, tmp_path: Path) -> None:
+    assert run(home, "catalog", "load", "starter").returncode == 0
+    assert "6 unchanged" in run(home, "catalog", "load", "starter").stdout
+    dumped = run(home, "catalog", "dump")
+    bundle = tmp_path / "all.json"
+    bundle.write_text(dumped.stdout)
+    assert json.loads(dumped.stdout)["format"] == "mcphub-bundle/1"
+    elsewhere = tmp_path / "elsewhere"
+    assert run(elsewhere, "catalog", "load", str(bundle)).returncode == 0
+    assert run(elsewhere, "catalog", "dump").stdout == dumped.stdout
+
+
+def test_client_configurations_carry_address_and_key(home: Path) -> None:
+    url = "https://hub.example/mcp"
+    for client in ("vscode", "claude", "cline", "cursor"):
+        shown = run(home, "client-config", client, "--url", url, "--token", "mcph_key").stdout
+        assert url in shown
+        assert "Bearer mcph_key" in shown
+        json.loads(shown)
+    for client in ("claude-code", "inspector"):
+        shown = run(home, "client-config", client, "--url", url, "--token", "mcph_key").stdout
+        assert url in shown
+        assert "'Authorization: Bearer mcph_key'" in shown
+
+
+def test_client_configuration_without_a_key_says_how_to_get_one(home: Path) -> None:
+    ended = run(home, "client-config", "vscode", MCPHUB_PUBLIC_URL="http://hub.example:8000/")
+    assert "http://hub.example:8000/mcp" in ended.stdout
+    assert "token create" in ended.stderr
+
+
+def test_doctor_is_content_with_a_new_hub(home: Path) -> None:
+    ended = run(home, "doctor", MCPHUB_PORT=str(free_port()))
+    assert ended.returncode == 0, ended.stdout
+    assert "Nothing is wrong." in ended.stdout
+
+
+def test_doctor_names_what_is_wrong_and_how_to_mend_it(home: Path, tmp_path: Path) -> None:
+    unmade = run(tmp_path, "doctor", MCPHUB_PORT=str(free_port()))
+    assert unmade.returncode == 1
+    assert "mcphub migrate" in unmade.stdout
+
+    home.chmod(0o755)
+    try:
+        with socket.create_server(("127.0.0.1", 0)) as other:
+            port = str(other.getsockname()[1])
+            other.settimeout(0)
+            ended = run(home, "doctor", MCPHUB_PORT=port, MCPHUB_DEBUG="1", MCPHUB_PUBLIC_URL="http://x.example")
+    finally:
+        home.chmod(0o700)
+    assert ended.returncode == 1
+    for word in ("MCPHUB_DEBUG", "chmod 700", port, "MCPHUB_ALLOWED_HOSTS"):
+        assert word in ended.stdout

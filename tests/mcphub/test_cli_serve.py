@@ -1,0 +1,144 @@
+"""`mcphub serve` as a supervisor meets it: one ready line, credentials once, signals, workers."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from tests.mcphub.running import DEADLINE_SECONDS, Hub, free_port, run, serve, wait_until_gone
+
+_INITIALIZE = {
+    "jsonrpc": "2.0", "id": 1, "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"},
+    },
+}  # fmt: skip
+
+
+def _post(hub: Hub, key: str, body: dict[str, Any], **headers: str) -> tuple[int, dict[str, str], bytes]:
+    line = http.client.HTTPConnection("127.0.0.1", hub.port, timeout=DEADLINE_SECONDS)
+    try:
+        line.request(
+            "POST", "/mcp", json.dumps(body),
+            {"Authorization": f"Bearer {key}", "Content-Type": "application/json",
+             "Accept": "application/json, text/event-stream", **headers},
+        )  # fmt: skip
+        answer = line.getresponse()
+        return answer.status, {k.lower(): v for k, v in answer.getheaders()}, answer.read()
+    finally:
+        line.close()
+
+
+def _printed(hub: Hub, label: str) -> str:
+    [line] = [line for line in hub.lines if line.startswith(label)]
+    return line.removeprefix(label).strip()
+
+
+def test_first_start_prints_credentials_once_that_work_and_ends_with_status_0(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    with serve(home) as hub:
+        assert hub.lines[-1] == f"ready http://127.0.0.1:{hub.port}/mcp"
+        key = _printed(hub, "API key")
+        assert _printed(hub, "Operator, password").startswith("operator, ")
+        assert _post(hub, key, _INITIALIZE)[0] == 200
+        assert _post(hub, "mcph_wrong", _INITIALIZE)[0] == 401
+        assert hub.stop(signal.SIGTERM) == 0
+        again = f"http://127.0.0.1:{hub.port}/mcp"
+    assert again in run(home, "client-config", "vscode").stdout, "the address of the last start is known"
+    with serve(home) as hub:
+        assert hub.lines == [f"ready http://127.0.0.1:{hub.port}/mcp"]
+        assert hub.stop(signal.SIGINT) == 0
+
+
+def test_a_key_made_beside_a_running_hub_works_within_the_promised_time(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    with serve(home) as hub:
+        key = run(home, "token", "create", "beside").stdout.splitlines()[-1]
+        made = time.monotonic()
+        while (status := _post(hub, key, _INITIALIZE)[0]) != 200 and time.monotonic() - made < 5:
+            assert status == 401
+        assert status == 200
+
+
+def test_two_starts_on_one_new_database_both_serve_and_make_one_operator(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    with (
+        serve(home, errors=tmp_path / "one.err") as one,
+        serve(home, errors=tmp_path / "two.err") as two,
+    ):
+        printed = [line for hub in (one, two) for line in hub.lines if line.startswith("Operator, password")]
+        assert len(printed) == 1
+
+
+def test_workers_serve_each_others_sessions_and_a_dead_one_is_replaced(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    with serve(home, "--workers", "2") as hub:
+        key = _printed(hub, "API key")
+        first = hub.children()
+        assert len(first) == 2
+        status, headers, _ = _post(hub, key, _INITIALIZE)
+        assert status == 200
+        session = {"Mcp-Session-Id": headers["mcp-session-id"], "MCP-Protocol-Version": "2025-11-25"}
+        ping = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
+        for _ in range(8):  # a new connection each; the kernel spreads them over both
+            assert _post(hub, key, ping, **session)[0] == 200
+
+        os.kill(first[0], signal.SIGKILL)
+        wait_until_gone(first[:1])
+        for _ in range(8):  # those that wait for the dead one reach its successor
+            assert _post(hub, key, ping, **session)[0] == 200
+        assert hub.stop(signal.SIGTERM) == 0
+        wait_until_gone(first)
+
+
+def test_workers_do_not_outlive_a_killed_parent(tmp_path: Path) -> None:
+    with serve(tmp_path / "home", "--workers", "2") as hub:
+        workers = hub.children()
+        hub.process.kill()
+        hub.process.wait(DEADLINE_SECONDS)
+        wait_until_gone(workers)
+
+
+def test_sigterm_lets_an_open_stream_end_and_does_not_wait_for_it(tmp_path: Path) -> None:
+    with serve(tmp_path / "home") as hub:
+        key = _printed(hub, "API key")
+        _, headers, _ = _post(hub, key, _INITIALIZE)
+        line = http.client.HTTPConnection("127.0.0.1", hub.port, timeout=DEADLINE_SECONDS)
+        line.request(
+            "GET", "/mcp",
+            headers={"Authorization": f"Bearer {key}", "Accept": "text/event-stream",
+                     "Mcp-Session-Id": headers["mcp-session-id"], "MCP-Protocol-Version": "2025-11-25"},
+        )  # fmt: skip
+        stream = line.getresponse()
+        assert stream.status == 200
+        read = threading.Thread(target=stream.read)
+        read.start()
+        began = time.monotonic()
+        assert hub.stop(signal.SIGTERM) == 0
+        assert time.monotonic() - began < 15, "the drain time of 20 s was not waited for"
+        read.join(DEADLINE_SECONDS)
+        assert not read.is_alive()
+        line.close()
+
+
+def test_an_application_that_cannot_start_ends_the_hub_instead_of_looping(tmp_path: Path) -> None:
+    """A table that the start needs is missing although the migrations say that all is there."""
+    import sqlite3
+
+    for workers in ("1", "2"):
+        home = tmp_path / workers
+        assert run(home, "migrate", "--verbosity", "0").returncode == 0
+        assert run(home, "catalog", "load", "starter").returncode == 0
+        with sqlite3.connect(home / "hub.sqlite3") as database:
+            database.execute("ALTER TABLE sessions_app_serverprocess RENAME TO elsewhere")
+        database.close()
+        ended = run(home, "serve", "--workers", workers, "--port", str(free_port()))
+        assert ended.returncode == 1
+        assert "start" in ended.stderr.splitlines()[-1]
+        assert "ready" not in ended.stdout
