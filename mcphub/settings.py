@@ -229,6 +229,7 @@ USE_I18N = USE_TZ = True
 TIME_ZONE = "UTC"
 STATIC_URL = "/static/"
 STATIC_ROOT = MCPHUB_DATA_DIR / "static"
+STATIC_ROOT.mkdir(parents=True, exist_ok=True)  # WhiteNoise wants it there; it stays empty unless collectstatic ran
 STATICFILES_DIRS = [path for path in [BASE_DIR / "mcphub" / "static"] if path.is_dir()]
 WHITENOISE_USE_FINDERS = True
 WHITENOISE_AUTOREFRESH = DEBUG

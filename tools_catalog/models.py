@@ -78,7 +78,7 @@ class McpToolDefinition(models.Model):
     open_world = models.BooleanField(_("open world"), default=True, help_text=_("Reaches systems outside the hub."))
     retry_safe = models.BooleanField(_("retry-safe"), default=False, help_text=_("A client may be told to try again."))
     timeout_seconds = models.FloatField(
-        _("timeout in seconds"), default=30, validators=[MinValueValidator(0.1), MaxValueValidator(3600)]
+        _("timeout in seconds"), default=30.0, validators=[MinValueValidator(0.1), MaxValueValidator(3600)]
     )
     calls_per_minute = models.PositiveIntegerField(
         _("calls per minute"), null=True, blank=True, help_text=_("For all callers together. Empty: no limit.")
@@ -100,6 +100,7 @@ class McpToolDefinition(models.Model):
     change_reason: str = ""
     """Said by who edits; kept with the version that the edit makes."""
     change_author: Any = None
+    """A user, or the label of a key."""
 
     class Meta:
         verbose_name = _("tool")
@@ -156,6 +157,7 @@ class McpToolDefinition(models.Model):
 
     def save(self, *args: Any, **kwargs: Any) -> None:
         """Save, and make the next immutable version where what is versioned has changed."""
+        self.timeout_seconds = float(self.timeout_seconds)  # 30 and 30.0 are one definition
         with transaction.atomic():
             snapshot = {field: getattr(self, field) for field in self.VERSIONED}
             digest = json.digest(json.canonical(snapshot))
@@ -167,8 +169,9 @@ class McpToolDefinition(models.Model):
                 super().save(*args, **kwargs)
                 author = self.change_author
                 McpToolVersion.objects.create(
-                    tool=self, version=self.version, digest=digest, definition=snapshot, author=author,
-                    author_label=str(author or ""), reason=self.change_reason,
+                    tool=self, version=self.version, digest=digest, definition=snapshot,
+                    author=author if isinstance(author, models.Model) else None,
+                    author_label=str(author or "")[:150], reason=self.change_reason,
                 )  # fmt: skip
             else:
                 super().save(*args, **kwargs)
