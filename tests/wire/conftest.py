@@ -1,0 +1,65 @@
+"""The servers that the wire tests speak to: one for all, one with two workers, and who may call them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from tests import servers
+from tests.servers import Hub, postgres_database
+from tests.wire.speech import Speaker
+
+TOOLBOX = {
+    "packs": ["starter", "conformance"],
+    "bundle": Path(servers.__file__).parent / "toolbox" / "bundle.json",
+}
+
+_MAKE_KEYS = """
+import json
+from sessions_app.models import ApiKey
+scopes = {"wire": ["tools:list", "tools:call"], "other": ["tools:list", "tools:call"], "lister": ["tools:list"]}
+print(json.dumps({name: ApiKey.issue(name, scopes=each)[1] for name, each in scopes.items()}))
+"""
+
+
+@pytest.fixture(scope="session")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
+    """One process on SQLite, with the test's own tools."""
+    environment = {
+        "MCPHUB_APPS": "tests.toolbox",
+        "MCPHUB_BODY_TIMEOUT_SECONDS": "2",
+        "MCPHUB_ALLOWED_ORIGINS": "https://app.example",
+    }
+    with Hub(tmp_path_factory.mktemp("hub"), environment=environment, **TOOLBOX) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def keys(hub: Hub) -> dict[str, str]:
+    """Keys by name: `wire` and `other` may call, `lister` may only list."""
+    made: dict[str, str] = json.loads(hub.shell(_MAKE_KEYS))
+    return made
+
+
+@pytest.fixture
+def speaker(hub: Hub, keys: dict[str, str]) -> Iterator[Speaker]:
+    with Speaker(hub.url, keys["wire"]) as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
+    """Two workers on PostgreSQL."""
+    try:
+        psycopg.connect(f"{servers.POSTGRES}/postgres", connect_timeout=5).close()
+    except psycopg.OperationalError as error:
+        pytest.skip(f"No PostgreSQL to make databases on (MCPHUB_TEST_POSTGRES): {error}")
+    with postgres_database() as address:
+        environment = {"MCPHUB_APPS": "tests.toolbox", "MCPHUB_DATABASE_URL": address}
+        folder = tmp_path_factory.mktemp("pair")
+        with Hub(folder, flags=["--workers", "2"], environment=environment, **TOOLBOX) as running:
+            yield running

@@ -1,0 +1,165 @@
+"""MCP spoken by hand: requests of both eras, event streams, raw bytes. Knows no SDK and nothing of the hub."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import socket
+import uuid
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx2
+
+PATIENCE = 15.0
+"""Seconds after which silence fails a test."""
+
+MODERN = "2026-07-28"
+LEGACY = "2025-11-25"
+META = "io.modelcontextprotocol/"
+BOTH = "application/json, text/event-stream"
+
+_ids = itertools.count(1)
+
+
+class Speaker:
+    """One client program. Its name is its own, so that its calls are found in the audit by it."""
+
+    def __init__(self, url: str, key: str | None) -> None:
+        self.url = url
+        self.key = key
+        self.name = f"speaker-{uuid.uuid4().hex[:12]}"
+        self.http = httpx2.Client(base_url=url, timeout=PATIENCE)
+
+    def __enter__(self) -> Speaker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.http.close()
+
+    # Any era -------------------------------------------------------------------------------------
+
+    def headers(self, **more: str | None) -> dict[str, str]:
+        """What every POST carries; `mcp_method="x"` adds `mcp-method`, None takes a header away."""
+        base = {
+            "accept": BOTH,
+            "content-type": "application/json",
+            "authorization": f"Bearer {self.key}" if self.key else None,
+        }
+        base |= {name.replace("_", "-"): value for name, value in more.items()}
+        return {name: value for name, value in base.items() if value is not None}
+
+    def post(self, body: Any, path: str = "/mcp", **headers: str | None) -> httpx2.Response:
+        raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+        return self.http.post(path, content=raw, headers=self.headers(**headers))
+
+    @contextlib.contextmanager
+    def streaming(
+        self, method: str, body: Any = None, path: str = "/mcp", **headers: str | None
+    ) -> Iterator[tuple[httpx2.Response, Iterator[dict[str, Any]]]]:
+        """Send a request; give its answer while it is still coming, and its events."""
+        raw = b"" if body is None else json.dumps(body).encode()
+        with self.http.stream(method, path, content=raw, headers=self.headers(**headers)) as answer:
+            yield answer, events(answer)
+
+    # The era of sessions --------------------------------------------------------------------------
+
+    def open_session(self, version: str = LEGACY) -> str:
+        """Shake hands and give the session id."""
+        answer = self.post(hello(version, self.name))
+        assert answer.status_code == 200, answer.text
+        session: str = answer.headers["mcp-session-id"]
+        done = self.post({"jsonrpc": "2.0", "method": "notifications/initialized"}, mcp_session_id=session)
+        assert (done.status_code, done.content) == (202, b"")
+        return session
+
+    def in_session(self, session: str, method: str, params: Any = None, id: Any = None) -> httpx2.Response:
+        return self.post(request(method, params, id), mcp_session_id=session)
+
+    def call(self, session: str, tool: str, arguments: Any = None, id: Any = None) -> httpx2.Response:
+        return self.in_session(session, "tools/call", {"name": tool, "arguments": arguments or {}}, id)
+
+    # The era without -------------------------------------------------------------------------------
+
+    def modern(
+        self, method: str, params: dict[str, Any] | None = None, id: Any = None, **headers: str | None
+    ) -> httpx2.Response:
+        return self.post(self.modern_body(method, params, id), **self.modern_headers(method, params, **headers))
+
+    def modern_body(self, method: str, params: dict[str, Any] | None = None, id: Any = None) -> dict[str, Any]:
+        meta = {
+            f"{META}protocolVersion": MODERN,
+            f"{META}clientCapabilities": {},
+            f"{META}clientInfo": {"name": self.name, "version": "1"},
+        }
+        params = params or {}
+        return request(method, {**params, "_meta": {**meta, **params.get("_meta", {})}}, id)
+
+    def modern_headers(
+        self, method: str, params: dict[str, Any] | None = None, **headers: str | None
+    ) -> dict[str, str | None]:
+        named = {"mcp_name": params["name"]} if params and "name" in params else {}
+        return {"mcp_protocol_version": MODERN, "mcp_method": method, **named, **headers}
+
+    def modern_call(self, tool: str, arguments: Any = None, **meta: Any) -> httpx2.Response:
+        return self.modern("tools/call", {"name": tool, "arguments": arguments or {}, "_meta": meta})
+
+
+def request(method: str, params: Any = None, id: Any = None) -> dict[str, Any]:
+    body = {"jsonrpc": "2.0", "id": next(_ids) if id is None else id, "method": method}
+    return body if params is None else {**body, "params": params}
+
+
+def hello(version: str = LEGACY, name: str = "speaker", id: Any = None) -> dict[str, Any]:
+    info = {"name": name, "version": "1"}
+    return request("initialize", {"protocolVersion": version, "capabilities": {}, "clientInfo": info}, id)
+
+
+def events(answer: httpx2.Response) -> Iterator[dict[str, Any]]:
+    """The JSON messages of an event stream; an event of another name comes as `{name: data}`."""
+    name, data = "message", []
+    for line in answer.iter_lines():
+        field, _, value = line.partition(":")
+        if line == "":
+            if data:
+                text = "\n".join(data)
+                yield json.loads(text) if name == "message" else {name: text}
+            name, data = "message", []
+        elif field == "event":
+            name = value.removeprefix(" ")
+        elif field == "data":
+            data.append(value.removeprefix(" "))
+
+
+def error_of(answer: httpx2.Response) -> dict[str, Any]:
+    """The JSON-RPC error in a body, which every refusal carries."""
+    assert answer.headers["content-type"] == "application/json", answer.text
+    body = answer.json()
+    assert body["jsonrpc"] == "2.0"
+    assert "result" not in body
+    error: dict[str, Any] = body["error"]
+    assert isinstance(error["code"], int)
+    assert error["message"]
+    return error
+
+
+@contextlib.contextmanager
+def wire(url: str) -> Iterator[socket.socket]:
+    """A bare connection, for what no HTTP client would send."""
+    parts = urlsplit(url)
+    with socket.create_connection((parts.hostname, parts.port), timeout=PATIENCE) as connection:
+        yield connection
+
+
+def raw_answer(connection: socket.socket) -> tuple[int, bytes]:
+    """Read one answer to its end; give status and body."""
+    with connection.makefile("rb") as file:
+        status = int(file.readline().split()[1])
+        length = 0
+        while (line := file.readline().strip()) != b"":
+            name, _, value = line.partition(b":")
+            if name.lower() == b"content-length":
+                length = int(value)
+        return status, file.read(length)
