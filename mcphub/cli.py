@@ -52,9 +52,7 @@ def _run(arguments: list[str]) -> int:
     if command not in COMMANDS:
         return _django(_take_data_dir(arguments))
     module = import_module(f"mcphub.commands.{command.replace('-', '_')}")
-    parser = _Parser(
-        prog=f"mcphub {command}", description=f"{COMMANDS[command].capitalize()}.", allow_abbrev=False
-    )
+    parser = _Parser(prog=f"mcphub {command}", description=f"{COMMANDS[command].capitalize()}.", allow_abbrev=False)
     run: Callable[[argparse.Namespace], int | None] = module.run
     module.declare(parser)
     for each in _with_subparsers(parser):

@@ -50,13 +50,11 @@ def snippets(url: str, token: str) -> list[Snippet]:
                   _json({"mcpServers": {_NAME: {"type": "streamableHttp", **remote, "disabled": False}}})),
         "cursor": (".cursor/mcp.json of a project, or ~/.cursor/mcp.json",
                    _json({"mcpServers": {_NAME: remote}})),
-        "inspector": ("a terminal; needs Node.js",
-                      f"npx @modelcontextprotocol/inspector --cli {shlex.quote(url)} --transport http "
+        "inspector": ("a terminal; needs Node.js 22.19 or newer",
+                      f"npx -y @modelcontextprotocol/inspector@2.12.0 --cli {shlex.quote(url)} --transport http "
                       f"--header {shlex.quote(f'Authorization: {header}')} --method tools/list"),
     }  # fmt: skip
-    return [
-        Snippet(key=key, title=title, where=made[key][0], text=made[key][1]) for key, title in CLIENTS.items()
-    ]
+    return [Snippet(key=key, title=title, where=made[key][0], text=made[key][1]) for key, title in CLIENTS.items()]
 
 
 def _bridge(url: str, header: str) -> dict[str, object]:

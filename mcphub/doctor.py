@@ -134,18 +134,14 @@ def _database() -> Iterator[Finding]:
         database.raw.execute("SELECT 1")
     except (Error, psycopg.Error, sqlite3.Error) as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        yield Finding(
-            "wrong", f"The database does not answer: {reason}", "Check MCPHUB_DATABASE_URL and that it runs."
-        )
+        yield Finding("wrong", f"The database does not answer: {reason}", "Check MCPHUB_DATABASE_URL and that it runs.")
         return
     finally:
         database.close()
     executor = MigrationExecutor(connection)
     pending = executor.migration_plan(executor.loader.graph.leaf_nodes())
     if pending:
-        yield Finding(
-            "wrong", f"{len(pending)} migrations are not applied.", "mcphub migrate, or start the hub."
-        )
+        yield Finding("wrong", f"{len(pending)} migrations are not applied.", "mcphub migrate, or start the hub.")
     if connection.vendor == "sqlite" and env.whole("MCPHUB_WORKERS", 1, least=1, most=256) > 1:
         yield Finding(
             "hint", "Several workers share one SQLite file and write one after the other.",
@@ -206,13 +202,9 @@ def _tools() -> Iterator[Finding]:
         try:
             secret.value()
         except SecretError as error:
-            yield Finding(
-                "wrong", f"The secret {secret.name} cannot be used: {error}", "Enter it again in the admin."
-            )
+            yield Finding("wrong", f"The secret {secret.name} cannot be used: {error}", "Enter it again in the admin.")
     if not McpToolDefinition.objects.filter(enabled=True).exists():
-        yield Finding(
-            "hint", "No tool is enabled.", "mcphub catalog load starter, or enable some in the admin."
-        )
+        yield Finding("hint", "No tool is enabled.", "mcphub catalog load starter, or enable some in the admin.")
 
 
 def _keys() -> Iterator[Finding]:

@@ -48,9 +48,7 @@ class _Worker:
     started_at: float = field(default_factory=time.monotonic)
 
 
-def supervise(
-    sockets: Sequence[socket.socket], *, work: Work, ready: Callable[[], None], drain_seconds: float
-) -> int:
+def supervise(sockets: Sequence[socket.socket], *, work: Work, ready: Callable[[], None], drain_seconds: float) -> int:
     """Run one worker for each socket until SIGTERM or SIGINT; give the exit status.
 
     `ready` is called once, when all workers accept connections. A worker that dies is replaced. One that
@@ -105,9 +103,7 @@ class _Supervisor:
 
     def _next_wake(self) -> float | None:
         moments = [*self._due.values()]
-        moments += [
-            worker.started_at + _START_SECONDS for worker in self._workers.values() if not worker.is_ready
-        ]
+        moments += [worker.started_at + _START_SECONDS for worker in self._workers.values() if not worker.is_ready]
         return max(0.0, min(moments) - time.monotonic()) if moments else None
 
     def _start(self, number: int) -> None:

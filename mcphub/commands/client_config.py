@@ -20,8 +20,6 @@ def run(options: argparse.Namespace) -> int:
     snippet = chosen[options.client]
     print(f"{snippet.title}: {snippet.where}", file=sys.stderr)
     if options.token == PLACEHOLDER:
-        print(
-            f"Put a key in the place of {PLACEHOLDER}; `mcphub token create NAME` makes one.", file=sys.stderr
-        )
+        print(f"Put a key in the place of {PLACEHOLDER}; `mcphub token create NAME` makes one.", file=sys.stderr)
     print(snippet.text)
     return 0

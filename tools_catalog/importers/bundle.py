@@ -82,9 +82,7 @@ def load(bundle: Json, *, reason: str, overwrite: bool = False) -> Report:
                 raise _Refused
     except _Refused:
         return Report(refused=report.refused)
-    report.missing_secrets = sorted(
-        set(report.missing_secrets) - set(Secret.objects.values_list("name", flat=True))
-    )
+    report.missing_secrets = sorted(set(report.missing_secrets) - set(Secret.objects.values_list("name", flat=True)))
     return report
 
 
@@ -130,9 +128,7 @@ def _packs_named(entries: list[Json]) -> set[str]:
     return named & set(packs())
 
 
-def _load_entry(
-    index: int, entry: Json, seen: set[str], report: Report, *, reason: str, overwrite: bool
-) -> None:
+def _load_entry(index: int, entry: Json, seen: set[str], report: Report, *, reason: str, overwrite: bool) -> None:
     label = f"tools[{index}]"
     try:
         wanted = _complete(entry)
@@ -163,9 +159,7 @@ def _complete(entry: Json) -> dict[str, Json]:
     if "backend" not in entry:
         raise ValueError(f"backend: it is missing. Backends: {', '.join(Backend.values)}.")
     if entry["backend"] != Backend.PYTHON:
-        if missing := [
-            name for name in ("name", "description", "inputSchema", "configuration") if name not in entry
-        ]:
+        if missing := [name for name in ("name", "description", "inputSchema", "configuration") if name not in entry]:
             raise ValueError(f"{missing[0]}: it is missing.")
         return entry
     reference = entry.get("configuration", {}).get("function")
@@ -225,9 +219,7 @@ def _save(wanted: dict[str, Json], report: Report, *, reason: str, overwrite: bo
 
 
 def _differences(row: McpToolDefinition, wanted: dict[str, Json], members: dict[str, Any]) -> dict[str, Json]:
-    columns = {
-        _WIRE.get(name, name): value for name, value in wanted.items() if name in members and name != "groups"
-    }
+    columns = {_WIRE.get(name, name): value for name, value in wanted.items() if name in members and name != "groups"}
     return {column: value for column, value in columns.items() if not _same(getattr(row, column), value)}
 
 
