@@ -18,7 +18,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
-from unfold.contrib.filters.admin import ChoicesDropdownFilter, RangeDateTimeFilter
+from unfold.contrib.filters.admin import ChoicesDropdownFilter
 
 from invocations import admin_mapping  # noqa: F401 - it registers its page
 from invocations.admin_filters import (
@@ -30,7 +30,7 @@ from invocations.admin_filters import (
     ToolFilter,
 )
 from invocations.models import McpRequestEnvelope, McpToolInvocation
-from sessions_app.admin_base import UncountedAdmin, mark, moment
+from sessions_app.admin_base import TimeRangeFilter, UncountedAdmin, mark, moment
 from sessions_app.models import McpSession
 from sessions_app.shown import INLINE_CHARACTERS, clipped, json_block, pretty, visible
 from tools_catalog.models import McpToolVersion
@@ -52,7 +52,7 @@ class McpToolInvocationAdmin(UncountedAdmin):
     ]  # fmt: skip
     list_display_links = ["shown_time"]
     list_filter = [
-        ("started_at", RangeDateTimeFilter),
+        ("started_at", TimeRangeFilter),
         ("status", ChoicesDropdownFilter),
         ToolFilter,
         ClientFilter,
@@ -181,9 +181,7 @@ class McpToolInvocationAdmin(UncountedAdmin):
     @admin.display(description=_("tool"))
     def tool_link(self, row: McpToolInvocation) -> SafeString:
         version = (
-            McpToolVersion.objects.filter(digest=row.tool_digest, version=row.tool_version)
-            .defer("definition")
-            .first()
+            McpToolVersion.objects.filter(digest=row.tool_digest, version=row.tool_version).defer("definition").first()
             if row.tool_digest
             else None
         )
@@ -227,7 +225,9 @@ class McpToolInvocationAdmin(UncountedAdmin):
     @admin.display(description=_("note"))
     def shown_note(self, row: McpToolInvocation) -> SafeString | str:
         if row.duplicate_of:
-            address = f"{reverse('admin:invocations_mcptoolinvocation_changelist')}?{urlencode({'q': row.duplicate_of})}"
+            address = (
+                f"{reverse('admin:invocations_mcptoolinvocation_changelist')}?{urlencode({'q': row.duplicate_of})}"
+            )
             return format_html(
                 '{} <a class="hub-link hub-mono" href="{}">{}</a>',
                 _t("Repeats the answer of"),
@@ -260,9 +260,7 @@ class McpToolInvocationAdmin(UncountedAdmin):
         if len(pretty(value)) <= INLINE_CHARACTERS:
             return block
         address = reverse("admin:invocation_body", args=[row.pk, name])
-        return format_html(
-            '{}<p><a class="hub-link" href="{}">{}</a></p>', block, address, _t("Download the whole")
-        )
+        return format_html('{}<p><a class="hub-link" href="{}">{}</a></p>', block, address, _t("Download the whole"))
 
     @admin.display(description=_("caller"))
     def caller(self, row: McpToolInvocation) -> str:
@@ -301,9 +299,7 @@ class McpToolInvocationAdmin(UncountedAdmin):
     # The whole of one body -------------------------------------------------------------------------
 
     def get_urls(self) -> list[Any]:
-        body = path(
-            "<int:pk>/body/<str:name>/", self.admin_site.admin_view(self.body_view), name="invocation_body"
-        )
+        body = path("<int:pk>/body/<str:name>/", self.admin_site.admin_view(self.body_view), name="invocation_body")
         return [body, *super().get_urls()]
 
     def body_view(self, request: HttpRequest, pk: int, name: str) -> HttpResponse:
@@ -363,9 +359,7 @@ class McpRequestEnvelopeAdmin(UncountedAdmin):
 
     @admin.display(description=_("tool"))
     def shown_tool(self, row: McpRequestEnvelope) -> SafeString:
-        return format_html(
-            '<span class="hub-mono">{}</span> v{}', clipped(row.tool_name, 64), row.tool_version
-        )
+        return format_html('<span class="hub-mono">{}</span> v{}', clipped(row.tool_name, 64), row.tool_version)
 
     @admin.display(description=_("invocation"))
     def shown_invocation(self, row: McpRequestEnvelope) -> SafeString:
@@ -373,15 +367,9 @@ class McpRequestEnvelopeAdmin(UncountedAdmin):
 
     @admin.display(description=_("outcome"))
     def outcome(self, row: McpRequestEnvelope) -> SafeString:
-        found = (
-            McpToolInvocation.objects.filter(invocation_id=row.invocation_id)
-            .values_list("pk", "status")
-            .first()
-        )
+        found = McpToolInvocation.objects.filter(invocation_id=row.invocation_id).values_list("pk", "status").first()
         if found is None:
-            return mark(
-                "wait", _t("None yet: the call is under way, or its process is gone and recovery will tell.")
-            )
+            return mark("wait", _t("None yet: the call is under way, or its process is gone and recovery will tell."))
         address = reverse("admin:invocations_mcptoolinvocation_change", args=[found[0]])
         return format_html('<a class="hub-link" href="{}">{}</a> {}', address, row.invocation_id, found[1])
 

@@ -52,9 +52,7 @@ class ClientFilter(_Exactly):
 
     def narrow(self, queryset: QuerySet[Any], written: str) -> QuerySet[Any]:
         # Sessions are few and calls are many; calls have an index by session.
-        return queryset.filter(
-            session__in=McpSession.objects.filter(client_name=written).order_by().values("pk")
-        )
+        return queryset.filter(session__in=McpSession.objects.filter(client_name=written).order_by().values("pk"))
 
 
 class ErrorCodeFilter(_Choice):

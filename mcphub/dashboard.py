@@ -40,9 +40,7 @@ def show(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
         )
     if may("tools_catalog.view_mcptooldefinition"):
         enabled = McpToolDefinition.objects.filter(enabled=True).order_by()
-        tiles.append(
-            _tile(_("Enabled tools"), enabled, "tools_catalog_mcptooldefinition", "?enabled__exact=1")
-        )
+        tiles.append(_tile(_("Enabled tools"), enabled, "tools_catalog_mcptooldefinition", "?enabled__exact=1"))
     context["tiles"] = tiles
     context["steps"] = _steps(request)
     return context
@@ -61,11 +59,7 @@ def navigation(request: HttpRequest) -> list[dict[str, Any]]:
         }
 
     blocks = [
-        {
-            "items": [
-                {"title": _("Overview"), "icon": "monitoring", "link": reverse("admin:index"), "may": True}
-            ]
-        },
+        {"items": [{"title": _("Overview"), "icon": "monitoring", "link": reverse("admin:index"), "may": True}]},
         {
             "title": _("Audit"),
             "items": [
@@ -149,10 +143,7 @@ def _steps(request: HttpRequest) -> list[tuple[str, str]]:
     if request.user.has_perm("invocations.view_mcptoolinvocation") and McpToolInvocation.objects.exists():
         return []
     steps = []
-    if (
-        request.user.has_perm("tools_catalog.add_mcptooldefinition")
-        and not McpToolDefinition.objects.exists()
-    ):
+    if request.user.has_perm("tools_catalog.add_mcptooldefinition") and not McpToolDefinition.objects.exists():
         steps.append((_("Add a first tool"), reverse("admin:tools_catalog_mcptooldefinition_add")))
     if request.user.has_perm("sessions_app.add_apikey"):
         has_key = ApiKey.objects.filter(revoked_at__isnull=True).exists()
@@ -163,7 +154,5 @@ def _steps(request: HttpRequest) -> list[tuple[str, str]]:
         )
         steps.append((words, reverse("admin:sessions_app_apikey_add")))
     if request.user.has_perm("tools_catalog.try_mcptooldefinition") and McpToolDefinition.objects.exists():
-        steps.append(
-            (_("Try a tool from its page"), reverse("admin:tools_catalog_mcptooldefinition_changelist"))
-        )
+        steps.append((_("Try a tool from its page"), reverse("admin:tools_catalog_mcptooldefinition_changelist")))
     return steps

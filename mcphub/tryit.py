@@ -95,9 +95,7 @@ async def _call(caller: Caller, name: str, arguments: dict[str, Any]) -> Answer:
     session = await hub.sessions.implicit(
         caller, transport=Transport.ADMIN.value, client_name="MCP Hub admin", client_version=""
     )
-    origin = Origin(
-        caller=caller, session_id=session, transport=Transport.ADMIN.value, client_name="MCP Hub admin"
-    )
+    origin = Origin(caller=caller, session_id=session, transport=Transport.ADMIN.value, client_name="MCP Hub admin")
     try:
         result = await hub.calls.call_tool(origin, name, arguments)
     except HubError as error:
@@ -112,11 +110,7 @@ async def _call(caller: Caller, name: str, arguments: dict[str, Any]) -> Answer:
     return Answer(
         invocation_id=result.invocation_id,
         is_error=result.is_error,
-        words=[
-            visible(block.get("text", "")[:INLINE_CHARACTERS])
-            for block in blocks
-            if block.get("type") == "text"
-        ],
+        words=[visible(block.get("text", "")[:INLINE_CHARACTERS]) for block in blocks if block.get("type") == "text"],
         whole=pretty(result.wire)[:INLINE_CHARACTERS],
     )
 

@@ -63,10 +63,7 @@ class _Choice(forms.TypedChoiceField):
     """A choice of JSON values; each is sent as it stands in the schema."""
 
     def __init__(self, values: list[Json], **kwargs: Any) -> None:
-        choices = [
-            (stdlib.dumps(value), value if isinstance(value, str) else stdlib.dumps(value))
-            for value in values
-        ]
+        choices = [(stdlib.dumps(value), value if isinstance(value, str) else stdlib.dumps(value)) for value in values]
         super().__init__(
             choices=[("", "—"), *((key, clipped(word, 100)) for key, word in choices)], coerce=stdlib.loads,
             empty_value=None, widget=UnfoldAdminSelectWidget, **kwargs,
@@ -155,9 +152,7 @@ def _field(name: str, described: Mapping[str, Json], required: bool) -> forms.Fi
         return _Whole(required=required, initial=default, **words)
     if kind == "number":
         # The browser's own number box refuses what JSON allows, such as 1e-7.
-        return forms.FloatField(
-            required=required, initial=default, widget=UnfoldAdminTextInputWidget, **words
-        )
+        return forms.FloatField(required=required, initial=default, widget=UnfoldAdminTextInputWidget, **words)
     if kind == "string":
         limit = described.get("maxLength")
         is_long = (isinstance(limit, int) and limit > _LONG_TEXT) or "\n" in str(default or "")
@@ -185,8 +180,6 @@ def _help(name: str, described: Mapping[str, Json]) -> str:
     ]
     shown = described.get("type")
     kind = ", ".join(map(str, shown)) if isinstance(shown, list) else str(shown or "JSON")
-    facts = ", ".join(
-        [visible(name, one_line=True), kind, *(visible(bound, one_line=True) for bound in bounds)]
-    )
+    facts = ", ".join([visible(name, one_line=True), kind, *(visible(bound, one_line=True) for bound in bounds)])
     told = described.get("description")
     return f"{visible(told)} ({facts})" if isinstance(told, str) and told else facts

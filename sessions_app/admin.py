@@ -13,10 +13,10 @@ from django.utils.http import urlencode
 from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
-from unfold.contrib.filters.admin import ChoicesDropdownFilter, RangeDateTimeFilter
+from unfold.contrib.filters.admin import ChoicesDropdownFilter
 
 from sessions_app import admin_keys, admin_people  # noqa: F401 - they register their pages
-from sessions_app.admin_base import ReadOnlyAdmin, mark, moment, names_and_count
+from sessions_app.admin_base import ReadOnlyAdmin, TimeRangeFilter, mark, moment, names_and_count
 from sessions_app.models import McpSession, ServerProcess
 from sessions_app.shown import clipped, json_block, visible
 
@@ -48,7 +48,7 @@ class McpSessionAdmin(ReadOnlyAdmin):
         ("state", ChoicesDropdownFilter),
         ("transport", ChoicesDropdownFilter),
         "is_implicit",
-        ("last_activity_at", RangeDateTimeFilter),
+        ("last_activity_at", TimeRangeFilter),
     ]
     search_fields = ["=session_id", "client_name", "caller_label", "=principal"]
     search_help_text = _("Session, client, caller or principal")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json as stdlib
 from collections.abc import Callable, Sequence
+from datetime import datetime, time
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from django.http import HttpRequest
 from django.template.loader import render_to_string
 from django.template.response import TemplateResponse
 from django.utils import timezone
+from django.utils.dateparse import parse_date, parse_time
 from django.utils.html import conditional_escape, format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
@@ -30,9 +32,12 @@ if TYPE_CHECKING:
     _Base = admin.ModelAdmin[Any]
     _Recorded = admin.ModelAdmin[Any]
     from django.contrib.admin.views.main import ChangeList as _List
+
+    _Range = admin.FieldListFilter
 else:
     from simple_history.admin import SimpleHistoryAdmin as _Recorded
     from unfold.admin import ModelAdmin as _Base
+    from unfold.contrib.filters.admin import RangeDateTimeFilter as _Range
     from unfold.views import ChangeList as _List
 
 _MARKS = {
@@ -71,6 +76,25 @@ def moment(field: str, words: Any) -> Callable[[Any], SafeString]:
     return shown
 
 
+class TimeRangeFilter(_Range):
+    """A range of time in the hub's zone; a day without a time means its begin or its end."""
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        for side, lookup, default in (("from", "gte", time.min), ("to", "lte", time.max)):
+            try:
+                day = parse_date(self._given(f"{side}_0"))
+                clock = parse_time(self._given(f"{side}_1")) or default
+            except ValueError:
+                continue
+            if day is not None:
+                moment = timezone.make_aware(datetime.combine(day, clock))
+                queryset = queryset.filter(**{f"{self.field_path}__{lookup}": moment})
+        return queryset
+
+    def _given(self, part: str) -> str:
+        return str(self.used_parameters.get(f"{self.field_path}_{part}") or "").strip()
+
+
 class JSONEditor(forms.Textarea):
     """A text editor for JSON that keeps what was written; without scripts it is a plain text area."""
 
@@ -92,9 +116,10 @@ class JSONFormField(forms.JSONField):
     """Reads JSON by the hub's own strict rules, so that an error names line and column."""
 
     widget = JSONEditor
+    empty_values = [None, ""]  # [] and {} are values
 
     def to_python(self, value: Any) -> Any:
-        if value in self.empty_values and not isinstance(value, dict | list):
+        if value in self.empty_values:
             return None
         if not isinstance(value, str):
             return value

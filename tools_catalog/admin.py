@@ -12,10 +12,10 @@ from django.utils.html import format_html
 from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
-from unfold.contrib.filters.admin import ChoicesDropdownFilter, RangeDateTimeFilter
+from unfold.contrib.filters.admin import ChoicesDropdownFilter
 from unfold.decorators import action
 
-from sessions_app.admin_base import JSONFormField, RecordedAdmin, mark, moment, names_and_count
+from sessions_app.admin_base import JSONFormField, RecordedAdmin, TimeRangeFilter, mark, moment, names_and_count
 from sessions_app.shown import clipped, visible
 from tools_catalog.admin_forms import SecretForm, ToolForm
 from tools_catalog.admin_versions import VersionPages
@@ -40,7 +40,7 @@ class McpToolDefinitionAdmin(VersionPages, RecordedAdmin):
         "read_only",
         "destructive",
         "groups",
-        ("updated_at", RangeDateTimeFilter),
+        ("updated_at", TimeRangeFilter),
     ]
     list_select_related = False  # no column follows a relation
     search_fields = ["name", "title", "description"]

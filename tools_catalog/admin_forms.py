@@ -37,7 +37,7 @@ class ToolForm(_McpToolDefinitionBase):
 
     class Meta:
         model = McpToolDefinition
-        exclude = []  # noqa: DJ006 - the admin's fieldsets name the fields
+        exclude = []
 
     def __init__(self, data: Any = None, *args: Any, **kwargs: Any) -> None:
         instance = kwargs.get("instance")

@@ -3,10 +3,15 @@
 const KEPT = new Set(["jse-undo", "jse-redo", "jse-search"]);
 
 // The theme hides the page until it is ready; an editor that is mounted before measures its lines wrongly.
-if (document.readyState !== "complete") await new Promise((ready) => addEventListener("load", ready, { once: true }));
-await new Promise((ready) => requestAnimationFrame(() => requestAnimationFrame(ready)));
+function whenShown(then, frames = 300) {
+  if (frames > 0 && document.documentElement.hasAttribute("x-cloak")) {
+    requestAnimationFrame(() => whenShown(then, frames - 1));
+  } else {
+    then();
+  }
+}
 
-for (const holder of document.querySelectorAll(".hub-json-editor")) {
+function mount(holder) {
   const textarea = holder.querySelector("textarea");
   import(holder.dataset.source)
     .then(({ JSONEditor }) => {
@@ -50,3 +55,5 @@ for (const holder of document.querySelectorAll(".hub-json-editor")) {
       textarea.hidden = false;
     });
 }
+
+whenShown(() => document.querySelectorAll(".hub-json-editor").forEach(mount));

@@ -1,0 +1,156 @@
+"""Keys are shown once and hand out no more than their maker has; sessions are closed on record; roles are made."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.contrib.auth.models import Group, Permission
+from django.urls import reverse
+from django.utils import timezone
+
+from mcphub import groups
+from sessions_app import bus
+from sessions_app.models import ApiKey, BusEvent, McpSession
+from tests.factories import ApiKeyFactory, GroupFactory, McpSessionFactory
+
+ADD = "admin:sessions_app_apikey_add"
+KEYS = "admin:sessions_app_apikey_changelist"
+SESSIONS = "admin:sessions_app_mcpsession_changelist"
+
+
+def key_data(**changes):
+    return {
+        "name": "laptop", "scopes": ["tools:list", "tools:call"], "expires_at_0": "2099-01-01",
+        "expires_at_1": "00:00:00", **changes,
+    }  # fmt: skip
+
+
+def test_a_key_is_shown_once_with_client_configurations(log_in):
+    client = log_in("Operator")
+    group = GroupFactory()
+    response = client.post(reverse(ADD), key_data(groups=[group.pk], calls_per_minute="60"))
+    assert response.status_code == 200
+    key = ApiKey.objects.get()
+    token = response.context["text"]
+    assert ApiKey.hash(token) == key.secret_hash
+    assert (key.scopes, key.calls_per_minute, key.created_by) == (["tools:list", "tools:call"], 60, client.user)
+    assert list(key.groups.all()) == [group]
+    page = response.content.decode()
+    assert page.count(token) > 1  # alone, and inside the configurations
+    assert "no-store" in response["Cache-Control"]
+    for address in (reverse(KEYS), reverse("admin:sessions_app_apikey_change", args=[key.pk])):
+        later = client.get(address).content.decode()
+        assert token not in later
+        assert key.secret_hash not in later
+        assert key.prefix in later
+    assert key.history.first().history_user == client.user
+
+
+def test_a_key_expires_after_ninety_days_unless_told_otherwise(log_in):
+    form = log_in("Operator").get(reverse(ADD)).context["adminform"].form
+    expires = form.get_initial_for_field(form.fields["expires_at"], "expires_at")
+    assert timedelta(days=89) < expires - timezone.now() <= timedelta(days=90)
+
+
+@pytest.mark.parametrize(
+    ("role", "scope", "allowed"),
+    [
+        ("Operator", "audit:read", False),
+        ("Operator", "catalog:write", True),
+        ("superuser", "audit:read", True),
+    ],
+)
+def test_nobody_hands_out_a_scope_beyond_their_own(role, scope, allowed, log_in):
+    """Else a key would read the bodies that its maker may not."""
+    log_in(role).post(reverse(ADD), key_data(scopes=[scope]))
+    assert ApiKey.objects.exists() is allowed
+
+
+def test_rotation_asks_then_shows_the_new_text_once(log_in):
+    key, old = ApiKey.issue("laptop", scopes=["tools:call"])
+    client = log_in("Operator")
+    address = reverse("admin:sessions_app_apikey_rotate", args=[key.pk])
+    assert client.get(address).status_code == 200
+    key.refresh_from_db()
+    assert key.secret_hash == ApiKey.hash(old)
+    text = client.post(address, {"confirmed": "yes"}).context["text"]
+    key.refresh_from_db()
+    assert key.secret_hash == ApiKey.hash(text) != ApiKey.hash(old)
+    assert key.history.first().history_change_reason == "rotated"
+
+
+def test_a_key_with_a_scope_beyond_their_own_is_not_rotated_by_an_operator(log_in):
+    key, _text = ApiKey.issue("auditor", scopes=["audit:read"])
+    address = reverse("admin:sessions_app_apikey_rotate", args=[key.pk])
+    client = log_in("Operator")
+    assert address not in client.get(reverse("admin:sessions_app_apikey_change", args=[key.pk])).content.decode()
+    assert client.post(address, {"confirmed": "yes"}).status_code == 403
+    assert log_in("Auditor").post(address, {"confirmed": "yes"}).status_code == 403
+
+
+def test_revoking_wants_the_name_written_and_is_on_record(log_in):
+    key, _text = ApiKey.issue("laptop", scopes=["tools:call"])
+    client = log_in("Operator")
+    address = reverse("admin:sessions_app_apikey_revoke", args=[key.pk])
+    client.post(address, {"confirmed": "yes", "typed": "wrong"})
+    key.refresh_from_db()
+    assert key.revoked_at is None
+    client.post(address, {"confirmed": "yes", "typed": "laptop", "reason": "lost"})
+    key.refresh_from_db()
+    assert key.revoked_at is not None
+    record = key.history.first()
+    assert (record.history_user, record.history_change_reason) == (client.user, "lost")
+    assert client.post(address, {"confirmed": "yes", "typed": "laptop"}).status_code == 403
+
+
+def test_many_keys_are_revoked_at_once(log_in):
+    keys = [ApiKeyFactory() for _ in range(2)]
+    data = {"action": "revoke_selected", "_selected_action": [key.pk for key in keys]}
+    client = log_in("Operator")
+    assert "2 keys" in client.post(reverse(KEYS), data).content.decode()
+    client.post(reverse(KEYS), {**data, "confirmed": "yes", "typed": "2"})
+    assert not ApiKey.objects.filter(revoked_at__isnull=True).exists()
+
+
+def test_closing_sessions_asks_and_tells_every_process(log_in):
+    live, ended = McpSessionFactory(), McpSessionFactory(state="closed", ended_at=timezone.now(), end_reason="left")
+    client = log_in("Operator")
+    data = {"action": "close_selected", "_selected_action": [live.pk, ended.pk]}
+    assert "1 session" in client.post(reverse(SESSIONS), data).content.decode()
+    assert McpSession.objects.live().count() == 1
+    BusEvent.objects.all().delete()
+    client.post(reverse(SESSIONS), {**data, "confirmed": "yes"})
+    live.refresh_from_db()
+    ended.refresh_from_db()
+    assert (live.state, live.end_reason) == ("closed", f"closed by {client.user.username}")
+    assert live.ended_at is not None
+    assert ended.end_reason == "left"
+    told = BusEvent.objects.filter(subject=bus.SESSION_ENDED).values_list("payload", flat=True)
+    assert list(told) == [live.pk]
+
+
+def test_a_viewer_closes_no_session(log_in):
+    live = McpSessionFactory()
+    data = {"action": "close_selected", "_selected_action": [live.pk], "confirmed": "yes"}
+    log_in("Viewer").post(reverse(SESSIONS), data)
+    live.refresh_from_db()
+    assert live.state == "initialized"
+
+
+def test_a_session_links_its_calls(log_in):
+    session = McpSessionFactory()
+    page = log_in("Viewer").get(reverse("admin:sessions_app_mcpsession_change", args=[session.pk])).content.decode()
+    assert f"{reverse('admin:invocations_mcptoolinvocation_changelist')}?session={session.pk}" in page
+
+
+def test_roles_are_made_again_without_taking_anything_away(db):
+    groups.install()
+    viewer = Group.objects.get(name="Viewer")
+    extra = Permission.objects.get(codename="read_bodies")
+    viewer.permissions.add(extra)
+    before = viewer.permissions.count()
+    groups.install()
+    assert Group.objects.filter(name__in=groups.ROLES).count() == len(groups.ROLES)
+    assert viewer.permissions.count() == before
+    assert not Group.objects.get(name="Operator").permissions.filter(pk=extra.pk).exists()

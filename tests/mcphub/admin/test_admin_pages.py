@@ -1,0 +1,121 @@
+"""Every page opens for who may see it, and is absent for who may not."""
+
+from __future__ import annotations
+
+import pytest
+from django.urls import reverse
+
+from invocations.models import McpErrorMapping
+from sessions_app.models import ApiKey
+from tests.factories import (
+    McpRequestEnvelopeFactory,
+    McpSessionFactory,
+    McpToolInvocationFactory,
+    ServerProcessFactory,
+)
+from tools_catalog.models import Secret
+
+LISTS = [
+    "sessions_app_mcpsession", "sessions_app_serverprocess", "sessions_app_apikey",
+    "tools_catalog_mcptooldefinition", "tools_catalog_secret", "invocations_mcptoolinvocation",
+    "invocations_mcprequestenvelope", "invocations_mcperrormapping", "auth_user", "auth_group",
+]  # fmt: skip
+CLOSED = {
+    "Viewer": {"sessions_app_apikey", "tools_catalog_secret", "auth_user", "auth_group"},
+    "Auditor": {"tools_catalog_secret", "auth_user", "auth_group"},
+    "Operator": {"auth_user"},
+    "Upstream manager": {"sessions_app_apikey", "auth_user"},
+    "superuser": set(),
+}
+
+
+@pytest.fixture
+def rows(echo):
+    key, _text = ApiKey.issue("laptop", scopes=["tools:call"])
+    secret = Secret(name="TOKEN")
+    secret.set_value("a secret of some length")
+    secret.save()
+    session = McpSessionFactory()
+    process = ServerProcessFactory()
+    return {
+        "sessions_app_mcpsession": session,
+        "sessions_app_serverprocess": process,
+        "sessions_app_apikey": key,
+        "tools_catalog_mcptooldefinition": echo,
+        "tools_catalog_secret": secret,
+        "invocations_mcptoolinvocation": McpToolInvocationFactory(session=session, process=process, failed=True),
+        "invocations_mcprequestenvelope": McpRequestEnvelopeFactory(session=session, process=process),
+        "invocations_mcperrormapping": McpErrorMapping.objects.get(internal_code="timeout"),
+    }
+
+
+@pytest.mark.parametrize("role", CLOSED)
+def test_each_role_opens_its_pages_and_no_others(role, log_in, rows):
+    client = log_in(role)
+    overview = client.get(reverse("admin:index"))
+    assert overview.status_code == 200
+    for page in LISTS:
+        allowed = page not in CLOSED[role]
+        address = reverse(f"admin:{page}_changelist")
+        assert client.get(address).status_code == (200 if allowed else 403), page
+        # Permission-less controls are absent: the side bar names only what opens.
+        assert (f'href="{address}"' in overview.content.decode()) is allowed, page
+        if page in rows:
+            change = reverse(f"admin:{page}_change", args=[rows[page].pk])
+            assert client.get(change).status_code == (200 if allowed else 403), page
+
+
+@pytest.mark.parametrize("page", ["tools_catalog_mcptooldefinition", "sessions_app_apikey", "tools_catalog_secret"])
+def test_pages_to_add_open(page, log_in):
+    assert log_in("superuser").get(reverse(f"admin:{page}_add")).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "row", ["sessions_app_apikey", "tools_catalog_mcptooldefinition", "invocations_mcperrormapping"]
+)
+def test_history_opens_and_nothing_is_written_back_from_it(row, log_in, rows):
+    """The library's own revert checks no permission to change; ours refuses every POST."""
+    record = rows[row]
+    record.save()
+    for role in ("superuser", "Operator"):
+        client = log_in(role)
+        assert client.get(reverse(f"admin:{row}_history", args=[record.pk])).status_code == 200
+        past = reverse(f"admin:{row}_simple_history", args=[record.pk, record.history.first().pk])
+        assert client.get(past).status_code == 200
+        assert client.post(past, {"name": "changed"}).status_code == 403
+
+
+@pytest.mark.parametrize(
+    "row",
+    ["tools_catalog_mcptooldefinition", "sessions_app_apikey", "invocations_mcptoolinvocation",
+     "invocations_mcprequestenvelope", "sessions_app_mcpsession", "invocations_mcperrormapping"],
+)  # fmt: skip
+def test_nothing_on_record_is_deleted(row, log_in, rows):
+    address = reverse(f"admin:{row}_delete", args=[rows[row].pk])
+    assert log_in("superuser").post(address, {"post": "yes"}).status_code == 403
+
+
+def test_overview_says_what_to_do_while_nothing_was_called(log_in):
+    page = log_in("Operator").get(reverse("admin:index")).content.decode()
+    assert reverse("admin:sessions_app_apikey_add") in page
+    McpToolInvocationFactory(failed=True)
+    page = log_in("Operator").get(reverse("admin:index")).content.decode()
+    assert "Last calls" in page
+    assert "What to do next" not in page
+
+
+def test_overview_costs_few_statements(log_in, django_assert_max_num_queries):
+    for _ in range(15):
+        McpToolInvocationFactory()
+    client = log_in("superuser")
+    with django_assert_max_num_queries(12):
+        client.get(reverse("admin:index"))
+
+
+def test_somebody_without_a_group_is_told_so(log_in, client):
+    from tests.factories import UserFactory
+
+    client.force_login(UserFactory(is_staff=True))
+    page = client.get(reverse("admin:index"))
+    assert page.status_code == 200
+    assert "no permissions yet" in page.content.decode()
