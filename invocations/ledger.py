@@ -14,7 +14,8 @@ import sqlite3
 import threading
 import time
 from collections import deque
-from typing import Any
+from collections.abc import Callable
+from typing import Any, cast
 
 import psycopg
 from django.conf import settings
@@ -29,20 +30,27 @@ logger = logging.getLogger(__name__)
 _BATCH = 512
 """Records in one transaction at most; keeps a commit's time, and what one bad record costs, bounded."""
 
-_POISON = (sqlite3.IntegrityError, sqlite3.DataError, psycopg.IntegrityError, psycopg.DataError, ValueError, OverflowError)
+_BATCH_CHARACTERS = 8 * 1024 * 1024
+"""Of JSON in one transaction, or one record if that is larger: a statement must end within the bound."""
+
+_POISON = (
+    sqlite3.IntegrityError, sqlite3.DataError, psycopg.IntegrityError, psycopg.DataError, ValueError, OverflowError,
+    TypeError,
+)  # fmt: skip
 """What a record's own content may raise: the others of its batch are then written one by one."""
 
 
 class Ledger:
     """One a process. `start` it on the event loop that will append."""
 
-    def __init__(self) -> None:
+    def __init__(self, connect: Callable[[Callable[[Any, bool], None]], Dedicated] = Dedicated) -> None:
+        """`connect(prepare)` gives the connection that the writer uses."""
         self._queue: deque[Record] = deque()
         self._waiting: deque[Record] = deque()
         self._owed: deque[Outcome] = deque(maxlen=settings.MCPHUB_LEDGER_QUEUE)
         self._wake = threading.Event()
         self._stopping = False
-        self._database = Dedicated(self._prepare)
+        self._database = connect(self._prepare)
         self._touched: dict[str, float] = {}
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -53,6 +61,10 @@ class Ledger:
         """Why the last commit failed; None while the ledger works."""
         self.not_durable: str | None = None
         """Why a reported commit might not survive a crash of the machine; None when it does."""
+
+    @property
+    def is_sqlite(self) -> bool:
+        return self._database.is_sqlite
 
     # On the event loop ---------------------------------------------------------------------------
 
@@ -74,18 +86,21 @@ class Ledger:
             self._watchdog.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._watchdog
+        self._fail(float("inf"))
 
     def append(self, record: Record) -> asyncio.Future[Verdict]:
         """Queue a record; its future gives the verdict after the commit, or AuditUnavailable.
 
         A cancelled wait does not take the record back: an outcome is still written, and an intent that
-        was committed meanwhile is given to its `on_abandoned`.
+        was committed meanwhile is given to its `on_abandoned`. Raises AuditUnavailable at once where the queue
+        is full or the ledger has stopped.
         """
         loop = self._loop
         assert loop is not None, "the ledger is not started"
         limit = self._queue_limit * 2 if type(record) is Outcome else self._queue_limit
         if self._stopping or len(self._queue) >= limit:
-            raise AuditUnavailable
+            self._owe([record])
+            raise self._unavailable(record)
         record.future = loop.create_future()
         record.queued_at = time.monotonic()
         self._waiting.append(record)
@@ -96,15 +111,17 @@ class Ledger:
 
     async def _watch(self) -> None:
         """Fail who waited longer than the bound: a database that hangs must not hang the callers."""
-        waiting = self._waiting
         while True:
             await asyncio.sleep(min(0.1, self._bound_seconds / 4))
-            overdue = time.monotonic() - self._bound_seconds
-            while waiting and (waiting[0].future.done() or waiting[0].queued_at < overdue):
-                record = waiting.popleft()
-                if not record.future.done():
-                    record.abandoned = True
-                    record.future.set_exception(self._unavailable(record))
+            self._fail(time.monotonic() - self._bound_seconds)
+
+    def _fail(self, overdue: float) -> None:
+        waiting = self._waiting
+        while waiting and (waiting[0].future.done() or waiting[0].queued_at < overdue):
+            record = waiting.popleft()
+            if not record.future.done():
+                record.abandoned = True
+                record.future.set_exception(self._unavailable(record))
 
     @staticmethod
     def _unavailable(record: Record) -> AuditUnavailable:
@@ -139,15 +156,28 @@ class Ledger:
             self._wake.wait(None if not self._owed else 0.5)
             self._wake.clear()
             while queue:
-                batch = [queue.popleft() for _ in range(min(len(queue), _BATCH))]
-                batch = [record for record in batch if type(record) is Outcome or not record.gone()]
+                batch = self._next(queue)
                 if batch:
                     self._hand_back(self._commit(batch))
             if self._owed:
                 self._pay()
             if self._stopping and not queue:
+                while self._owed and self._pay():
+                    pass
                 self._database.close()
                 return
+
+    @staticmethod
+    def _next(queue: deque[Record]) -> list[Record]:
+        """Take the next batch from the queue; an intent whose caller has gone is dropped, nothing of it remains."""
+        batch: list[Record] = []
+        characters = 0
+        while queue and len(batch) < _BATCH and characters < _BATCH_CHARACTERS:
+            record = queue.popleft()
+            if type(record) is Outcome or not record.gone():
+                batch.append(record)
+                characters += record.characters
+        return batch
 
     def _hand_back(self, settled: list[tuple[Record, Verdict | BaseException]]) -> None:
         loop = self._loop
@@ -161,8 +191,7 @@ class Ledger:
                 verdicts = self._transact(batch)
             except _POISON as error:
                 if len(batch) == 1:
-                    logger.error("A record was refused by the database: %s", type(error).__name__, exc_info=error)
-                    return [(batch[0], self._unavailable(batch[0]))]
+                    return [(batch[0], self._refused(batch[0], error))]
                 return [pair for record in batch for pair in self._commit([record])]
             except Exception as error:
                 # What was sent may or may not be committed; every statement can be repeated safely.
@@ -171,7 +200,7 @@ class Ledger:
                     if self.failing is None:
                         logger.error("The ledger cannot commit: %s", error)
                     self.failing = f"{type(error).__name__}: {error}".strip()
-                    self._owed.extend(record for record in batch if type(record) is Outcome)
+                    self._owe(batch)
                     return [(record, self._unavailable(record)) for record in batch]
             else:
                 if self.failing is not None:
@@ -180,24 +209,41 @@ class Ledger:
                 return list(zip(batch, verdicts, strict=True))
         raise AssertionError("unreachable")
 
-    def _pay(self) -> None:
-        """Write the outcomes that could not be written; their callers were told that the outcome is unknown."""
-        owed = [self._owed.popleft() for _ in range(min(len(self._owed), _BATCH))]
-        if self._stopping:
-            with contextlib.suppress(Exception):
-                self._transact(list(owed))
-            return
-        try:
-            self._transact(list(owed))
-        except _POISON:
-            for record in owed:
-                with contextlib.suppress(Exception):
-                    self._transact([record])
-        except Exception:
-            self._database.close()
-            self._owed.extendleft(reversed(owed))
-        else:
+    def _owe(self, batch: list[Record]) -> None:
+        """Keep the outcomes among the records: they are written when the database is there again, whatever holds then."""
+        for record in batch:
+            if type(record) is Outcome:
+                record.session_id = record.key = None
+                self._owed.append(record)
+
+    def _pay(self) -> bool:
+        """Write the outcomes that could not be written; their callers were told that the outcome is unknown.
+
+        False where the database still refuses; what was not written is owed as before.
+        """
+        left = [self._next(cast("deque[Record]", self._owed))]
+        while left:
+            batch = left.pop()
+            try:
+                self._transact(batch)
+            except _POISON as error:
+                if len(batch) == 1:
+                    self._refused(batch[0], error)
+                else:
+                    left.extend([record] for record in reversed(batch))
+            except Exception:
+                self._database.close()
+                unpaid = [record for part in [batch, *reversed(left)] for record in part]
+                self._owed.extendleft(cast("list[Outcome]", unpaid[::-1]))
+                return False
+        if self.failing is not None:
+            logger.warning("The ledger commits again")
             self.failing = None
+        return True
+
+    def _refused(self, record: Record, error: BaseException) -> AuditUnavailable:
+        logger.error("A record was refused by the database: %s", type(error).__name__, exc_info=error)
+        return self._unavailable(record)
 
     def _prepare(self, raw: Any, is_sqlite: bool) -> None:
         self.not_durable = statements.prepare(raw, is_sqlite, self._bound_seconds)
@@ -208,12 +254,10 @@ class Ledger:
             alive = self._check_sessions(batch, now)
             firsts = self._claim_keys(batch, alive)
             self._insert_envelopes(batch, alive, firsts)
-            waits = {
-                id(record): statements.take(self._database, record, now)
-                for record in batch
-                if type(record) is Take
-            }
-            superseded = self._insert_outcomes(batch, firsts)
+            # In one order in every process: no deadlock.
+            takes = sorted((record for record in batch if type(record) is Take), key=lambda take: take.bucket)
+            waits = {id(record): statements.take(self._database, record, now) for record in takes}
+            superseded = self._insert_outcomes(batch, alive, firsts)
         return [self._verdict(record, alive, firsts, waits, superseded) for record in batch]
 
     def _check_sessions(self, batch: list[Record], now: float) -> set[str]:
@@ -259,8 +303,16 @@ class Ledger:
         if rows:
             statements.insert(self._database, statements.ENVELOPE, rows)
 
-    def _insert_outcomes(self, batch: list[Record], firsts: dict[tuple[str, str], tuple[str, str]]) -> set[str]:
-        rows = [record.row for record in batch if type(record) is Outcome and self._is_first(record, firsts)]
+    def _insert_outcomes(
+        self, batch: list[Record], alive: set[str], firsts: dict[tuple[str, str], tuple[str, str]]
+    ) -> set[str]:
+        rows = [
+            record.row
+            for record in batch
+            if type(record) is Outcome
+            and (record.session_id is None or record.session_id in alive)
+            and self._is_first(record, firsts)
+        ]
         if not rows or statements.insert(self._database, statements.INVOCATION, rows) == len(rows):
             return set()
         return statements.superseded(self._database, rows)

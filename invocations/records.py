@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import time
 from collections.abc import Callable
 from typing import Any
@@ -11,6 +12,11 @@ from typing import Any
 Row = tuple[Any, ...]
 Key = tuple[str, str, str]
 """Scope, key, fingerprint of the request: see McpIdempotencyKey."""
+
+_PARAMS = 5
+"""Where an envelope's row holds its parameters: see statements.ENVELOPE."""
+_ARGUMENTS, _RESULT = 7, 10
+"""Where an invocation's row holds its bodies: see statements.INVOCATION."""
 
 
 class Verdict:
@@ -44,6 +50,11 @@ class Record:
         self.on_abandoned: Callable[[Verdict], None] | None = None
         """Told, on the event loop, when the record was committed after its caller had gone."""
 
+    @property
+    def characters(self) -> int:
+        """How much of a transaction the record takes, roughly."""
+        return 0
+
     def gone(self) -> bool:
         return self.abandoned or self.future.cancelled()
 
@@ -63,6 +74,10 @@ class Intent(Record):
         super().__init__(session_id)
         self.row, self.invocation_id, self.key = row, invocation_id, key
 
+    @property
+    def characters(self) -> int:
+        return len(self.row[_PARAMS])
+
 
 class Outcome(Record):
     """A call whose outcome is known; its row goes to McpToolInvocation."""
@@ -75,6 +90,10 @@ class Outcome(Record):
         super().__init__(session_id)
         self.row, self.invocation_id, self.key = row, invocation_id, key
 
+    @property
+    def characters(self) -> int:
+        return len(self.row[_ARGUMENTS]) + len(self.row[_RESULT] or "")
+
 
 class Take(Record):
     """Draw one token from a bucket that refills at `per_minute` and holds as many."""
@@ -86,10 +105,14 @@ class Take(Record):
         self.bucket, self.per_minute = bucket, per_minute
 
 
+_random = random.Random(os.urandom(32))  # noqa: S311 - an id, not a secret; urandom gives the lock away
+_bits = _random.getrandbits
+os.register_at_fork(after_in_child=lambda: _random.seed(os.urandom(32)))  # else all workers make the same ids
+
+
 def new_invocation_id() -> str:
     """Give a UUID of version 7 (RFC 9562): ids of one time stand side by side in the index."""
-    raw = (time.time_ns() // 1_000_000 << 80) | int.from_bytes(os.urandom(10))
-    raw = raw & ~(0xF << 76) | (7 << 76)
-    raw = raw & ~(0x3 << 62) | (2 << 62)
-    text = f"{raw:032x}"
-    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+    bits = _bits(74)
+    head = f"{time.time_ns() // 1_000_000:012x}"
+    tail = f"{bits >> 12 & 0x3FFFFFFFFFFFFFFF | 1 << 63:016x}"
+    return f"{head[:8]}-{head[8:]}-7{bits & 0xFFF:03x}-{tail[:4]}-{tail[4:]}"

@@ -23,7 +23,10 @@ class Table:
 
     name: str
     columns: dict[str, str]
+    bodies: tuple[int, ...]
+    """Where a row holds texts of any length."""
     sqlite: str = field(init=False, default="")
+    sqlite_one: str = field(init=False, default="")
     postgresql: str = field(init=False, default="")
 
     def __post_init__(self) -> None:
@@ -34,6 +37,9 @@ class Table:
         # Table and column names are ours; values travel as parameters.
         object.__setattr__(
             self, "sqlite", f"INSERT INTO {self.name} ({names}) SELECT {fields} FROM json_each(?) WHERE true {conflict}"  # noqa: S608
+        )
+        object.__setattr__(
+            self, "sqlite_one", f"INSERT INTO {self.name} ({names}) VALUES ({', '.join('?' * len(self.columns))}) {conflict}"  # noqa: S608
         )
         object.__setattr__(
             self, "postgresql", f"INSERT INTO {self.name} ({names}) SELECT * FROM unnest({arrays}) {conflict}"  # noqa: S608
@@ -47,6 +53,7 @@ ENVELOPE = Table(
         "method": "text", "params": "text", "tool_name": "text", "tool_version": "text", "tool_digest": "text",
         "principal": "text", "context": "text", "received_at": "timestamptz",
     },
+    bodies=(5,),
 )  # fmt: skip
 
 INVOCATION = Table(
@@ -60,7 +67,11 @@ INVOCATION = Table(
         "transport": "text", "protocol_version": "text", "principal": "text", "caller_label": "text",
         "client_name": "text", "client_version": "text", "client_address": "text", "trace_id": "text",
     },
+    bodies=(7, 10),
 )  # fmt: skip
+
+_LARGE = 16_384
+"""Characters of a row's bodies from which SQLite takes it by itself: json_extract copies the row for every column."""
 
 _CODE = list(INVOCATION.columns).index("error_code")
 
@@ -92,20 +103,25 @@ def transaction(database: Dedicated) -> Iterator[None]:
     raw.execute("BEGIN IMMEDIATE")
     try:
         yield
+        raw.execute("COMMIT")
     except BaseException:
         if raw.in_transaction:
             raw.execute("ROLLBACK")
         raise
-    raw.execute("COMMIT")
 
 
 def insert(database: Dedicated, table: Table, rows: Sequence[Row]) -> int:
     """Append rows; give how many were new."""
-    if database.is_sqlite:
-        cursor = database.raw.execute(table.sqlite, (orjson.dumps(rows).decode(),))
-    else:
-        cursor = database.raw.execute(table.postgresql, [list(column) for column in zip(*rows, strict=True)])
-    return int(cursor.rowcount)
+    raw = database.raw
+    if not database.is_sqlite:
+        return int(raw.execute(table.postgresql, [list(column) for column in zip(*rows, strict=True)]).rowcount)
+    bodies = table.bodies
+    large = [row for row in rows if sum(len(row[place] or "") for place in bodies) > _LARGE]
+    if not large:
+        return int(raw.execute(table.sqlite, (orjson.dumps(rows).decode(),)).rowcount)
+    ids = {row[0] for row in large}
+    small = [row for row in rows if row[0] not in ids]
+    return (insert(database, table, small) if small else 0) + int(raw.executemany(table.sqlite_one, large).rowcount)
 
 
 def superseded(database: Dedicated, rows: Sequence[Row]) -> set[str]:

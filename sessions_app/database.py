@@ -29,10 +29,14 @@ class Dedicated:
             # Outside the pool: this connection is held for the life of the process.
             wrapper.settings_dict = {**wrapper.settings_dict, "OPTIONS": {**wrapper.settings_dict["OPTIONS"]}}
             wrapper.settings_dict["OPTIONS"].pop("pool", None)
-            wrapper.connect()
-            if self._prepare is not None:
-                self._prepare(wrapper.connection, self.is_sqlite)
             self._wrapper = wrapper
+            try:
+                wrapper.connect()
+                if self._prepare is not None:
+                    self._prepare(wrapper.connection, self.is_sqlite)
+            except BaseException:
+                self.close()
+                raise
         return self._wrapper.connection
 
     @property

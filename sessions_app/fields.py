@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json as stdlib
 from typing import Any
 
 from django import forms
@@ -10,6 +11,7 @@ from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from sessions_app.protocol import json
+from sessions_app.protocol.errors import ParseError
 
 
 class JSONText(models.TextField):
@@ -21,7 +23,13 @@ class JSONText(models.TextField):
     description = "JSON, kept as text"
 
     def from_db_value(self, value: str | None, expression: Any, connection: Any) -> Any:
-        return None if value is None else json.loads(value.encode(), max_depth=512)
+        if value is None:
+            return None
+        try:
+            return json.loads(value.encode(), max_depth=512)
+        except ParseError:
+            # A tool may have answered what clients may not send: a lone surrogate, an integer beyond 64 bits.
+            return stdlib.loads(value)
 
     def to_python(self, value: Any) -> Any:
         if not isinstance(value, str):
