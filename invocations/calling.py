@@ -22,7 +22,7 @@ from invocations.mapping import ErrorMap
 from invocations.origin import Origin, Voice
 from invocations.records import Intent, Key, Outcome, Take, Verdict, new_invocation_id
 from invocations.refusals import Refusals
-from invocations.rows import Rows
+from invocations.rows import CallRow, Rows
 from invocations.running import Running, RunningCalls, Watch
 from sessions_app.protocol import json
 from sessions_app.protocol.errors import (
@@ -33,6 +33,11 @@ from tools_catalog.backends.base import NOTHING, ToolResult
 from tools_catalog.catalog import Catalog, Tool
 
 logger = logging.getLogger(__name__)
+
+_DEEPEST_RESULT = 256
+"""Levels of arrays and objects. What clients send is bound to 64; readers of the audit must not overflow."""
+_LONGEST_REQUEST_ID = 300
+"""Characters of a request id that stand in its key as they are; a longer one is told by its digest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +58,12 @@ class Calls:
     ) -> None:
         self.ledger = ledger
         self.running = RunningCalls()
-        self.rows = Rows(ledger._database.is_sqlite, process_id)
+        self.rows = Rows(ledger.is_sqlite, process_id)
         self.refusals = Refusals(ledger, self.rows, errors)
         self._catalog = catalog
         self._errors = errors
+        self._most_calls = settings.MCPHUB_MAX_CALLS
+        self._longest_seconds = settings.MCPHUB_CALL_TIMEOUT_SECONDS
 
     def start(self) -> None:
         self.running.start()
@@ -102,25 +109,31 @@ class Calls:
         key: Key | None = None
         session = origin.session_id if origin.handshake else None
         if session is not None and request_json is not None:
-            key = (f"session:{session}", request_json[:300], json.digest(f"{name}\n{digest}"))
+            key = (f"session:{session}", _short(request_json), json.digest(f"{name}\n{digest}"))
         row = self.rows.call(origin, tool, invocation_id, request_json, text, digest, received)
 
+        task = asyncio.current_task()
+        assert task is not None
+        cancellations = task.cancelling()
         request = (session, request_json) if session is not None and request_json is not None else None
         running = Running(invocation_id, request, watch)
         self.running.add(running)
         try:
             if not tool.read_only:
                 verdict = await self._intend(row, key, session)
+                if not verdict.session_alive:
+                    return await self._refused(origin, SessionNotFound(), name, arguments, request_id, received)
                 if verdict.first_invocation_id:
                     return await self._repeat(origin, verdict, key, row)
             started = time.time()
             clock = time.monotonic()
             failure: HubError | None = None
             wire: dict[str, Any] | None = None
+            text_out: str | None = None
             context = CallContext(origin, tool.name, invocation_id, voice, progress_token, log_level)
             try:
-                result = await self._run(running, tool, arguments, context)
-                wire, failure = self._judge(tool, result)
+                result = await self._run(running, task, tool, arguments, context)
+                wire, text_out, failure = self._judge(tool, result)
             except HubError as error:
                 failure = error
             finally:
@@ -134,13 +147,18 @@ class Calls:
                 )
                 if isinstance(failure, ToolFailure) and wire is None:
                     wire = as_result(rendered)
+                    text_out = json.canonical(wire)
             outcome = Outcome(
-                row.outcome(started, elapsed, wire, failure.code if failure else "", rendered),
+                row.outcome(started, elapsed, text_out, failure.code if failure else "", rendered),
                 invocation_id,
                 key if tool.read_only else None,
                 session if tool.read_only else None,
             )
             verdict = await self._record(outcome)
+            if task.cancelling() > cancellations:
+                raise asyncio.CancelledError  # whoever gave the call up is told so once it is on record
+            if not verdict.session_alive:
+                return await self._refused(origin, SessionNotFound(), name, arguments, request_id, received)
             if verdict.first_invocation_id:
                 return await self._repeat(origin, verdict, key, row)
             if failure is not None and not isinstance(failure, ToolFailure):
@@ -157,7 +175,7 @@ class Calls:
         tool = self._catalog().find(name, origin.caller)
         if check is not None:
             check(tool)
-        if len(self.running) >= settings.MCPHUB_MAX_CALLS:
+        if len(self.running) >= self._most_calls:
             busy = ServerBusy()
             busy.retry_after_seconds = 1
             raise busy
@@ -182,18 +200,22 @@ class Calls:
                     error.retry_after_seconds = wait
                     raise error
 
-    async def _intend(self, row: Any, key: Key | None, session: str | None) -> Verdict:
+    async def _intend(self, row: CallRow, key: Key | None, session: str | None) -> Verdict:
         intent = Intent(row.envelope(), row.invocation_id, key, session)
-        intent.on_abandoned = lambda verdict: self._disown(row, verdict)
-        verdict = await self.ledger.append(intent)
-        if not verdict.session_alive:
-            raise SessionNotFound
-        return verdict
+        committed = self.ledger.append(intent)
+        intent.on_abandoned = lambda verdict: self._disown(
+            row, verdict, Cancelled() if committed.cancelled() else AuditUnavailable()
+        )
+        try:
+            return await committed
+        except asyncio.CancelledError:
+            if not committed.cancelled() and committed.exception() is None:
+                self._disown(row, committed.result(), Cancelled())  # the verdict came in the same moment
+            raise
 
-    def _disown(self, row: Any, verdict: Verdict) -> None:
-        """Close an intent whose caller had gone before the commit was known: nothing ran."""
+    def _disown(self, row: CallRow, verdict: Verdict, error: HubError) -> None:
+        """Close an intent whose caller had gone before it knew of the commit: nothing ran."""
         if verdict.session_alive and not verdict.first_invocation_id:
-            error = AuditUnavailable()
             rendered = self._errors().render(error, invocation_id=row.invocation_id)
             outcome = Outcome(row.outcome(time.time(), 0, None, error.code, rendered), row.invocation_id)
             try:
@@ -202,11 +224,14 @@ class Calls:
                 logger.warning("The intent %s stays without an outcome until recovery", row.invocation_id)
 
     async def _run(
-        self, running: Running, tool: Tool, arguments: dict[str, Any], context: CallContext
+        self,
+        running: Running,
+        task: asyncio.Task[Any],
+        tool: Tool,
+        arguments: dict[str, Any],
+        context: CallContext,
     ) -> ToolResult:
-        seconds = min(tool.timeout_seconds, settings.MCPHUB_CALL_TIMEOUT_SECONDS)
-        task = asyncio.current_task()
-        assert task is not None
+        seconds = min(tool.timeout_seconds, self._longest_seconds)
         running.deadline = context.deadline = time.monotonic() + seconds
         if running.why is not None:
             raise Cancelled
@@ -214,11 +239,6 @@ class Calls:
         try:
             return await tool.backend.call(arguments, context)
         except asyncio.CancelledError:
-            if running.why is None:
-                # The server is stopping, or the door gave the call up: recorded, then passed on.
-                running.why = "cancelled"
-                raise Cancelled from None
-            task.uncancel()
             if running.why == "timeout":
                 raise ToolTimeout(
                     f"The tool did not finish within {seconds:g} s. It may still take effect.", timeout_seconds=seconds
@@ -231,24 +251,31 @@ class Calls:
             raise ServerError from error
         finally:
             running.task = None
+            if running.interrupted:
+                task.uncancel()  # the cancellation was ours; that of a door or of a stop remains
 
-    def _judge(self, tool: Tool, result: ToolResult) -> tuple[dict[str, Any], HubError | None]:
-        wire = result.wire()
+    def _judge(self, tool: Tool, result: ToolResult) -> tuple[dict[str, Any], str, HubError | None]:
+        """Give the result for the wire, the same as canonical text, and the failure that it tells of, if any."""
+        try:
+            wire = result.wire()
+            text = json.canonical(wire)
+            if _is_deep(wire, text):
+                raise ValueError(f"nested deeper than {_DEEPEST_RESULT} levels")
+            said = " ".join(block["text"] for block in result.content if block.get("type") == "text")
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise ResultInvalid(f"The tool's result cannot be sent as JSON: {error}") from error
         if result.is_error:
-            texts = [block.get("text", "") for block in result.content if block.get("type") == "text"]
-            return wire, ExecutionError(" ".join(texts)[:500] or None)
+            return wire, text, ExecutionError(said[:500] or None)
         if tool.result is not None:
             if result.structured is NOTHING:
                 raise ResultInvalid("The tool declares an output schema and gave no structured result.")
             if not tool.result.is_valid(result.structured):
                 explanation = tool.result.explain(result.structured)
                 raise ResultInvalid(f"The tool's result breaks its output schema: {explanation.sentence}")
-        return wire, None
+        return wire, text, None
 
     async def _record(self, outcome: Outcome) -> Verdict:
-        verdict = await asyncio.shield(self.ledger.append(outcome))
-        if not verdict.session_alive:
-            raise SessionNotFound
+        verdict = await self.ledger.append(outcome)
         if verdict.superseded:
             error = AuditUnavailable(
                 "The call was taken for dead and recorded as interrupted, so its answer is withheld. "
@@ -275,7 +302,7 @@ class Calls:
             return CallResult(error.invocation_id, as_result(rendered), True)
         raise error
 
-    async def _repeat(self, origin: Origin, verdict: Verdict, key: Key | None, row: Any) -> CallResult:
+    async def _repeat(self, origin: Origin, verdict: Verdict, key: Key | None, row: CallRow) -> CallResult:
         """Answer a request id that was used before: as the first was, or not at all where it asked for other things."""
         first = verdict.first_invocation_id
         assert key is not None
@@ -283,23 +310,27 @@ class Calls:
             error: HubError = DuplicateRequest(first=first)
             error.invocation_id = row.invocation_id
         else:
-            stored = await repeats.outcome_of(first, self.running, settings.MCPHUB_CALL_TIMEOUT_SECONDS)
+            stored = await repeats.outcome_of(first, self.running, self._longest_seconds)
             if stored is not None and (stored.result is not None or stored.error_code):
                 wire = stored.result
                 await self._record(
                     Outcome(
-                        row.outcome(time.time(), 0, wire, stored.error_code, stored.error, duplicate_of=first),
+                        row.outcome(
+                            time.time(), 0, None if wire is None else json.canonical(wire), stored.error_code,
+                            stored.error, duplicate_of=first,
+                        ),
                         row.invocation_id,
                     )
-                )
+                )  # fmt: skip
                 if wire is None:
                     raise repeats.as_error(stored)
                 return CallResult(row.invocation_id, wire, bool(stored.error_code), first)
             error = ToolTimeout("The first call with this request id is still running.", first=first)
         rendered = self._errors().render(error, invocation_id=row.invocation_id, trace_id=origin.trace_id)
         wire = as_result(rendered) if isinstance(error, ToolFailure) else None
+        text = None if wire is None else json.canonical(wire)
         await self._record(
-            Outcome(row.outcome(time.time(), 0, wire, error.code, rendered, duplicate_of=first), row.invocation_id)
+            Outcome(row.outcome(time.time(), 0, text, error.code, rendered, duplicate_of=first), row.invocation_id)
         )
         if wire is None:
             raise error
@@ -313,3 +344,24 @@ def as_result(rendered: dict[str, Any]) -> dict[str, Any]:
         "isError": True,
         "_meta": {"mcphub/error": {"code": rendered["code"], **rendered["data"]}},
     }
+
+
+def _short(request_json: str) -> str:
+    return request_json if len(request_json) <= _LONGEST_REQUEST_ID else f"sha256:{json.digest(request_json)}"
+
+
+def _is_deep(value: Any, text: str) -> bool:
+    """Whether a result is nested too deeply; `text`, its JSON, tells at once for most that they are not."""
+    if text.count("[") + text.count("{") <= _DEEPEST_RESULT:
+        return False
+    level = [value]
+    for _ in range(_DEEPEST_RESULT + 1):
+        level = [
+            child
+            for container in level
+            for child in (container.values() if isinstance(container, dict) else container)
+            if isinstance(child, dict | list | tuple)
+        ]
+        if not level:
+            return False
+    return True

@@ -5,6 +5,7 @@ The map is a value made from rows; who loads it and when is the runtime's busine
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -12,7 +13,9 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from sessions_app.protocol import errors, schemas
+from sessions_app.protocol import errors, json, schemas
+
+logger = logging.getLogger(__name__)
 
 _FIELD = re.compile(r"\{([a-z_A-Z]+)\}")
 _GENERAL_FIELDS = frozenset({"message", "tool", "invocation_id", "error_code"})
@@ -100,11 +103,13 @@ class ErrorMap:
 
     def __init__(self, rules: Iterable[Rule] = ()) -> None:
         self._rules = {rule.internal_code: rule for rule in DEFAULTS} | {rule.internal_code: rule for rule in rules}
-        self._validators = {
-            code: schemas.compile(dict(rule.data_schema))
-            for code, rule in self._rules.items()
-            if rule.data_schema and rule.data_schema != DATA_SCHEMA
-        }
+        self._validators: dict[str, schemas.Validator] = {}
+        for code, rule in self._rules.items():
+            if rule.data_schema and rule.data_schema != DATA_SCHEMA:
+                try:
+                    self._validators[code] = schemas.compile(dict(rule.data_schema))
+                except (TypeError, ValueError):
+                    logger.exception("The data schema of %s cannot be used and is passed over", code)
 
     def rule(self, code: str) -> Rule:
         return self._rules.get(code) or self._rules["server_error"]
@@ -122,7 +127,8 @@ class ErrorMap:
                   "error_code": error.code}  # fmt: skip
         message = _FIELD.sub(lambda field: str(fields.get(field[1], "")), rule.message_template)
         data: dict[str, Any] = {
-            **error.spec_data, "errorCode": error.code, "details": error.details, "retryable": rule.retryable,
+            **error.spec_data, "errorCode": error.code, "details": _sendable(error.details),
+            "retryable": rule.retryable,
         }  # fmt: skip
         if invocation_id:
             data["invocationId"] = invocation_id
@@ -134,6 +140,15 @@ class ErrorMap:
         if validator is not None and not validator.is_valid(data):
             data["details"] = {}
         return {"code": rule.json_rpc_code, "message": message, "data": data}
+
+
+def _sendable(details: dict[str, Any]) -> dict[str, Any]:
+    """Give details as they are, or none where a backend put in what is no JSON."""
+    try:
+        json.canonical(details)
+    except ValueError:
+        return {}
+    return details
 
 
 def problems(code: str, number: int, template: str, data_schema: Any) -> dict[str, str]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
+import os
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, F, OuterRef, Q
 from django.utils import timezone
 
 from invocations.mapping import ErrorMap
@@ -23,17 +24,30 @@ SILENT_SECONDS = 20
 """A process that has not been seen for so long is dead. It is seen every 3 s."""
 
 
+LATE_SECONDS = 60
+"""The database may still commit what a process sent just before it died; its calls are looked at for so long."""
+
+
 def boot_mark(pid: int) -> str:
-    """Give what tells two processes of one number apart: the start time in ticks since boot. Linux; else empty."""
+    """Give what tells two processes of one number apart: boot, process namespace, start time. Linux; else empty."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+        ticks = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+        return f"{_machine()}{ticks}"
     except (OSError, IndexError):
         return ""
 
 
+def _machine() -> str:
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return f"{boot.replace('-', '')[:20]}:{os.stat('/proc/self/ns/pid').st_ino}:"
+
+
 def is_gone(process: ServerProcess, host: str) -> bool:
-    """Whether the process is dead: at once for one of this machine, after its silence for another's."""
-    if process.host == host and process.boot_mark:
+    """Whether the process is dead: at once where its number can be looked up, else after its silence.
+
+    Containers may share a host name and never a process namespace: one cannot look into the other.
+    """
+    if process.host == host and process.boot_mark and process.boot_mark.startswith(_machine()):
         return boot_mark(process.pid) != process.boot_mark
     return process.last_seen_at < timezone.now() - timedelta(seconds=SILENT_SECONDS)
 
@@ -41,14 +55,22 @@ def is_gone(process: ServerProcess, host: str) -> bool:
 def recover(host: str, own_process_id: str, errors: ErrorMap) -> int:
     """Mark dead processes and record what they left open; give how many calls that were."""
     live = [ServerProcess.Status.STARTING, ServerProcess.Status.RUNNING, ServerProcess.Status.STOPPING]
+    # One that was taken for dead may have woken up, made calls and died for good; or its last commit was late.
+    again = Q(status=ServerProcess.Status.ERROR) & (
+        Q(stopped_at__isnull=True) | Q(last_seen_at__gt=F("stopped_at"))
+        | Q(stopped_at__gt=timezone.now() - timedelta(seconds=LATE_SECONDS))
+    )  # fmt: skip
     total = 0
-    for process in ServerProcess.objects.filter(status__in=live).exclude(pk=own_process_id):
+    for process in ServerProcess.objects.filter(Q(status__in=live) | again).exclude(pk=own_process_id):
         if not is_gone(process, host):
             continue
         with transaction.atomic():
-            ServerProcess.objects.filter(pk=process.pk).update(
-                status=ServerProcess.Status.ERROR, stopped_at=timezone.now()
-            )
+            if process.status != ServerProcess.Status.ERROR or process.stopped_at is None or (
+                process.last_seen_at > process.stopped_at
+            ):
+                ServerProcess.objects.filter(pk=process.pk).update(
+                    status=ServerProcess.Status.ERROR, stopped_at=timezone.now()
+                )
             total += _close_open_calls(process, errors)
     if total:
         logger.warning("%d calls of processes that are gone were recorded as interrupted", total)

@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 from asgiref.sync import sync_to_async
+from django.db import DatabaseError, close_old_connections
 
 from invocations.running import RunningCalls
 from sessions_app.protocol import errors
@@ -18,6 +19,7 @@ _POLL_SECONDS = 0.05
 def _read(invocation_id: str) -> Any:
     from invocations.models import McpToolInvocation
 
+    close_old_connections()
     return McpToolInvocation.objects.filter(invocation_id=invocation_id).first()
 
 
@@ -25,10 +27,14 @@ async def outcome_of(invocation_id: str, running: RunningCalls, seconds: float) 
     """Give the McpToolInvocation of a call, waiting for it up to `seconds`; None if it is not there by then.
 
     A call of this process tells its end; one of another process is looked for in the database.
+    Raises AuditUnavailable where that cannot be read.
     """
     until = time.monotonic() + seconds
     while True:
-        row = await _read(invocation_id)
+        try:
+            row = await _read(invocation_id)
+        except DatabaseError as error:
+            raise errors.AuditUnavailable from error
         left = until - time.monotonic()
         if row is not None or left <= 0:
             return row

@@ -11,27 +11,22 @@ from invocations.records import Row, new_invocation_id
 from sessions_app.protocol import json
 from tools_catalog.catalog import Tool
 
-_HOUR = 3600
-
-
 class Rows:
     """Makes rows for one process."""
 
     def __init__(self, is_sqlite: bool, process_id: str) -> None:
         self.process_id = process_id
         self._zone = "" if is_sqlite else "+00"
-        self._hour = -1
+        self._second = -1
         self._prefix = ""
 
     def moment(self, seconds: float) -> str:
         """Give seconds since the epoch as the database's text for a timestamp, in UTC."""
-        whole = int(seconds)
-        hour, rest = divmod(whole, _HOUR)
-        if hour != self._hour:
-            self._hour = hour
-            self._prefix = datetime.fromtimestamp(hour * _HOUR, UTC).strftime("%Y-%m-%d %H:")
-        minute, second = divmod(rest, 60)
-        return f"{self._prefix}{minute:02d}:{second:02d}.{int((seconds - whole) * 1e6):06d}{self._zone}"
+        second = int(seconds)
+        if second != self._second:
+            self._second = second
+            self._prefix = datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%d %H:%M:%S.")
+        return f"{self._prefix}{int((seconds - second) * 1e6):06d}{self._zone}"
 
     def call(
         self,
@@ -99,7 +94,7 @@ class CallRow:
 
     def envelope(self) -> Row:
         tool, origin = self._tool, self._origin
-        params = f'{{"arguments":{self._arguments},"name":"{tool.name}"}}'
+        params = f'{{"arguments":{self._arguments},"name":{json.canonical(tool.name)}}}'
         return (
             self.invocation_id, origin.session_id, self._rows.process_id, self._request, "tools/call", params,
             tool.name, tool.version, tool.digest, origin.caller.principal, origin.context, self._received,
@@ -109,19 +104,19 @@ class CallRow:
         self,
         started: float,
         elapsed_seconds: float,
-        wire: dict[str, Any] | None,
+        result: str | None,
         code: str,
         rendered: dict[str, Any] | None,
         *,
         duplicate_of: str = "",
     ) -> Row:
-        """Give the invocation's row. Duration is of a monotonic clock; `finished_at` follows from it."""
+        """Give the invocation's row; `result` is canonical JSON. Duration is of a monotonic clock; `finished_at` follows from it."""
         tool = self._tool
         moment = self._rows.moment
         return (
             self.invocation_id, self._origin.session_id, self._rows.process_id, self._request, tool.name,
             tool.version, tool.digest, self._arguments, self._digest, "error" if code else "ok",
-            None if wire is None else json.canonical(wire), None if rendered is None else json.canonical(rendered),
+            result, None if rendered is None else json.canonical(rendered),
             code, None if rendered is None else rendered["code"],
             None if rendered is None else rendered["data"]["retryable"], self._received, moment(started),
             moment(started + elapsed_seconds), int(elapsed_seconds * 1000), duplicate_of, 1,

@@ -22,7 +22,9 @@ _TICK_SECONDS = 0.05
 class Running:
     """One call under way."""
 
-    __slots__ = ("deadline", "finished", "invocation_id", "request", "task", "watch", "watcher", "why")
+    __slots__ = (
+        "deadline", "finished", "interrupted", "invocation_id", "request", "task", "watch", "watcher", "why",
+    )  # fmt: skip
 
     def __init__(self, invocation_id: str, request: tuple[str, str] | None, watch: Watch | None) -> None:
         self.invocation_id = invocation_id
@@ -34,6 +36,8 @@ class Running:
         """Set while the backend runs; None before and after."""
         self.deadline = 0.0
         self.why: Why | None = None
+        self.interrupted = False
+        """The task was cancelled for `why`."""
         self.finished: asyncio.Event | None = None
 
     def cancel(self, why: Why) -> None:
@@ -41,7 +45,7 @@ class Running:
         if self.why is None:
             self.why = why
             if self.task is not None:
-                self.task.cancel()
+                self.interrupted = self.task.cancel()
 
 
 class RunningCalls:
@@ -79,12 +83,16 @@ class RunningCalls:
             running.finished.set()
 
     def cancel_request(self, session_id: str, request_id: str) -> bool:
-        """Cancel the call that a session named by its JSON request id; False where none runs here."""
+        """Cancel the call that a session named by its JSON request id; False where no backend runs for it here.
+
+        One that waits for its intent is cancelled too, but may turn out to repeat a call of another process.
+        """
+        found = False
         for running in self._calls.values():
             if running.request == (session_id, request_id):
+                found = found or running.task is not None
                 running.cancel("cancelled")
-                return True
-        return False
+        return found
 
     def end_of(self, invocation_id: str) -> asyncio.Event | None:
         """Give the event of a call's end, or None where it does not run in this process."""
