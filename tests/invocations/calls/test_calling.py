@@ -1,0 +1,275 @@
+"""What comes of a call that is made: the answer, and the two records that agree with it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from invocations.mapping import ErrorMap, Rule
+from sessions_app.protocol import json
+from sessions_app.protocol.errors import (
+    ConnectionFailed, ExecutionError, MissingClientCapability, ServerError, UpstreamError,
+)  # fmt: skip
+from tests.invocations.calls.desk import (
+    SAID, Desk, Held, Script, envelopes, gives, invocations,
+    live_session, only_invocation, origin, run, tool,
+)  # fmt: skip
+from tools_catalog.backends.base import ToolResult
+
+pytestmark = pytest.mark.usefixtures("transactional_db")
+
+NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+
+
+def test_call_leaves_envelope_and_outcome_and_answers_what_is_recorded():
+    async def scenario():
+        script = Script()
+        async with Desk(tool(script)) as desk:
+            answer = await desk.call(arguments={"b": 1, "a": "é\x00"}, request_id=7)
+        (envelope,) = await envelopes()
+        row = await only_invocation()
+        assert script.effects == [{"b": 1, "a": "é\x00"}]
+        assert not answer.is_error
+        assert envelope.invocation_id == row.invocation_id == answer.invocation_id
+        assert envelope.params == {"name": "act", "arguments": {"a": "é\x00", "b": 1}}
+        assert (row.status, row.error, row.error_code, row.request_id) == ("ok", None, "", 7)
+        assert row.result == answer.wire == SAID.wire()
+        assert row.arguments == {"a": "é\x00", "b": 1}
+        assert row.arguments_digest == json.digest(json.canonical({"a": "é\x00", "b": 1}))
+        assert row.received_at <= row.started_at <= row.finished_at
+        assert (row.principal, row.caller_label, row.process_id) == ("key:1", "tester", desk.process_id)
+
+    run(scenario)
+
+
+def test_intent_is_committed_before_the_backend_runs_and_outcome_before_the_answer():
+    async def scenario():
+        seen = []
+
+        async def play(arguments, context):
+            seen.extend(await envelopes())
+            assert not await invocations()
+            return SAID
+
+        async with Desk(tool(Script(play))) as desk:
+            answer = await desk.call()
+            assert (await only_invocation()).invocation_id == answer.invocation_id
+        assert [row.invocation_id for row in seen] == [answer.invocation_id]
+
+    run(scenario)
+
+
+def test_read_only_tool_is_recorded_once_with_its_outcome():
+    async def scenario():
+        async with Desk(tool(Script(), read_only=True)) as desk:
+            answer = await desk.call(session=session, request_id="a")
+        assert not await envelopes()
+        assert (await only_invocation()).invocation_id == answer.invocation_id
+
+    session = live_session()
+    run(scenario)
+
+
+def test_error_that_the_tool_tells_of_is_an_error_row_and_keeps_the_tools_own_words():
+    async def scenario():
+        told = ToolResult(content=[{"type": "text", "text": "no such city"}, {"type": "image"}], is_error=True)
+        async with Desk(tool(gives(told))) as desk:
+            answer = await desk.call()
+        row = await only_invocation()
+        assert answer.is_error
+        assert answer.wire["content"][0]["text"] == "no such city"
+        assert row.result == answer.wire
+        assert (row.status, row.error_code, row.error["message"]) == ("error", "execution_error", "no such city")
+
+    run(scenario)
+
+
+def test_error_without_words_gets_the_general_sentence():
+    async def scenario():
+        async with Desk(tool(gives(ToolResult(content=[], is_error=True)))) as desk:
+            assert (await desk.call()).is_error
+        assert (await only_invocation()).error["message"] == ExecutionError.sentence
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("failure", [UpstreamError("It said 500.", status=500), ConnectionFailed()])
+def test_failure_a_model_can_act_on_is_a_result_and_the_row_holds_the_json_rpc_error(failure):
+    async def scenario():
+        async with Desk(tool(gives(failure))) as desk:
+            answer = await desk.call(request_id=1)
+        row = await only_invocation()
+        assert answer.is_error
+        assert answer.wire["_meta"]["mcphub/error"]["errorCode"] == failure.code == row.error_code
+        assert row.result == answer.wire
+        assert row.error["code"] == row.jsonrpc_code == ErrorMap().rule(failure.code).json_rpc_code
+        assert row.error["data"]["invocationId"] == answer.invocation_id
+        assert row.retryable is ErrorMap().rule(failure.code).retryable
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("failure", "raised"), [(MissingClientCapability({"sampling": {}}), MissingClientCapability), (OSError(), ServerError)]
+)
+def test_failure_that_is_no_tool_failure_is_recorded_and_then_raised(failure, raised):
+    async def scenario():
+        async with Desk(tool(gives(failure))) as desk:
+            with pytest.raises(raised) as caught:
+                await desk.call()
+        row = await only_invocation()
+        assert (row.status, row.result, row.error_code) == ("error", None, raised.code)
+        assert caught.value.invocation_id == row.invocation_id
+
+    run(scenario)
+
+
+def test_mapping_in_force_gives_number_words_and_retryability():
+    async def scenario():
+        rule = Rule("execution_error", -31050, "{tool}: {message} ({invocation_id})", True, {})
+        async with Desk(tool(gives(ExecutionError("broken"))), errors=ErrorMap([rule])) as desk:
+            answer = await desk.call()
+        row = await only_invocation()
+        assert (row.jsonrpc_code, row.retryable) == (-31050, True)
+        assert answer.wire["content"][0]["text"] == f"act: broken ({answer.invocation_id})"
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        ToolResult(content=[], structured={"n": float("nan")}),
+        ToolResult(content=[], structured={"n": b"raw"}),
+        ToolResult(content=[], structured={1: "name"}),
+        ToolResult(content=["no block"]),
+        ToolResult(content=[{"type": "text"}], is_error=True),
+        ToolResult(content=[{"type": "text", "text": 5}]),
+        ToolResult(content=[], structured=__import__("functools").reduce(lambda inner, _: [inner], range(257), 1)),
+        None,
+    ],
+)
+def test_result_that_is_no_json_is_refused_and_still_recorded(result):
+    """A backend that breaks its promise must not leave an intent without an outcome."""
+
+    async def scenario():
+        async with Desk(tool(gives(result))) as desk:
+            answer = await desk.call()
+        row = await only_invocation()
+        assert answer.is_error
+        assert row.error_code == "result_invalid"
+        assert row.invocation_id == (await envelopes())[0].invocation_id
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("value", ["\x00", "\ud800", 10**30, [[[1]]], None, [[] for _ in range(300)]])
+def test_odd_json_survives_the_way_into_the_audit_and_back(value):
+    async def scenario():
+        async with Desk(tool(gives(ToolResult(content=[], structured={"v": value})))) as desk:
+            answer = await desk.call()
+        assert not answer.is_error
+        assert (await only_invocation()).result == {"content": [], "structuredContent": {"v": value}}
+
+    run(scenario)
+
+
+def test_details_that_are_no_json_are_left_out_of_the_error():
+    async def scenario():
+        async with Desk(tool(gives(UpstreamError(None, body=b"raw")))) as desk:
+            assert (await desk.call()).is_error
+        assert (await only_invocation()).error["data"]["details"] == {}
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("result", "is_error"),
+    [
+        (ToolResult(content=[], structured={"n": 1}), False),
+        (ToolResult(content=[], structured={"n": "one"}), True),
+        (ToolResult(content=[]), True),
+    ],
+)
+def test_result_is_held_against_the_output_schema(result, is_error):
+    async def scenario():
+        async with Desk(tool(gives(result), output=NUMBER)) as desk:
+            assert (await desk.call()).is_error is is_error
+        row = await only_invocation()
+        assert row.error_code == ("result_invalid" if is_error else "")
+        assert row.result is not None
+
+    run(scenario)
+
+
+def test_error_result_owes_nothing_to_the_output_schema():
+    async def scenario():
+        async with Desk(tool(gives(ToolResult(content=[], is_error=True)), output=NUMBER)) as desk:
+            assert (await desk.call()).is_error
+        assert (await only_invocation()).error_code == "execution_error"
+
+    run(scenario)
+
+
+def test_huge_arguments_and_results_are_recorded_whole():
+    async def scenario():
+        text = "x" * 3_000_000
+        echo = gives(ToolResult(content=[{"type": "text", "text": text}]))
+        async with Desk(tool(echo)) as desk:
+            await asyncio.gather(*(desk.call(arguments={"text": text}) for _ in range(4)))
+        rows = await invocations()
+        assert [len(row.arguments["text"]) for row in rows] == [3_000_000] * 4
+        assert [len(row.result["content"][0]["text"]) for row in rows] == [3_000_000] * 4
+
+    run(scenario)
+
+
+def test_many_calls_at_once_are_all_recorded_exactly_once():
+    async def scenario():
+        script = Script()
+        async with Desk(tool(script)) as desk:
+            answers = await asyncio.gather(*(desk.call(arguments={"n": n}) for n in range(700)))
+        ids = [answer.invocation_id for answer in answers]
+        assert len(set(ids)) == 700 == len(script.effects)
+        assert sorted(row.invocation_id for row in await invocations()) == sorted(ids)
+        assert sorted(row.invocation_id for row in await envelopes()) == sorted(ids)
+
+    run(scenario)
+
+
+def test_supervisor_counts_the_calls_under_way_and_waits_for_them():
+    async def scenario():
+        held = Held()
+        async with Desk(tool(held)) as desk:
+            call = desk.start()
+            await held.entered.wait()
+            assert len(desk.calls.running) == 1
+            assert not await desk.calls.running.drained(0.01)
+            held.release.set()
+            assert await desk.calls.running.drained(30)
+            await call
+
+    run(scenario)
+
+
+def test_context_tells_the_tool_of_its_call_and_falls_silent_after_it():
+    async def scenario():
+        script, heard = Script(), []
+
+        class Listener:
+            async def notify(self, method, params):
+                heard.append((method, params))
+
+        async with Desk(tool(script)) as desk:
+            answer = await desk.calls.call_tool(
+                origin(client_capabilities={"sampling": {}}), "act", {}, voice=Listener(), progress_token="t", log_level="info"
+            )
+        (context,) = script.contexts
+        assert (context.invocation_id, context.tool_name, context.caller_label) == (answer.invocation_id, "act", "tester")
+        assert context.client_capabilities == {"sampling": {}}
+        await context.progress(1)
+        await context.log("error", "late")
+        assert heard == []
+
+    run(scenario)
