@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import secrets
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from django.apps import apps
 from django.conf import settings
 from django.db import connection, transaction
 
@@ -65,12 +68,29 @@ def _one_at_a_time() -> Iterator[None]:
 
 
 def _migrate() -> None:
+    """Migrate where something is pending, or where no run for this code was seen to reach its end.
+
+    The rules in the database are installed after the last migration; a start that was killed in between leaves
+    nothing pending, and no rules. Installing them again at every start would lock tables that others use.
+    """
     from django.core.management import call_command
     from django.db.migrations.executor import MigrationExecutor
 
     executor = MigrationExecutor(connection)
-    if executor.migration_plan(executor.loader.graph.leaf_nodes()):
+    targets = executor.loader.graph.leaf_nodes()
+    mark = settings.MCPHUB_DATA_DIR / "migrated"
+    done = _fingerprint(targets)
+    if executor.migration_plan(targets) or not mark.is_file() or mark.read_text() != done:
+        mark.unlink(missing_ok=True)
         call_command("migrate", interactive=False, verbosity=0)
+        mark.write_text(done)
+
+
+def _fingerprint(targets: Iterable[object]) -> str:
+    """Tell apart databases and what the code wants of them: its last migrations and its rules."""
+    rules = [getattr(sys.modules[type(app).__module__], "RULES", ()) for app in apps.get_app_configs()]
+    text = repr((settings.MCPHUB_DATABASE_URL, settings.MCPHUB_VERSION, sorted(map(str, targets)), rules))
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _load_packs(packs: Sequence[str]) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import socket
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -121,6 +123,22 @@ def test_token_create_works_before_the_first_start_and_prints_the_key_last(tmp_p
     assert ended.returncode == 0
     assert ended.stdout.splitlines()[-1].startswith("mcph_")
     assert len(ended.stdout.splitlines()) == 1
+
+
+def test_rules_that_a_killed_first_start_left_out_are_installed_by_the_next(tmp_path: Path) -> None:
+    """Migrations are committed one by one; the rules in the database come after the last."""
+    assert run(tmp_path, "token", "create", "one").returncode == 0
+    rules = "SELECT count(*) FROM sqlite_master WHERE type = 'trigger'"
+    with closing(sqlite3.connect(tmp_path / "hub.sqlite3")) as database:
+        [installed] = database.execute(rules).fetchone()
+        assert installed > 0
+        for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+            database.execute(f"DROP TRIGGER {name}")
+        database.commit()
+    (tmp_path / "migrated").unlink()
+    assert run(tmp_path, "token", "create", "two").returncode == 0
+    with closing(sqlite3.connect(tmp_path / "hub.sqlite3")) as database:
+        assert database.execute(rules).fetchone() == (installed,)
 
 
 @pytest.mark.parametrize(
