@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import queue
 import re
@@ -26,6 +27,21 @@ POSTGRES = os.environ.get("MCPHUB_TEST_POSTGRES", "postgres://postgres@127.0.0.1
 
 _READY_SECONDS = 90
 _STOP_SECONDS = 40
+
+_OPERATOR = """
+import contextlib, io, json, os, sys, traceback
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mcphub.settings")
+import django
+django.setup()
+for line in sys.stdin:
+    printed, failure = io.StringIO(), ""
+    try:
+        with contextlib.redirect_stdout(printed):
+            exec(json.loads(line), {})
+    except Exception:
+        failure = traceback.format_exc()
+    print(json.dumps([printed.getvalue(), failure]), flush=True)
+"""
 
 Found = TypeVar("Found")
 
@@ -57,6 +73,7 @@ class Hub:
             **(environment or {}),
         }
         self._process: subprocess.Popen[str] | None = None
+        self._operator: subprocess.Popen[str] | None = None
         self._lines: queue.Queue[str | None] = queue.Queue()
 
     def __enter__(self) -> Hub:
@@ -73,6 +90,9 @@ class Hub:
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self._operator is not None:
+            self._operator.communicate("")
+            self._operator = None
         status = self.stop()
         assert status == 0, f"The hub stopped with status {status}.\n{self.log()}"
 
@@ -98,8 +118,20 @@ class Hub:
         return done.stdout
 
     def shell(self, code: str) -> str:
-        """Run Python with the hub's models in another process: what an operator's edit is to the server."""
-        return self.command("shell", "--no-imports", "-c", code).strip()
+        """Run Python with the hub's models in another process, as an operator's edit does; give what it prints."""
+        if self._operator is None:
+            self._operator = subprocess.Popen(
+                [sys.executable, "-c", _OPERATOR], cwd=ROOT, env=self._environment,
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            )  # fmt: skip
+        operator = self._operator
+        assert operator.stdin is not None
+        assert operator.stdout is not None
+        operator.stdin.write(json.dumps(code) + "\n")
+        operator.stdin.flush()
+        printed, failure = json.loads(operator.stdout.readline())
+        assert not failure, failure
+        return str(printed).strip()
 
     def rows(self, **filters: Any) -> list[dict[str, Any]]:
         """The recorded calls, newest first, as the auditor reads them."""

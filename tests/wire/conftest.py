@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from tests import servers
-from tests.servers import Hub, postgres_database
+from tests.servers import Hub, postgres_database, until
 from tests.wire.speech import Speaker
 
 TOOLBOX = {
@@ -41,7 +41,15 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
 @pytest.fixture(scope="session")
 def keys(hub: Hub) -> dict[str, str]:
     """Keys by name: `wire` and `other` may call, `lister` may only list."""
+    return make_keys(hub)
+
+
+def make_keys(hub: Hub) -> dict[str, str]:
     made: dict[str, str] = json.loads(hub.shell(_MAKE_KEYS))
+    for key in made.values():
+        with Speaker(hub.url, key) as speaker:
+            # Often enough to meet each of two workers.
+            until(lambda: all(speaker.modern("server/discover").status_code == 200 for _ in range(3)))
     return made
 
 

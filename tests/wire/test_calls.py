@@ -1,0 +1,210 @@
+"""Calls that are refused, repeated, cancelled, left alone or late, and what the audit says of each."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx2
+import pytest
+
+from tests.servers import Hub, until
+from tests.wire.speech import Speaker, error_of, request
+
+
+class Box:
+    """What the toolbox's tools leave behind under one name."""
+
+    def __init__(self, hub: Hub) -> None:
+        self.name = uuid.uuid4().hex
+        self._folder = hub.data / "toolbox"
+
+    def has(self, mark: str) -> bool:
+        return (self._folder / f"{self.name}.{mark}").exists()
+
+    def times(self, mark: str) -> int:
+        return len((self._folder / f"{self.name}.{mark}").read_text())
+
+    def release(self) -> None:
+        (self._folder / f"{self.name}.release").touch()
+
+
+@pytest.fixture
+def box(hub: Hub) -> Iterator[Box]:
+    made = Box(hub)
+    yield made
+    with contextlib.suppress(FileNotFoundError):  # nothing was called
+        made.release()
+
+
+class Apart(threading.Thread):
+    """A request on its way in another thread."""
+
+    def __init__(self, ask: Callable[[], httpx2.Response]) -> None:
+        super().__init__(daemon=True)
+        self._ask = ask
+        self._answer: httpx2.Response | None = None
+        self.start()
+
+    def run(self) -> None:
+        self._answer = self._ask()
+
+    def answer(self) -> httpx2.Response:
+        self.join(30)
+        assert self._answer is not None
+        return self._answer
+
+
+def text_of(answer: httpx2.Response) -> str:
+    text: str = answer.json()["result"]["content"][0]["text"]
+    return text
+
+
+REFUSED: list[tuple[str, str, Any, str, int]] = [
+    ("wire", "nowhere", {}, "tool_not_found", 400),
+    ("wire", "add", {"a": 1}, "invalid_arguments", 200),
+    ("wire", "add", {"a": 1, "b": 2, "c": 3}, "invalid_arguments", 200),
+    ("wire", "test_missing_capability", {}, "missing_client_capability", 400),
+    ("wire", "test_x_mcp_header", {"region": "eu"}, "header_mismatch", 400),
+    ("lister", "add", {"a": 1, "b": 2}, "forbidden", 403),
+]
+
+
+@pytest.mark.parametrize(("who", "tool", "arguments", "code", "status"), REFUSED)
+def test_every_refused_call_stands_in_the_audit(
+    hub: Hub, keys: dict[str, str], who: str, tool: str, arguments: Any, code: str, status: int
+) -> None:
+    with Speaker(hub.url, keys[who]) as speaker:
+        answer = speaker.modern_call(tool, arguments)
+        assert answer.status_code == status, answer.text
+        row = hub.row(client=speaker.name)
+    assert (row["tool_name"], row["status"], row["error_code"]) == (tool, "error", code)
+    assert row["arguments"] == arguments
+    assert (row["caller_label"], row["transport"]) == (who, "streamable-http")
+    if status != 200:
+        assert error_of(answer)["data"]["errorCode"] == code
+        assert error_of(answer)["data"]["invocationId"] == row["invocation_id"]
+        assert row["error"] == error_of(answer)
+    else:
+        result = answer.json()["result"]
+        assert result["isError"] is True
+        assert result["_meta"]["mcphub/invocationId"] == row["invocation_id"]
+
+
+@pytest.mark.parametrize("params", [{}, {"name": ""}, {"name": 5}, {"name": "add", "arguments": [1]}])
+def test_a_call_that_names_no_tool_is_no_call(speaker: Speaker, params: Any) -> None:
+    session = speaker.open_session()
+    answer = speaker.in_session(session, "tools/call", params)
+    assert (answer.status_code, error_of(answer)["code"]) == (200, -32602)
+
+
+def test_a_call_leaves_one_row_with_what_went_in_and_out(speaker: Speaker, hub: Hub) -> None:
+    answer = speaker.modern("tools/call", {"name": "add", "arguments": {"a": 1, "b": 2}}, id="id-1")
+    row = hub.row(client=speaker.name)
+    result = answer.json()["result"]
+    assert (row["status"], row["tool_version"], row["request_id"]) == ("ok", "1", "id-1")
+    assert (row["arguments"], row["result"]["content"]) == ({"a": 1, "b": 2}, result["content"])
+    assert row["invocation_id"] == result["_meta"]["mcphub/invocationId"]
+
+
+def test_a_repeated_request_id_is_answered_again_and_run_once(speaker: Speaker, hub: Hub, box: Box) -> None:
+    session = speaker.open_session()
+    first, again = (speaker.call(session, "count", {"name": box.name}, id="same") for _ in range(2))
+    assert text_of(first) == text_of(again) == "call number 1"
+    assert box.times("counted") == 1
+    second, one = hub.rows(session=session)
+    assert second["duplicate_of"] == one["invocation_id"]
+    assert again.json()["result"]["_meta"]["mcphub/duplicateOf"] == one["invocation_id"]
+    assert text_of(speaker.call(session, "count", {"name": box.name}, id="other")) == "call number 2"
+
+
+def test_a_request_id_used_for_something_else_is_refused(speaker: Speaker, hub: Hub, box: Box) -> None:
+    session = speaker.open_session()
+    speaker.call(session, "count", {"name": box.name}, id=1)
+    other = speaker.call(session, "count", {"name": box.name + "x"}, id=1)
+    assert error_of(other)["data"]["errorCode"] == "duplicate_request"
+    assert other.json()["id"] == 1
+    row = hub.rows(session=session)[0]
+    assert (row["error_code"], row["duplicate_of"] != "") == ("duplicate_request", True)
+    assert text_of(speaker.call(session, "count", {"name": box.name}, id="1")) == "call number 2"
+
+
+def test_a_repeat_of_a_running_call_waits_for_its_answer(speaker: Speaker, hub: Hub, box: Box) -> None:
+    session = speaker.open_session()
+    both = [Apart(lambda: speaker.call(session, "hold", {"name": box.name}, id="h")) for _ in range(2)]
+    until(lambda: box.has("began"))
+    box.release()
+    assert [text_of(each.answer()) for each in both] == [f"{box.name} was released"] * 2
+    assert box.times("began") == 1
+    assert [row["duplicate_of"] != "" for row in hub.rows(session=session)] == [True, False]
+
+
+def test_leaving_a_stateless_call_cancels_it(speaker: Speaker, hub: Hub, box: Box) -> None:
+    leave(
+        speaker,
+        speaker.modern_body("tools/call", params := hold(box)),
+        box,
+        speaker.modern_headers("tools/call", params),
+    )
+    until(lambda: box.has("cancelled"))
+    row = hub.row(client=speaker.name)
+    assert (row["status"], row["error_code"]) == ("error", "cancelled")
+
+
+def test_leaving_a_call_of_a_session_does_not_cancel_it(speaker: Speaker, hub: Hub, box: Box) -> None:
+    session = speaker.open_session()
+    leave(speaker, request("tools/call", hold(box), id="left"), box, {"mcp_session_id": session})
+    assert speaker.in_session(session, "ping").status_code == 200
+    box.release()
+    row = hub.row(session=session)
+    assert (row["status"], row["error_code"]) == ("ok", "")
+    assert not box.has("cancelled")
+    again = speaker.call(session, "hold", {"name": box.name}, id="left")
+    assert text_of(again) == f"{box.name} was released"
+
+
+def test_a_cancelled_notification_stops_the_call_of_its_session(speaker: Speaker, hub: Hub, box: Box) -> None:
+    session, other = speaker.open_session(), speaker.open_session()
+    call = Apart(lambda: speaker.call(session, "hold", {"name": box.name}, id="c"))
+    until(lambda: box.has("began"))
+    word = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "c"}}
+    assert speaker.post(word, mcp_session_id=other).status_code == 202
+    assert speaker.post(word, mcp_protocol_version="2026-07-28").status_code == 202
+    assert speaker.in_session(session, "ping").status_code == 200
+    assert not box.has("cancelled")
+    assert speaker.post(word, mcp_session_id=session).status_code == 202
+    assert call.answer().json()["result"]["isError"] is True
+    assert hub.row(session=session)["error_code"] == "cancelled"
+
+
+def test_a_call_over_its_time_is_stopped_and_says_so(speaker: Speaker, hub: Hub, box: Box) -> None:
+    session = speaker.open_session()
+    answer = speaker.call(session, "outlast", {"name": box.name})
+    assert answer.json()["result"]["isError"] is True
+    assert "within 0.3 s" in text_of(answer)
+    assert box.has("cancelled")
+    row = hub.row(session=session)
+    assert (row["error_code"], row["status"]) == ("timeout", "error")
+
+
+def hold(box: Box) -> dict[str, Any]:
+    return {"name": "hold", "arguments": {"name": box.name}}
+
+
+def leave(speaker: Speaker, body: Any, box: Box, headers: dict[str, str | None]) -> None:
+    """Send a request, wait until its tool runs, and close the connection."""
+    with Speaker(speaker.url, speaker.key) as hasty:
+        hasty.name = speaker.name
+        call = hasty.http.build_request("POST", "/mcp", json=body, headers=hasty.headers(**headers))
+        waiting = threading.Thread(target=lambda: _sent(hasty, call), daemon=True)
+        waiting.start()
+        until(lambda: box.has("began"))
+    waiting.join(30)
+
+
+def _sent(speaker: Speaker, call: httpx2.Request) -> None:
+    with contextlib.suppress(httpx2.HTTPError):
+        speaker.http.send(call)
