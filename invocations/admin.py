@@ -116,7 +116,8 @@ class McpToolInvocationAdmin(UncountedAdmin):
     def shown_tool(self, row: McpToolInvocation) -> SafeString:
         version = f"v{row.tool_version}" if row.tool_version else ""
         return format_html(
-            '<span class="hub-tool"><span class="hub-cell hub-mono" title="{}">{}</span> <span class="hub-subtle">{}</span></span>',
+            '<span class="hub-tool"><span class="hub-cell hub-mono" title="{}">{}</span>'
+            ' <span class="hub-subtle">{}</span></span>',
             visible(row.tool_name, one_line=True), clipped(row.tool_name, 64), version,
         )  # fmt: skip
 
@@ -163,7 +164,8 @@ class McpToolInvocationAdmin(UncountedAdmin):
         return [
             (None, {"fields": head}),
             (_t("Arguments and outcome"), {"fields": bodies}),
-            (_t("Who"), {"fields": ["caller", "shown_client", "client_address", "shown_transport", "protocol_version"]}),
+            (_t("Who"), {"fields": ["caller", "shown_client", "client_address", "shown_transport", "protocol_version"]},
+            ),
             (
                 _t("Ids"),
                 {
@@ -341,7 +343,7 @@ class McpRequestEnvelopeAdmin(UncountedAdmin):
         term = search_term.strip()
         return (queryset.filter(invocation_id=term) if term else queryset), False
 
-    def get_fields(self, request: HttpRequest, obj: Any | None = None) -> list[str]:
+    def get_fields(self, request: HttpRequest, obj: Any | None = None) -> Any:
         body = ["shown_params", "shown_context"] if may_read_bodies(request) else []
         return [
             _RECEIVED,
@@ -354,7 +356,7 @@ class McpRequestEnvelopeAdmin(UncountedAdmin):
             *body,
         ]
 
-    def get_readonly_fields(self, request: HttpRequest, obj: Any | None = None) -> list[str]:
+    def get_readonly_fields(self, request: HttpRequest, obj: Any | None = None) -> Any:
         return self.get_fields(request, obj)
 
     @admin.display(description=_("tool"))

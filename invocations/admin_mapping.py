@@ -42,7 +42,7 @@ def example(code: str) -> errors.HubError:
     kind: type[errors.HubError] = errors.HubError
     while level:
         kind = level.pop()
-        if kind.__dict__.get("code") == code and kind.__init__ is not errors.UnsupportedProtocolVersion.__init__:
+        if kind.__dict__.get("code") == code:
             break
         level.extend(kind.__subclasses__())
     made = errors.HubError(kind.sentence, **_EXAMPLES.get(code, {}))

@@ -36,7 +36,7 @@ def show(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
                 McpSession.objects.live().order_by(),
                 "sessions_app_mcpsession",
                 "?state__exact=initialized",
-            )  # fmt: skip
+            )
         )
     if may("tools_catalog.view_mcptooldefinition"):
         enabled = McpToolDefinition.objects.filter(enabled=True).order_by()
@@ -58,7 +58,7 @@ def navigation(request: HttpRequest) -> list[dict[str, Any]]:
             "may": request.user.has_perm(f"{app}.view_{model}"),
         }
 
-    blocks = [
+    blocks: list[dict[str, Any]] = [
         {"items": [{"title": _("Overview"), "icon": "monitoring", "link": reverse("admin:index"), "may": True}]},
         {
             "title": _("Audit"),
@@ -87,7 +87,7 @@ def navigation(request: HttpRequest) -> list[dict[str, Any]]:
         },
     ]
     for block in blocks:
-        block["items"] = [entry for entry in block["items"] if entry["may"]]  # type: ignore[index]
+        block["items"] = [entry for entry in block["items"] if entry["may"]]
     return [block for block in blocks if block["items"]]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json as stdlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from django import forms
 from django.core.exceptions import ValidationError
@@ -41,18 +41,13 @@ class TryForm(forms.Form):
         return sent
 
     def clean(self) -> dict[str, Any]:
-        cleaned = super().clean() or self.cleaned_data
-        for field, name in self.names.items():
-            if field in self.errors:
-                continue
+        super().clean()
+        cleaned: dict[str, Any] = self.cleaned_data
+        for field in self.names:
             made = self.fields[field]
-            raw = self.data.get(self.add_prefix(field), "")
-            if isinstance(made, forms.BooleanField):
-                continue
-            if raw == "" and not (made.required and type(made) is forms.CharField):
+            is_empty_text = isinstance(made, _Text) and made.required
+            if self.data.get(self.add_prefix(field), "") == "" and not is_empty_text:
                 cleaned.pop(field, None)
-            elif raw == "" and made.required:
-                cleaned[field] = ""
         rest = cleaned.get(_REST)
         if rest is not None and not isinstance(rest, dict):
             self.add_error(_REST, ValidationError(_("Write one JSON object here.")))
@@ -97,8 +92,7 @@ def form_for(schema: Mapping[str, Json], data: Any = None) -> TryForm:
             label=_("Further arguments, as a JSON object"), required=False, widget=JSONEditor({"rows": 5})
         )
     form = type("ToolForm", (TryForm,), {**fields, "names": names})(data)
-    assert isinstance(form, TryForm)
-    return form
+    return cast(TryForm, form)
 
 
 def _admits_more(schema: Mapping[str, Json], properties: Mapping[str, Json]) -> bool:
@@ -110,22 +104,21 @@ def _admits_more(schema: Mapping[str, Json], properties: Mapping[str, Json]) -> 
 
 def _resolved(described: Json, root: Mapping[str, Json]) -> dict[str, Json]:
     """Follow one local reference and take the one alternative beside null; what is more stays JSON text."""
-    if not isinstance(described, dict):
-        return {}
+    found: dict[str, Json] = described if isinstance(described, dict) else {}
     for key in ("anyOf", "oneOf"):
-        options = described.get(key)
+        options = found.get(key)
         if isinstance(options, list):
             real = [option for option in options if isinstance(option, dict) and option.get("type") != "null"]
             if len(real) == 1:
-                described = {**real[0], **{name: value for name, value in described.items() if name != key}}
-    reference = described.get("$ref")
+                found = {**real[0], **{name: value for name, value in found.items() if name != key}}
+    reference = found.get("$ref")
     if isinstance(reference, str) and reference.startswith("#/"):
         target: Json = root
         for step in reference[2:].split("/"):
             target = target.get(step) if isinstance(target, dict) else None
         if isinstance(target, dict):
-            described = {**target, **{name: value for name, value in described.items() if name != "$ref"}}
-    return described
+            found = {**target, **{name: value for name, value in found.items() if name != "$ref"}}
+    return found
 
 
 def _field(name: str, described: Mapping[str, Json], required: bool) -> forms.Field:

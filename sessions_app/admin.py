@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from django.contrib import admin, messages
 from django.db.models import QuerySet
@@ -164,7 +164,7 @@ class ServerProcessAdmin(ReadOnlyAdmin):
         _SEEN,
         _STOPPED,
     ]
-    fields = readonly_fields
+    fields: ClassVar[Any] = readonly_fields
 
     @admin.display(description=_("status"), ordering="status")
     def shown_status(self, process: ServerProcess) -> SafeString:

@@ -6,10 +6,11 @@ import json as stdlib
 from collections.abc import Callable, Sequence
 from datetime import datetime, time
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from django import forms
 from django.contrib import admin
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.core.paginator import Page, Paginator
 from django.db.models import Model, QuerySet
@@ -22,6 +23,7 @@ from django.utils.html import conditional_escape, format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 from simple_history.template_utils import HistoricalRecordContextHelper
+from unfold.decorators import action as theme_action
 
 from sessions_app.fields import JSONText
 from sessions_app.protocol import json
@@ -30,11 +32,16 @@ from sessions_app.shown import clipped, visible
 
 if TYPE_CHECKING:
     _Base = admin.ModelAdmin[Any]
-    _Recorded = admin.ModelAdmin[Any]
+
+    class _Recorded: ...
+
     from django.contrib.admin.views.main import ChangeList as _List
 
     _Range = admin.FieldListFilter
+    _Page = Page[Any]
+    _Paginator = Paginator[Any]
 else:
+    _Page, _Paginator = Page, Paginator
     from simple_history.admin import SimpleHistoryAdmin as _Recorded
     from unfold.admin import ModelAdmin as _Base
     from unfold.contrib.filters.admin import RangeDateTimeFilter as _Range
@@ -50,6 +57,14 @@ _MARKS = {
 }
 
 
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+def detail_action(**options: Any) -> Callable[[_Method], _Method]:
+    """Make a method an action of one row's page; the theme's decorator, with its types."""
+    return cast("Callable[[_Method], _Method]", theme_action(**options))
+
+
 def mark(kind: str, word: object) -> SafeString:
     """Give a state as icon and word in a colour; `kind` is one of good, bad, wait, edit, warn, off."""
     return format_html(
@@ -58,7 +73,7 @@ def mark(kind: str, word: object) -> SafeString:
     )  # fmt: skip
 
 
-def moment(field: str, words: Any) -> Callable[[Any], SafeString]:
+def moment(field: str, words: Any) -> Any:
     """Give a column, or a read-only field, that shows a time with its zone."""
 
     @admin.display(description=words, ordering=field, empty_value="-")
@@ -144,14 +159,14 @@ class JSONFormField(forms.JSONField):
             return True
 
 
-class UncountedPage(Page[Any]):
+class UncountedPage(_Page):
     has_more = False
 
     def has_next(self) -> bool:
         return self.has_more
 
 
-class UncountedPaginator(Paginator):
+class UncountedPaginator(_Paginator):
     """Pages of a table that is never counted: each page reads one row more than it shows."""
 
     template_name = "admin/hub/pagination.html"
@@ -159,7 +174,7 @@ class UncountedPaginator(Paginator):
     """Offsets cost the database; who needs more narrows the filter."""
 
     @cached_property
-    def count(self) -> int:  # type: ignore[override]
+    def count(self) -> int:
         return self.LAST_PAGE * self.per_page
 
     def page(self, number: int | str) -> UncountedPage:
@@ -222,7 +237,7 @@ class HubAdmin(_Base):
                 **self.admin_site.each_context(request), "opts": self.opts, "title": title, "items": items,
                 "explanation": explanation, "button": button, "back": back, "action": action, "danger": danger,
                 "ask_reason": reason, "reason": request.POST.get("reason", ""), "typed": typed, "wrong": wrong,
-                "selected": selected, "checkbox_name": admin.helpers.ACTION_CHECKBOX_NAME,
+                "selected": selected, "checkbox_name": ACTION_CHECKBOX_NAME,
             },
         )  # fmt: skip
 

@@ -19,10 +19,9 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import gettext_noop, ngettext
-from unfold.decorators import action
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
-from sessions_app.admin_base import RecordedAdmin, mark, moment, names_and_count
+from sessions_app.admin_base import RecordedAdmin, detail_action, mark, moment, names_and_count
 from sessions_app.models import ApiKey
 
 if TYPE_CHECKING:
@@ -107,7 +106,7 @@ class ApiKeyAdmin(RecordedAdmin):
     actions = ["revoke_selected"]
     actions_detail = ["rotate", "revoke"]
     readonly_fields = ["shown_prefix", "state", "created_by", _CREATED, _USED, _REVOKED]
-    add_fieldsets = [
+    add_fieldsets: Any = [
         (None, {"fields": ["name", "scopes", "groups"]}),
         (_("Limits"), {"fields": ["calls_per_minute", "expires_at"]}),
     ]
@@ -195,7 +194,7 @@ class ApiKeyAdmin(RecordedAdmin):
         key = self._key(object_id)
         return key is not None and key.revoked_at is None and self.has_change_permission(request, key)
 
-    @action(description=_("Rotate"), permissions=["rotate"], icon="autorenew")
+    @detail_action(description=_("Rotate"), permissions=["rotate"], icon="autorenew")
     def rotate(self, request: HttpRequest, object_id: str) -> HttpResponse:
         key = ApiKey.objects.get(pk=object_id)
         page = self.confirmation(
@@ -210,7 +209,7 @@ class ApiKeyAdmin(RecordedAdmin):
         self.log_change(request, key, _t("Rotated."))
         return self._shown_once(request, key, text)
 
-    @action(description=_("Revoke"), permissions=["end"], icon="block")
+    @detail_action(description=_("Revoke"), permissions=["end"], icon="block")
     def revoke(self, request: HttpRequest, object_id: str) -> HttpResponse:
         key = ApiKey.objects.get(pk=object_id)
         back = reverse("admin:sessions_app_apikey_change", args=[key.pk])

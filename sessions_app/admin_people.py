@@ -12,14 +12,16 @@ from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationFo
 from sessions_app.admin_base import HubAdmin
 
 if TYPE_CHECKING:
-    from django.contrib.admin.sites import AdminSite  # noqa: F401
+    _Users = UserAdmin[User]
+else:
+    _Users = UserAdmin
 
 admin.site.unregister(User)
 admin.site.unregister(Group)
 
 
 @admin.register(User)
-class PersonAdmin(UserAdmin, HubAdmin):
+class PersonAdmin(_Users, HubAdmin):
     form = UserChangeForm
     add_form = UserCreationForm
     change_password_form = AdminPasswordChangeForm

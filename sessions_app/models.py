@@ -120,6 +120,7 @@ class ApiKey(models.Model):
 
     objects = ApiKeyQuerySet.as_manager()
     history = HistoricalRecords(excluded_fields=["secret_hash", "last_used_at"], m2m_fields=[groups])
+    _change_reason: str | None = None
 
     class Meta:
         verbose_name = _("API key")

@@ -13,9 +13,16 @@ from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 from unfold.contrib.filters.admin import ChoicesDropdownFilter
-from unfold.decorators import action
 
-from sessions_app.admin_base import JSONFormField, RecordedAdmin, TimeRangeFilter, mark, moment, names_and_count
+from sessions_app.admin_base import (
+    JSONFormField,
+    RecordedAdmin,
+    TimeRangeFilter,
+    detail_action,
+    mark,
+    moment,
+    names_and_count,
+)
 from sessions_app.shown import clipped, visible
 from tools_catalog.admin_forms import SecretForm, ToolForm
 from tools_catalog.admin_versions import VersionPages
@@ -145,13 +152,13 @@ class McpToolDefinitionAdmin(VersionPages, RecordedAdmin):
 
     # Actions on one tool -----------------------------------------------------------------------------
 
-    @action(description=_("Versions"), icon="difference", url_path="all-versions", permissions=["view"])
+    @detail_action(description=_("Versions"), icon="difference", url_path="all-versions", permissions=["view"])
     def show_versions(self, request: HttpRequest, object_id: str) -> HttpResponse:
         from django.shortcuts import redirect
 
         return redirect("admin:tool_versions", pk=object_id)
 
-    @action(description=_("Try it"), icon="play_arrow", url_path="try-it", permissions=["try"])
+    @detail_action(description=_("Try it"), icon="play_arrow", url_path="try-it", permissions=["try"])
     def try_it(self, request: HttpRequest, object_id: str) -> HttpResponse:
         from django.shortcuts import redirect
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from django import forms
 from django.utils.translation import gettext as _t
@@ -37,15 +37,14 @@ class ToolForm(_McpToolDefinitionBase):
 
     class Meta:
         model = McpToolDefinition
-        exclude = []
+        exclude: list[str] = []
 
     def __init__(self, data: Any = None, *args: Any, **kwargs: Any) -> None:
         instance = kwargs.get("instance")
         if data is not None and (instance is None or instance.pk is None):
             data = self._completed(data)
         super().__init__(data, *args, **kwargs)
-        function = self.fields["function"]
-        assert isinstance(function, forms.ChoiceField)
+        function = cast(forms.ChoiceField, self.fields["function"])
         function.choices = [("", "—"), *((name, name) for name in sorted(python.registry))]
         if self.instance.pk and isinstance(self.instance.configuration, dict):
             function.initial = self.instance.configuration.get("function", "")

@@ -17,7 +17,7 @@ from tools_catalog.admin_difference import difference
 from tools_catalog.models import McpToolDefinition, McpToolVersion
 
 if TYPE_CHECKING:
-    from sessions_app.admin_base import RecordedAdmin as _Pages
+    from sessions_app.admin_base import HubAdmin as _Pages
 else:
     _Pages = object
 
@@ -83,9 +83,7 @@ class VersionPages(_Pages):
             raise PermissionDenied
         return tool
 
-    def _against(
-        self, request: HttpRequest, tool: McpToolDefinition, version: McpToolVersion
-    ) -> McpToolVersion | None:
+    def _against(self, request: HttpRequest, tool: McpToolDefinition, version: McpToolVersion) -> McpToolVersion | None:
         """Give the version to compare with: the one asked for, `current`, or the one before."""
         asked = request.GET.get("against", "")
         if asked:

@@ -100,6 +100,8 @@ class McpToolDefinition(models.Model):
     change_reason: str = ""
     """Said by who edits; kept with the version that the edit makes."""
     change_author: Any = None
+    _change_reason: str | None = None
+    """The same, for the history of all fields."""
     """A user, or the label of a key."""
 
     class Meta:
@@ -242,6 +244,7 @@ class Secret(models.Model):
     updated_at = models.DateTimeField(_("changed"), auto_now=True)
 
     history = HistoricalRecords(excluded_fields=["ciphertext"])
+    _change_reason: str | None = None
 
     class Meta:
         verbose_name = _("secret")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,10 +16,9 @@ from tools_catalog.backends import python
 
 
 @pytest.fixture(autouse=True)
-def _ground() -> Iterator[None]:
+def _ground() -> None:
     settings.STATIC_ROOT.mkdir(parents=True, exist_ok=True)  # WhiteNoise warns without it
     python.discover(["starter"])
-    yield
 
 
 @pytest.fixture

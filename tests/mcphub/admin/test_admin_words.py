@@ -117,6 +117,13 @@ def test_form_without_arguments_sends_an_empty_object():
 
 
 def test_no_schema_breaks_the_form():
-    odd = {"type": "object", "properties": {"": True, "a b": False, "c": {"enum": []}, "d": {"type": ["string", "integer"]},
-           "e": {"$ref": "#/nowhere"}, "f": {"$ref": "https://example.org"}, "g": {"title": 5, "default": {"x": 1}}}}  # fmt: skip
-    assert form_for(odd).as_p()
+    odd = {
+        "": True,
+        "a b": False,
+        "c": {"enum": []},
+        "d": {"type": ["string", "integer"]},
+        "e": {"$ref": "#/nowhere"},
+        "f": {"$ref": "https://example.org"},
+        "g": {"title": 5, "default": {"x": 1}},
+    }
+    assert form_for({"type": "object", "properties": odd}).as_p()

@@ -1,0 +1,222 @@
+"""The admin in a real browser, against a real server: what an operator does on the first day.
+
+Every page is also watched for requests that leave the machine, for script errors and for dialogs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+playwright = pytest.importorskip("playwright.sync_api")
+expect = playwright.expect
+
+ROOT = Path(__file__).resolve().parents[2]
+CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
+DEADLINE_SECONDS = 60
+
+pytestmark = pytest.mark.skipif(not Path(CHROMIUM).exists(), reason="there is no Chromium here; set CHROMIUM")
+
+SEED = """
+from django.contrib.auth.models import User
+from tools_catalog.backends import python
+from tools_catalog.models import McpToolDefinition
+User.objects.create_superuser("operator", password="a long password")
+python.discover(["starter"])
+for name in ("echo", "add"):
+    told = python.definition(f"tools_catalog.packs.starter.tools:{name}")
+    McpToolDefinition.objects.filter(name=name).exists() or McpToolDefinition.objects.create(
+        name=name, title=told["title"], description=told["description"] + " <script>alert(1)</script>",
+        input_schema=told["inputSchema"], output_schema=told.get("outputSchema", {}), backend="python",
+        configuration=told["configuration"], read_only=True, destructive=False,
+    )
+"""
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A hub of its own, with two tools and one operator."""
+    data = tmp_path_factory.mktemp("hub")
+    (data / "static").mkdir()
+    variables = {
+        **{name: value for name, value in os.environ.items() if not name.startswith("MCPHUB_")},
+        "MCPHUB_DATA_DIR": str(data), "MCPHUB_PACKS": "starter", "DJANGO_SETTINGS_MODULE": "mcphub.settings",
+    }  # fmt: skip
+
+    def manage(*arguments: str) -> None:
+        subprocess.run([sys.executable, "manage.py", *arguments], cwd=ROOT, env=variables, check=True, timeout=120)
+
+    manage("migrate", "--verbosity", "0")
+    manage("shell", "--verbosity", "0", "-c", SEED)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    server = subprocess.Popen(
+        [sys.executable, "-m", "uvicorn", "mcphub.asgi:application", "--port", str(port), "--log-level", "warning"],
+        cwd=ROOT,
+        env=variables,
+    )
+    try:
+        _wait(f"http://127.0.0.1:{port}/admin/login/", server)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.terminate()
+        server.wait(timeout=DEADLINE_SECONDS)
+
+
+def _wait(url: str, server: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while True:
+        try:
+            urllib.request.urlopen(url, timeout=5).close()
+            return
+        except OSError:
+            assert server.poll() is None, "the server ended"
+            assert time.monotonic() < deadline, "the server did not answer in time"
+            time.sleep(0.1)
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+        )
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(chromium: Any, address: str) -> Iterator[Any]:
+    """A page of the operator who is logged in; fails at its end where anything untoward was seen."""
+    context = chromium.new_context(viewport={"width": 1280, "height": 900}, base_url=address)
+    page = context.new_page()
+    seen: list[str] = []
+    page.on("pageerror", lambda error: seen.append(f"script error: {error}"))
+    page.on("dialog", lambda dialog: (seen.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+    page.on(
+        "request",
+        lambda request: None
+        if request.url.startswith((address, "data:", "blob:"))
+        else seen.append(f"went out: {request.url}"),
+    )
+    page.goto("/admin/login/")
+    page.fill("[name=username]", "operator")
+    page.fill("[name=password]", "a long password")
+    page.click("button[type=submit]")
+    expect(page.get_by_text("Enabled tools")).to_be_visible()
+    yield page
+    context.close()
+    assert seen == []
+
+
+def _open_tool(page: Any, name: str) -> None:
+    page.goto("/admin/tools_catalog/mcptooldefinition/")
+    page.get_by_role("link", name=name, exact=True).click()
+    expect(page.locator("#id_name")).to_have_value(name)
+
+
+def test_a_tool_is_tried_and_its_call_read(page: Any) -> None:
+    _open_tool(page, "echo")
+    page.get_by_role("link", name="Try it").click()
+    page.get_by_label("text").fill("<img src=x onerror=alert(1)> hello")
+    page.get_by_role("button", name="Call", exact=True).click()
+    answer = page.get_by_role("status")
+    expect(answer).to_contain_text("OK")
+    expect(answer).to_contain_text("<img src=x onerror=alert(1)> hello")
+    page.get_by_role("link", name="The call on record").click()
+    expect(page.locator("body")).to_contain_text("Admin")
+    expect(page.locator(".hub-json").first).to_contain_text("<img src=x onerror=alert(1)> hello")
+
+
+def test_a_failed_call_says_why(page: Any) -> None:
+    _open_tool(page, "add")
+    page.get_by_role("link", name="Try it").click()
+    for field in page.locator("form.hub-card input:not([type=hidden])").all():
+        field.fill("1")
+    page.get_by_role("button", name="Call", exact=True).click()
+    expect(page.get_by_role("status")).to_contain_text("2")
+
+
+def test_the_schema_editor_keeps_the_text_and_errors_stand_beside_it(page: Any) -> None:
+    _open_tool(page, "echo")
+    editor = page.locator(".field-input_schema .cm-content, #id_input_schema ~ * .cm-content, .hub-json-mount .cm-content").first
+    editor.click()
+    page.keyboard.press("Control+A")
+    page.keyboard.insert_text('{"type": "object", "properties": {"z": {}, "10": {}, "text": {"type": "string"}}, oops')
+    page.get_by_role("button", name="Save and continue editing").click()
+    expect(page.get_by_text(re.compile("Mend the JSON"))).to_be_visible()
+    editor = page.locator(".hub-json-mount .cm-content").first
+    expect(editor).to_contain_text("oops")
+    editor.click()
+    page.keyboard.press("Control+A")
+    schema = '{"type": "object", "properties": {"z": {}, "10": {}, "text": {"type": "string"}}}'
+    page.keyboard.insert_text(schema)
+    page.locator("#id_change_reason").fill("wider")
+    page.get_by_role("button", name="Save and continue editing").click()
+    expect(page.get_by_text(re.compile("was changed successfully"))).to_be_visible()
+    assert json.dumps(json.loads(page.locator("#id_input_schema").input_value())) == schema
+
+
+def test_versions_differ_side_by_side_and_one_is_restored(page: Any) -> None:
+    _open_tool(page, "add")
+    page.locator("#id_description").fill("Adds, but with other words.")
+    page.locator("#id_change_reason").fill("shorter")
+    page.get_by_role("button", name="Save and continue editing").click()
+    page.get_by_role("link", name="Versions").click()
+    expect(page.get_by_role("cell", name="shorter")).to_be_visible()
+    page.get_by_role("link", name="with the current").first.click()
+    expect(page.locator(".hub-added")).to_contain_text("Adds, but with other words.")
+    expect(page.locator(".hub-removed")).to_contain_text("<script>")
+    page.get_by_role("link", name="Restore this version").click()
+    page.get_by_role("button", name="Restore").click()
+    expect(page.get_by_text("is current again")).to_be_visible()
+
+
+def test_a_tool_is_disabled_after_a_question(page: Any) -> None:
+    page.goto("/admin/tools_catalog/mcptooldefinition/")
+    page.get_by_role("row", name=re.compile("add")).get_by_role("checkbox").check()
+    page.locator("select[name=action]").select_option("disable_selected")
+    page.locator(".changelist-actions button[type=submit]").first.click()
+    expect(page.get_by_text("Disable 1 tool?").first).to_be_visible()
+    page.get_by_label("Reason for this change").fill("Friday")
+    page.get_by_role("button", name="Disable").click()
+    expect(page.get_by_text("1 tool disabled: add.")).to_be_visible()
+
+
+def test_a_key_is_shown_once_with_client_configurations(page: Any) -> None:
+    page.goto("/admin/sessions_app/apikey/add/")
+    page.locator("#id_name").fill("laptop")
+    page.get_by_role("button", name="Save", exact=True).click()
+    key = page.locator("#hub-key").inner_text()
+    assert key.startswith("mcph_")
+    expect(page.get_by_text("VS Code").first).to_be_visible()
+    page.get_by_role("link", name="I have copied the key").click()
+    assert key not in page.content()
+
+
+@pytest.mark.parametrize("width", [1024, 1280])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_pages_fit_and_show_where_the_focus_is(width: int, theme: str, page: Any) -> None:
+    page.emulate_media(color_scheme=theme)
+    page.set_viewport_size({"width": width, "height": 900})
+    for place in ("", "invocations/mcptoolinvocation/", "tools_catalog/mcptooldefinition/", "auth/user/1/change/"):
+        page.goto(f"/admin/{place}")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, place
+    _open_tool(page, "echo")
+    page.locator("#id_destructive").focus()
+    page.keyboard.press("Shift+Tab")
+    page.keyboard.press("Tab")
+    outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+    assert outline == "solid"
