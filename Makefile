@@ -32,10 +32,10 @@ check: $(VENV)/.installed-dev
 	$(PRODUCTION) $(BIN)/mcphub check --deploy --fail-level WARNING
 
 conformance: $(VENV)/.installed-dev
-	@$(BIN)/python tests/conformance/run.py $(ARGS)
+	@PYTHONPATH=. $(BIN)/python tests/conformance/run.py $(ARGS)
 
 bench: $(VENV)/.installed-dev
-	@$(BIN)/python benchmarks/run.py $(ARGS)
+	@PYTHONPATH=. $(BIN)/python benchmarks/run.py $(ARGS)
 
 install: $(VENV)/.installed
 install-dev: $(VENV)/.installed-dev

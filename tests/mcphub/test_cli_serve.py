@@ -6,12 +6,15 @@ import http.client
 import json
 import os
 import signal
+import socket
 import threading
 import time
 from pathlib import Path
 from typing import Any
 
-from tests.mcphub.running import DEADLINE_SECONDS, Hub, free_port, run, serve, wait_until_gone
+import pytest
+
+from tests.mcphub.running import DEADLINE_SECONDS, ROOT, Hub, free_port, run, serve, wait_until_gone
 
 _INITIALIZE = {
     "jsonrpc": "2.0", "id": 1, "method": "initialize",
@@ -38,6 +41,11 @@ def _post(hub: Hub, key: str, body: dict[str, Any], **headers: str) -> tuple[int
 def _printed(hub: Hub, label: str) -> str:
     [line] = [line for line in hub.lines if line.startswith(label)]
     return line.removeprefix(label).strip()
+
+
+def _accepts(hub: Hub) -> bool:
+    with socket.socket() as line:
+        return line.connect_ex(("127.0.0.1", hub.port)) == 0
 
 
 def test_first_start_prints_credentials_once_that_work_and_ends_with_status_0(tmp_path: Path) -> None:
@@ -125,6 +133,33 @@ def test_sigterm_lets_an_open_stream_end_and_does_not_wait_for_it(tmp_path: Path
         read.join(DEADLINE_SECONDS)
         assert not read.is_alive()
         line.close()
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_sigterm_lets_a_call_under_way_finish(tmp_path: Path, workers: str) -> None:
+    home = tmp_path / "home"
+    own = {"MCPHUB_APPS": "tests.toolbox"}
+    assert run(home, "catalog", "load", str(ROOT / "tests" / "toolbox" / "bundle.json"), **own).returncode == 0
+    with serve(home, "--workers", workers, **own) as hub:
+        key = _printed(hub, "API key")
+        _, headers, _ = _post(hub, key, _INITIALIZE)
+        session = {"Mcp-Session-Id": headers["mcp-session-id"], "MCP-Protocol-Version": "2025-11-25"}
+        _post(hub, key, {"jsonrpc": "2.0", "method": "notifications/initialized"}, **session)
+        call = {"jsonrpc": "2.0", "id": 2, "method": "tools/call"}
+        call["params"] = {"name": "hold", "arguments": {"name": "x"}}
+        answers: list[tuple[int, dict[str, str], bytes]] = []
+        caller = threading.Thread(target=lambda: answers.append(_post(hub, key, call, **session)))
+        caller.start()
+        until = time.monotonic() + DEADLINE_SECONDS
+        while not (began := list(home.rglob("x.began"))) and time.monotonic() < until:
+            pass
+        hub.process.send_signal(signal.SIGTERM)
+        while _accepts(hub) and time.monotonic() < until:
+            pass
+        (began[0].parent / "x.release").touch()
+        assert hub.process.wait(DEADLINE_SECONDS) == 0
+        caller.join(DEADLINE_SECONDS)
+    assert b"x was released" in answers[0][2]
 
 
 def test_an_application_that_cannot_start_ends_the_hub_instead_of_looping(tmp_path: Path) -> None:
