@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import threading
 import uuid
 from collections.abc import Callable, Iterator
@@ -12,7 +13,7 @@ import httpx2
 import pytest
 
 from tests.servers import Hub, until
-from tests.wire.speech import Speaker, error_of, request
+from tests.wire.speech import Speaker, error_of, request, wire
 
 
 class Box:
@@ -196,15 +197,9 @@ def hold(box: Box) -> dict[str, Any]:
 
 def leave(speaker: Speaker, body: Any, box: Box, headers: dict[str, str | None]) -> None:
     """Send a request, wait until its tool runs, and close the connection."""
-    with Speaker(speaker.url, speaker.key) as hasty:
-        hasty.name = speaker.name
-        call = hasty.http.build_request("POST", "/mcp", json=body, headers=hasty.headers(**headers))
-        waiting = threading.Thread(target=lambda: _sent(hasty, call), daemon=True)
-        waiting.start()
+    raw = json.dumps(body).encode()
+    head = speaker.headers(host="127.0.0.1", content_length=str(len(raw)), **headers)
+    lines = "".join(f"{name}: {value}\r\n" for name, value in head.items())
+    with wire(speaker.url) as connection:
+        connection.sendall(b"POST /mcp HTTP/1.1\r\n%b\r\n%b" % (lines.encode(), raw))
         until(lambda: box.has("began"))
-    waiting.join(30)
-
-
-def _sent(speaker: Speaker, call: httpx2.Request) -> None:
-    with contextlib.suppress(httpx2.HTTPError):
-        speaker.http.send(call)

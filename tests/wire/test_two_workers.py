@@ -1,0 +1,148 @@
+"""Two workers on PostgreSQL: nothing depends on which of them is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.servers import Hub, until
+from tests.wire.conftest import make_keys
+from tests.wire.speech import Speaker, error_of, hello, request
+from tests.wire.test_calls import Apart, Box, text_of
+from tests.wire.test_streams import CHANGED, edited, names
+
+ENOUGH = 24
+"""Connections after which each worker was asked, but for one run in eight million."""
+
+
+@pytest.fixture(scope="module")
+def pair_keys(pair: Hub) -> dict[str, str]:
+    return make_keys(pair)
+
+
+@pytest.fixture
+def speaker(pair: Hub, pair_keys: dict[str, str]) -> Iterator[Speaker]:
+    with Speaker(pair.url, pair_keys["wire"]) as made:
+        yield made
+
+
+@pytest.fixture
+def box(pair: Hub) -> Box:
+    return Box(pair)
+
+
+def anew(speaker: Speaker) -> Speaker:
+    """The same client on a new connection, which either worker may get."""
+    fresh = Speaker(speaker.url, speaker.key)
+    fresh.name = speaker.name
+    return fresh
+
+
+def test_a_session_is_served_by_whichever_worker_is_asked(speaker: Speaker, pair: Hub) -> None:
+    session = speaker.open_session()
+    for number in range(ENOUGH):
+        with anew(speaker) as one:
+            assert text_of(one.call(session, "echo", {"text": str(number)}, id=number)) == str(number)
+    rows = pair.rows(session=session)
+    assert [row["arguments"]["text"] for row in rows] == [str(number) for number in reversed(range(ENOUGH))]
+    assert len({row["process_id"] for row in rows}) == 2
+
+
+def test_a_closed_session_is_gone_everywhere_at_once(speaker: Speaker, pair: Hub, box: Box) -> None:
+    session = speaker.open_session()
+    for _ in range(8):
+        with anew(speaker) as one:
+            one.call(session, "echo", {"text": "warm"})
+    assert speaker.http.delete("/mcp", headers=speaker.headers(mcp_session_id=session)).status_code == 204
+    for _ in range(8):
+        with anew(speaker) as one:
+            late = one.call(session, "count", {"name": box.name})
+            assert (late.status_code, error_of(late)["data"]["errorCode"]) == (404, "session_not_found")
+    assert not box.has("counted")
+
+
+def test_a_repeated_request_id_runs_once_whoever_is_asked(speaker: Speaker, pair: Hub, box: Box) -> None:
+    session = speaker.open_session()
+    for _ in range(ENOUGH):
+        with anew(speaker) as one:
+            assert text_of(one.call(session, "count", {"name": box.name}, id="same")) == "call number 1"
+    assert box.times("counted") == 1
+    rows = pair.rows(session=session)
+    assert [row["duplicate_of"] != "" for row in rows] == [True] * (ENOUGH - 1) + [False]
+    assert len({row["process_id"] for row in rows}) == 2
+
+
+def test_repeats_of_a_running_call_wait_for_it_in_either_worker(speaker: Speaker, pair: Hub, box: Box) -> None:
+    session = speaker.open_session()
+    clients = [anew(speaker) for _ in range(10)]
+    calls = [
+        Apart(lambda one=one: one.call(session, "hold", {"name": box.name}, id="h"))  # type: ignore[misc]
+        for one in clients
+    ]
+    until(lambda: box.has("began"))
+    box.release()
+    assert {text_of(call.answer()) for call in calls} == {f"{box.name} was released"}
+    assert box.times("began") == 1
+    assert len(pair.rows(session=session)) == 10
+    for one in clients:
+        one.http.close()
+
+
+def test_a_call_is_cancelled_through_either_worker(speaker: Speaker, pair: Hub) -> None:
+    session = speaker.open_session()
+    for number in range(6):
+        box = Box(pair)
+        with anew(speaker) as caller, anew(speaker) as other:
+            call = Apart(
+                lambda c=caller, b=box, n=number: c.call(session, "hold", {"name": b.name}, id=n)  # type: ignore[misc]
+            )
+            until(lambda b=box: b.has("began"))  # type: ignore[misc]
+            word = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": number}}
+            assert other.post(word, mcp_session_id=session).status_code == 202
+            assert call.answer().json()["result"]["isError"] is True
+    assert {row["error_code"] for row in pair.rows(session=session)} == {"cancelled"}
+
+
+def test_an_edit_reaches_listeners_of_both_eras_in_either_worker(speaker: Speaker, pair: Hub) -> None:
+    body = speaker.modern_body("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
+    headers = speaker.modern_headers("subscriptions/listen")
+    clients = [anew(speaker) for _ in range(8)]
+    sessions = [one.open_session() for one in clients]
+    streams = []
+    for one, session in zip(clients, sessions, strict=True):
+        listening = one.streaming("GET", mcp_session_id=session, content_type=None)
+        subscribed = one.streaming("POST", body, **headers)
+        streams += [listening, subscribed]
+    heard = [stream.__enter__()[1] for stream in streams]
+    for told in heard[1::2]:
+        assert next(told)["method"] == "notifications/subscriptions/acknowledged"
+    with edited(pair, "current_time"):
+        assert {next(told)["method"] for told in heard} == {CHANGED}
+        for one in clients:
+            assert "current_time" not in names(one.modern("tools/list"))
+    for stream in streams:
+        stream.__exit__(None, None, None)
+    for one in clients:
+        one.http.close()
+
+
+def test_http_with_sse_works_across_workers(speaker: Speaker, pair: Hub) -> None:
+    with speaker.streaming("GET", path="/sse", content_type=None) as (_, heard):
+        path = next(heard)["endpoint"]
+        speaker.post(hello("2024-11-05", speaker.name, id=0), path)
+        assert next(heard)["id"] == 0
+        params = {"name": "tell", "arguments": {"times": 2}, "_meta": {"progressToken": "t"}}
+        for number in range(1, ENOUGH):
+            with anew(speaker) as one:
+                assert one.post(request("tools/call", params, id=number), path).status_code == 202
+            said = [next(heard) for _ in range(3)]
+            assert [message.get("params", {}).get("progress") for message in said] == [1, 2, None]
+            assert said[2]["id"] == number
+    assert len({row["process_id"] for row in pair.rows(client=speaker.name)}) == 2
+
+
+def test_any_text_stands_in_this_database_too(speaker: Speaker, pair: Hub) -> None:
+    text = "\u0000 NUL, \u202e turned, \U0001f600"
+    assert text_of(speaker.modern_call("echo", {"text": text})) == text
+    assert pair.row(client=speaker.name)["arguments"] == {"text": text}
