@@ -265,7 +265,6 @@ UNFOLD = {
     "SHOW_VIEW_ON_SITE": False,
     "DASHBOARD_CALLBACK": "mcphub.dashboard.show",
     "SIDEBAR": {"show_search": False, "navigation": "mcphub.dashboard.navigation"},
-    "LOGIN": {"redirect_after": reverse_lazy("admin:index")},
     "STYLES": [lambda request: static("mcphub/admin.css")],
     "SCRIPTS": [lambda request: static("mcphub/copy.js")],
 }

@@ -11,6 +11,18 @@ function whenShown(then, frames = 300) {
   }
 }
 
+// The editor hands its text over 300 ms after the last key; who saves sooner is made to wait that long.
+const HANDED_OVER_MS = 450;
+let touchedAt = -Infinity;
+
+document.addEventListener("submit", (event) => {
+  const left = touchedAt + HANDED_OVER_MS - performance.now();
+  if (left <= 0) return;
+  event.preventDefault();
+  const { target, submitter } = event;
+  setTimeout(() => target.requestSubmit(submitter), left);
+}, true);
+
 function mount(holder) {
   const textarea = holder.querySelector("textarea");
   import(holder.dataset.source)
@@ -48,6 +60,9 @@ function mount(holder) {
       new MutationObserver(nameIt).observe(target, { childList: true, subtree: true });
       nameIt();
       label?.addEventListener("click", () => editor.focus());
+      for (const kind of ["input", "beforeinput", "keydown", "paste", "cut", "drop", "click"]) {
+        target.addEventListener(kind, () => { touchedAt = performance.now(); }, true);
+      }
       textarea.hidden = true;
       document.fonts.ready.then(() => editor.refresh());
     })
