@@ -47,11 +47,13 @@ class Ledger:
         """`connect(prepare)` gives the connection that the writer uses."""
         self._queue: deque[Record] = deque()
         self._waiting: deque[Record] = deque()
-        self._owed: deque[Outcome] = deque(maxlen=settings.MCPHUB_LEDGER_QUEUE)
+        self._owed: deque[Outcome] = deque(maxlen=settings.MCPHUB_LEDGER_QUEUE * 3)
+        """Outcomes that could not be written. Beyond the bound the oldest are let go: their envelopes tell of them."""
         self._wake = threading.Event()
         self._stopping = False
         self._database = connect(self._prepare)
         self._touched: dict[str, float] = {}
+        self._committing = False
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._watchdog: asyncio.Task[None] | None = None
@@ -87,6 +89,8 @@ class Ledger:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._watchdog
         self._fail(float("inf"))
+        if self._owed and (thread is None or not thread.is_alive()):
+            await asyncio.to_thread(self._pay_all)  # intents whose callers had gone were closed just now
 
     def append(self, record: Record) -> asyncio.Future[Verdict]:
         """Queue a record; its future gives the verdict after the commit, or AuditUnavailable.
@@ -138,13 +142,15 @@ class Ledger:
         waiting = self._waiting
         for record, verdict in settled:
             future = record.future
-            if future.done():
-                if not isinstance(verdict, BaseException) and record.on_abandoned is not None:
-                    record.on_abandoned(verdict)
-            elif isinstance(verdict, BaseException):
-                future.set_exception(verdict)
-            else:
+            committed = Verdict() if record.in_doubt else verdict
+            if isinstance(verdict, BaseException):
+                if not future.done():
+                    future.set_exception(verdict)
+            elif not future.done():
                 future.set_result(verdict)
+                continue
+            if record.on_abandoned is not None and not isinstance(committed, BaseException):
+                record.on_abandoned(committed)
         while waiting and waiting[0].future.done():
             waiting.popleft()
 
@@ -162,9 +168,7 @@ class Ledger:
             if self._owed:
                 self._pay()
             if self._stopping and not queue:
-                while self._owed and self._pay():
-                    pass
-                self._database.close()
+                self._pay_all()
                 return
 
     @staticmethod
@@ -195,6 +199,9 @@ class Ledger:
                 return [pair for record in batch for pair in self._commit([record])]
             except Exception as error:
                 # What was sent may or may not be committed; every statement can be repeated safely.
+                if self._committing:
+                    for record in batch:
+                        record.in_doubt = True
                 self._database.close()
                 if attempt == 2 or (time.monotonic() - batch[0].queued_at) > self._bound_seconds:
                     if self.failing is None:
@@ -206,6 +213,9 @@ class Ledger:
                 if self.failing is not None:
                     logger.warning("The ledger commits again")
                     self.failing = None
+                if attempt == 2:
+                    for record in batch:
+                        record.in_doubt = False
                 return list(zip(batch, verdicts, strict=True))
         raise AssertionError("unreachable")
 
@@ -215,6 +225,11 @@ class Ledger:
             if type(record) is Outcome:
                 record.session_id = record.key = None
                 self._owed.append(record)
+
+    def _pay_all(self) -> None:
+        while self._owed and self._pay():
+            pass
+        self._database.close()
 
     def _pay(self) -> bool:
         """Write the outcomes that could not be written; their callers were told that the outcome is unknown.
@@ -250,6 +265,7 @@ class Ledger:
 
     def _transact(self, batch: list[Record]) -> list[Verdict]:
         now = time.time()
+        self._committing = False
         with statements.transaction(self._database):
             alive = self._check_sessions(batch, now)
             firsts = self._claim_keys(batch, alive)
@@ -258,6 +274,7 @@ class Ledger:
             takes = sorted((record for record in batch if type(record) is Take), key=lambda take: take.bucket)
             waits = {id(record): statements.take(self._database, record, now) for record in takes}
             superseded = self._insert_outcomes(batch, alive, firsts)
+            self._committing = True
         return [self._verdict(record, alive, firsts, waits, superseded) for record in batch]
 
     def _check_sessions(self, batch: list[Record], now: float) -> set[str]:

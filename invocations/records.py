@@ -38,7 +38,7 @@ class Verdict:
 class Record:
     """A queued request to the ledger."""
 
-    __slots__ = ("abandoned", "future", "on_abandoned", "queued_at", "session_id")
+    __slots__ = ("abandoned", "future", "in_doubt", "on_abandoned", "queued_at", "session_id")
 
     future: asyncio.Future[Verdict]
     queued_at: float
@@ -48,7 +48,9 @@ class Record:
         """A handshake session that must be live at the moment of the commit."""
         self.abandoned = False
         self.on_abandoned: Callable[[Verdict], None] | None = None
-        """Told, on the event loop, when the record was committed after its caller had gone."""
+        """Told, on the event loop, when the record was committed, or may have been, and its caller does not know."""
+        self.in_doubt = False
+        """Its COMMIT was sent and never confirmed."""
 
     @property
     def characters(self) -> int:
