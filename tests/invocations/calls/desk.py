@@ -135,7 +135,7 @@ def run(scenario: Callable[[], Awaitable[Any]]) -> Any:
 
     async def bounded() -> Any:
         try:
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(20):
                 return await scenario()
         finally:
             await sync_to_async(connections.close_all)()

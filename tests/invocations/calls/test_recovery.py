@@ -1,0 +1,132 @@
+"""Calls that a dead process left open become interrupted, once, whoever notices; those of the living are left alone."""
+
+from __future__ import annotations
+
+import os
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from invocations import recovery
+from invocations.mapping import ErrorMap
+from invocations.models import McpToolInvocation
+from sessions_app.models import ServerProcess
+from tests.factories import McpRequestEnvelopeFactory, McpToolInvocationFactory, ServerProcessFactory
+from tests.invocations.calls.desk import Desk, Held, invocations, origin, run, tool
+
+pytestmark = pytest.mark.usefixtures("transactional_db")
+
+CONTEXT = {"transport": "sse", "client_name": "client", "caller_label": "tester"}
+
+
+def recover(host="host"):
+    return recovery.recover(host, "own", ErrorMap())
+
+
+def left_open(**process):
+    values = {"last_seen_at": timezone.now() - timedelta(hours=1), **process}
+    return McpRequestEnvelopeFactory(
+        process=ServerProcessFactory(**values), context=CONTEXT, params={"name": "echo", "arguments": {"a": 1}}
+    )
+
+
+def test_open_call_of_a_silent_process_is_recorded_once_with_all_its_facts():
+    envelope = left_open()
+    assert recover() == 1
+    assert recover() == 0
+    row = McpToolInvocation.objects.get()
+    assert (row.status, row.error_code, row.result) == ("error", "interrupted", None)
+    assert row.error["data"] == {
+        "errorCode": "interrupted", "details": {}, "retryable": True, "invocationId": envelope.invocation_id,
+    }  # fmt: skip
+    assert (row.arguments, row.transport, row.client_name) == ({"a": 1}, "sse", "client")
+    assert (row.session_id, row.process_id, row.request_id) == (envelope.session_id, envelope.process_id, 1)
+    process = ServerProcess.objects.get(pk=envelope.process_id)
+    assert (process.status, process.stopped_at is not None) == ("error", True)
+
+
+def test_call_whose_outcome_is_there_is_left_alone():
+    envelope = left_open()
+    McpToolInvocationFactory(invocation_id=envelope.invocation_id, process=envelope.process)
+    assert recover() == 0
+    assert McpToolInvocation.objects.get().status == "ok"
+
+
+def test_process_seen_a_moment_ago_is_alive_where_its_number_tells_nothing():
+    left_open(last_seen_at=timezone.now())
+    assert recover() == 0
+
+
+def test_process_of_this_machine_is_known_to_be_gone_at_once():
+    mark = recovery.boot_mark(os.getpid())
+    left_open(last_seen_at=timezone.now(), pid=os.getpid(), boot_mark=mark[:-1] + ("1" if mark[-1] != "1" else "2"))
+    assert recover() == 1
+
+
+def test_process_of_this_machine_that_runs_is_alive_however_silent():
+    left_open(pid=os.getpid(), boot_mark=recovery.boot_mark(os.getpid()))
+    assert recover() == 0
+
+
+def test_process_of_another_container_with_the_same_host_name_is_judged_by_its_silence():
+    left_open(last_seen_at=timezone.now(), pid=os.getpid(), boot_mark="anotherboot:4026531836:12345")
+    assert recover() == 0
+
+
+@pytest.mark.parametrize("status", ["stopped"])
+def test_process_that_stopped_is_not_looked_at(status):
+    left_open(status=status, stopped_at=timezone.now())
+    assert recover() == 0
+
+
+def test_own_process_is_never_dead():
+    McpRequestEnvelopeFactory(process=ServerProcessFactory(process_id="own", last_seen_at=timezone.now() - timedelta(1)))
+    assert recover() == 0
+
+
+def test_process_that_woke_up_after_it_was_taken_for_dead_is_recovered_again():
+    envelope = left_open()
+    recover()
+    long_ago = timezone.now() - timedelta(hours=1)
+    ServerProcess.objects.update(stopped_at=long_ago, last_seen_at=long_ago + timedelta(minutes=1))
+    McpRequestEnvelopeFactory(process=envelope.process, context=CONTEXT)
+    assert recover() == 1
+    assert recover() == 0
+
+
+def test_commit_that_arrives_after_the_death_was_noticed_is_recovered():
+    envelope = left_open()
+    recover()
+    McpRequestEnvelopeFactory(process=envelope.process, context=CONTEXT)
+    assert recover() == 1
+    ServerProcess.objects.update(stopped_at=timezone.now() - timedelta(hours=1))
+    assert recover() == 0
+
+
+def test_number_that_no_process_has_gives_no_mark():
+    assert recovery.boot_mark(2**22 + 1) == ""
+
+
+def test_process_taken_for_dead_while_a_call_ran_gives_no_answer_for_it():
+    from asgiref.sync import sync_to_async
+
+    from sessions_app.protocol.errors import AuditUnavailable
+
+    async def scenario():
+        held = Held()
+        async with Desk(tool(held)) as desk:
+            await sync_to_async(ServerProcessFactory)(
+                process_id=desk.process_id, last_seen_at=timezone.now() - timedelta(hours=1)
+            )
+            call = desk.start(session=None)
+            await held.entered.wait()
+            assert await sync_to_async(recover)() == 1
+            held.release.set()
+            with pytest.raises(AuditUnavailable):
+                await call
+        (row,) = await invocations()
+        assert row.error_code == "interrupted"
+        assert row.transport == origin().transport
+
+    run(scenario)
