@@ -1,0 +1,188 @@
+"""The parts that measure calls: against peers, on PostgreSQL, with two workers, in sessions, with 1 000 tools."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+
+from benchmarks import load
+from benchmarks.environments import Environments
+from benchmarks.measuring import Bench
+from benchmarks.servers import HubPlace, Server, an_answer, hub, peer
+
+POSTGRES = "postgres://postgres@127.0.0.1:5432"
+RECORDED, READ_ONLY = "add_recorded", "add"
+
+
+@dataclass
+class Place:
+    """What the parts share: interpreters, a folder of this run, the hub's places once they are furnished."""
+
+    python: Environments
+    folder: Path
+    postgres: str
+    _hubs: dict[str, HubPlace]
+
+    def hub(self, name: str, *, tools: int = 10, database: str | None = None) -> HubPlace:
+        """Give a furnished place of a hub."""
+        if name not in self._hubs:
+            made = HubPlace(self.python.hub, self.folder / name, database, tools)
+            made.furnish()
+            self._hubs[name] = made
+        return self._hubs[name]
+
+
+def calls(bench: Bench, place: Place) -> None:
+    """The hub on SQLite against bare ASGI, the Python SDK and FastMCP, in the stateless era."""
+    part = "calls"
+    with contextlib.ExitStack() as running:
+        server = running.enter_context(hub("hub", place.hub("sqlite")))
+        recorded, reading = server.with_tool("hub, recorded", RECORDED), server.with_tool("hub, read-only", READ_ONLY)
+        answer = place.folder / "answer.json"
+        answer.write_bytes(an_answer(recorded, load.FIRST_ID))
+        bare = running.enter_context(
+            peer("bare ASGI", place.python.hub, "bare.py", place.folder, "--answer", str(answer), fixed=True)
+        )
+        sdk = running.enter_context(peer("SDK, low level", place.python.sdk, "sdk.py", place.folder))
+        fast = running.enter_context(peer("FastMCP", place.python.fast, "fast.py", place.folder))
+        decorated = running.enter_context(
+            peer("SDK, decorated", place.python.sdk, "sdk.py", place.folder, "--decorated")
+        )
+        goals = {
+            1: ((1.4, 2.5), (None, None), (None, None)),
+            32: ((10, 15), (2.5, 4), (0.25, 0.40)),
+            256: ((None, None), (None, None), (0.45, 0.50)),
+        }
+        for clients, least in goals.items():
+            extra = [decorated] if clients == 32 else []
+            found = bench.turns(part, [recorded, reading, bare, sdk, fast, *extra], clients)
+            for theirs, wanted in zip((fast, sdk, bare), least, strict=True):
+                for ours, factor in zip((recorded, reading), wanted, strict=True):
+                    what = f"{ours.name} / {theirs.name}, {_clients(clients)}"
+                    bench.compare(part, what, found[ours.name], found[theirs.name], factor)
+            if extra:
+                what = f"{recorded.name} / {decorated.name}, {_clients(clients)}"
+                bench.compare(part, what, found[recorded.name], found[decorated.name])
+            busy = max(each["client_busy"] for each in found[bare.name])
+            if busy > 0.9:
+                bench.notes.append(
+                    f"{_clients(clients)}: the client was {busy:.0%} busy against bare ASGI, so its rate may be the "
+                    "client's; the ratio of processor time does not depend on that."
+                )
+
+
+def postgres(bench: Bench, place: Place) -> None:
+    """One worker on PostgreSQL against FastMCP."""
+    part = "postgres"
+    with contextlib.ExitStack() as running:
+        server = running.enter_context(_on_postgres(place, bench, part))
+        fast = running.enter_context(peer("FastMCP", place.python.fast, "fast.py", place.folder))
+        recorded = server.with_tool("hub on PostgreSQL, recorded", RECORDED)
+        reading = server.with_tool("hub on PostgreSQL, read-only", READ_ONLY)
+        found = bench.turns(part, [recorded, reading, fast], 32)
+        for ours, factor in ((recorded, 8), (reading, 12)):
+            note = "the database's own processor time is not counted"
+            what = f"{ours.name} / FastMCP, 32 clients"
+            bench.compare(part, what, found[ours.name], found[fast.name], factor, note=note)
+
+
+def workers(bench: Bench, place: Place) -> None:
+    """Two workers against one, on PostgreSQL. Nothing is pinned here."""
+    part = "workers"
+    cores = len(os.sched_getaffinity(0))
+    note = "" if cores >= 4 else f"{cores} cores for two workers, the database and the client"
+    with _database(place) as database:
+        where = place.hub("postgres-workers", database=database)
+        with (
+            hub("one worker", where, pinned=False) as one,
+            hub("two workers", where, "--workers", "2", pinned=False) as two,
+        ):
+            for tool, kind in ((RECORDED, "recorded"), (READ_ONLY, "read-only")):
+                pair = [one.with_tool(f"one worker, {kind}", tool), two.with_tool(f"two workers, {kind}", tool)]
+                found = bench.turns(part, pair, 32)
+                what = f"two workers / one, {kind}, 32 clients"
+                bench.compare(
+                    part, what, found[pair[1].name], found[pair[0].name], 1.6, note=note, shown=cores >= 4
+                )  # fmt: skip
+
+
+def handshake(bench: Bench, place: Place) -> None:
+    """Established sessions of the handshake era, one for each client."""
+    part = "handshake"
+    with contextlib.ExitStack() as running:
+        server = running.enter_context(hub("hub", place.hub("sqlite"))).in_era("hub", "handshake")
+        recorded, reading = server.with_tool("hub, recorded", RECORDED), server.with_tool("hub, read-only", READ_ONLY)
+        sdk = running.enter_context(
+            peer("SDK, stateful", place.python.sdk, "sdk.py", place.folder, "--stateful", era="handshake")
+        )
+        fast = running.enter_context(
+            peer("FastMCP, stateful", place.python.fast, "fast.py", place.folder, "--stateful", era="handshake")
+        )
+        found = bench.turns(part, [recorded, reading, sdk, fast], 32)
+        for ours in (recorded, reading):
+            for theirs, factor in ((fast, 10), (sdk, None)):
+                what = f"{ours.name} / {theirs.name}, 32 clients"
+                bench.compare(part, what, found[ours.name], found[theirs.name], factor)
+
+
+def tools(bench: Bench, place: Place) -> None:
+    """1 000 tools instead of 10: the rate of calls, and of lists against FastMCP."""
+    part = "tools"
+    with contextlib.ExitStack() as running:
+        many = running.enter_context(hub("hub, 1000 tools", place.hub("thousand", tools=1000)))
+        few = running.enter_context(hub("hub, 10 tools", place.hub("sqlite")))
+        fast = running.enter_context(
+            peer("FastMCP, 1000 tools", place.python.fast, "fast.py", place.folder, "--tools", "1000", tools=1000)
+        )
+        for tool, kind in ((RECORDED, "recorded"), (READ_ONLY, "read-only")):
+            pair = [many.with_tool(f"1000 tools, {kind}", tool), few.with_tool(f"10 tools, {kind}", tool)]
+            found = bench.turns(part, pair, 32)
+            what = f"1000 tools / 10, {kind}, 32 clients"
+            bench.compare(part, what, found[pair[0].name], found[pair[1].name], 0.95)
+        # A list takes FastMCP so long that a short round would hold a handful.
+        longer = {"seconds": max(3.0, bench.seconds), "warm": max(1.0, bench.warm)}
+        found = bench.turns("tools/list", [many, fast], 4, method="tools/list", tools=1000, **longer)
+        what = "tools/list of 1000 tools / FastMCP, 4 clients"
+        bench.compare(part, what, found[many.name], found[fast.name], 250)
+
+
+# PostgreSQL ----------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _on_postgres(place: Place, bench: Bench, part: str) -> Iterator[Server]:
+    with _database(place) as database, hub("hub", place.hub(f"postgres-{part}", database=database)) as server:
+        yield server
+
+
+def reachable(address: str) -> str:
+    """Say why no database can be made there; an empty text if one can."""
+    try:
+        with psycopg.connect(f"{address}/postgres", connect_timeout=3) as connection:
+            row = connection.execute("SELECT rolcreatedb OR rolsuper FROM pg_roles WHERE rolname = user").fetchone()
+    except psycopg.Error as error:
+        return str(error).strip().splitlines()[0]
+    return "" if row and row[0] else "the user may not make databases"
+
+
+@contextlib.contextmanager
+def _database(place: Place) -> Iterator[str]:
+    """Make a database, give its address, and drop it."""
+    name = f"mcphub_bench_{uuid.uuid4().hex[:12]}"
+    with psycopg.connect(f"{place.postgres}/postgres", autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")  # type: ignore[call-overload]
+    try:
+        yield f"{place.postgres}/{name}"
+    finally:
+        with psycopg.connect(f"{place.postgres}/postgres", autocommit=True) as connection:
+            connection.execute(f"DROP DATABASE {name} WITH (FORCE)")  # type: ignore[call-overload]
+
+
+def _clients(number: int) -> str:
+    return "1 client" if number == 1 else f"{number} clients"

@@ -1,0 +1,124 @@
+"""Many GET streams, each of a session of its own. Speaks lines of JSON with the program that started it.
+
+in   {"port", "key", "stages": [1000, 9000]}
+out  {"open": 1000}, {"open": 9000}                  after each stage, then it waits for a line
+out  {"told": 9000, "first": …, "last": …}           times of day at which one event arrived
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import time
+from typing import Any
+
+import uvloop
+
+from benchmarks import wire
+
+_EVENT = b"notifications/tools/list_changed"
+_OPENERS = 32
+_PATIENCE_SECONDS = 60
+
+
+class Listener(asyncio.Protocol):
+    """One connection that asked for a stream."""
+
+    def __init__(self, crowd: Crowd, request: bytes) -> None:
+        self.crowd = crowd
+        self.request = request
+        self.buffer = b""
+        self.is_told = False
+        self.begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        transport.write(self.request)  # type: ignore[attr-defined]
+
+    def data_received(self, data: bytes) -> None:
+        self.buffer += data
+        if not self.begun.done():
+            if b"\r\n\r\n" not in self.buffer:
+                return
+            if self.buffer.startswith(b"HTTP/1.1 200"):
+                self.begun.set_result(None)
+            else:
+                self.begun.set_exception(ValueError(repr(self.buffer[:300])))
+        if not self.is_told and _EVENT in self.buffer:
+            self.is_told = True
+            self.crowd.times.append(time.time())
+            if len(self.crowd.times) == self.crowd.streams:
+                self.crowd.all_told.set()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self.begun.done():
+            self.begun.set_exception(ConnectionError("The server closed a stream."))
+        self.crowd.lost += 1
+
+
+class Crowd:
+    """All streams of this program."""
+
+    def __init__(self, job: dict[str, Any]) -> None:
+        self.port, self.key = job["port"], job["key"]
+        self.streams = 0
+        self.lost = 0
+        self.times: list[float] = []
+        self.all_told = asyncio.Event()
+
+    async def grow(self, wanted: int) -> None:
+        left = iter(range(wanted - self.streams))
+        await asyncio.gather(*(self._open(left) for _ in range(_OPENERS)))
+        self.streams = wanted
+
+    async def _open(self, left: Any) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        loop = asyncio.get_running_loop()
+        for _ in left:
+            writer.write(wire.initialize(self.port, self.key))
+            session = (await self._answer(reader))["mcp-session-id"]
+            writer.write(wire.initialized(self.port, self.key, session))
+            await self._answer(reader)
+            request = wire.listen(self.port, self.key, session)
+            _, listener = await loop.create_connection(
+                lambda request=request: Listener(self, request), "127.0.0.1", self.port
+            )
+            await asyncio.wait_for(listener.begun, _PATIENCE_SECONDS)
+        writer.close()
+
+    @staticmethod
+    async def _answer(reader: asyncio.StreamReader) -> dict[str, str]:
+        head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), _PATIENCE_SECONDS)
+        headers = wire.headers_of(head)
+        body = await reader.readexactly(int(headers.get("content-length", 0)))
+        if head[9:12] not in (b"200", b"202"):
+            raise ValueError(repr(head[:100] + body[:300]))
+        return headers
+
+
+async def main() -> None:
+    loop = asyncio.get_running_loop()
+    job = json.loads(await loop.run_in_executor(None, sys.stdin.readline))
+    crowd = Crowd(job)
+    try:
+        for wanted in job["stages"]:
+            await crowd.grow(wanted)
+            _tell({"open": wanted})
+            await loop.run_in_executor(None, sys.stdin.readline)
+        await asyncio.wait_for(crowd.all_told.wait(), _PATIENCE_SECONDS)
+    except TimeoutError:
+        _tell({"error": f"{len(crowd.times)} of {crowd.streams} streams were told, {crowd.lost} were lost"})
+    except (OSError, ValueError, LookupError, EOFError) as error:
+        _tell({"error": f"{type(error).__name__}: {error}"})
+    else:
+        _tell({"told": len(crowd.times), "first": min(crowd.times), "last": max(crowd.times)})
+    os._exit(0)  # thousands of connections need no goodbye
+
+
+def _tell(words: dict[str, Any]) -> None:
+    print(json.dumps(words), flush=True)
+
+
+if __name__ == "__main__":
+    uvloop.run(main())
