@@ -20,8 +20,16 @@ from mcphub import runtime
 from sessions_app.caller import ANONYMOUS, Caller
 from sessions_app.protocol import envelope, errors, jsonrpc, revisions
 from sessions_app.protocol.errors import (
-    BodyTimeout, Forbidden, HubError, InvalidRequest, MethodNotAllowed, MisdirectedRequest, PayloadTooLarge,
-    ServerBusy, ServerError, UnsupportedMediaType,
+    BodyTimeout,
+    Forbidden,
+    HubError,
+    InvalidRequest,
+    MethodNotAllowed,
+    MisdirectedRequest,
+    PayloadTooLarge,
+    ServerBusy,
+    ServerError,
+    UnsupportedMediaType,
 )  # fmt: skip
 
 logger = logging.getLogger(__name__)

@@ -22,7 +22,12 @@ from sessions_app import bus
 from sessions_app.models import Transport
 from sessions_app.protocol import envelope, json, jsonrpc, revisions, sse
 from sessions_app.protocol.errors import (
-    HubError, InvalidRequest, MethodNotFound, NotAcceptable, ServerError, SessionNotFound,
+    HubError,
+    InvalidRequest,
+    MethodNotFound,
+    NotAcceptable,
+    ServerError,
+    SessionNotFound,
 )  # fmt: skip
 from sessions_app.protocol.lifecycle import SessionEvent
 from sessions_app.store import SessionView
@@ -113,9 +118,9 @@ class Messages(HubConsumer):
             body = self.render(error)
         except Exception:
             logger.exception("The method %s failed", message.method[:100])
-            error = ServerError()
-            error.request_id = message.id
-            body = self.render(error)
+            failure = ServerError()
+            failure.request_id = message.id
+            body = self.render(failure)
         await voice.send(body)
 
     def _context(

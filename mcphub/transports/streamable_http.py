@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any
+from typing import Any, ClassVar
 
 from django.conf import settings
 
@@ -20,7 +20,14 @@ from mcphub.transports.base import JSON, HubConsumer
 from sessions_app.models import Transport
 from sessions_app.protocol import envelope, json, jsonrpc, revisions, sse
 from sessions_app.protocol.errors import (
-    HubError, InvalidRequest, MethodNotAllowed, MethodNotFound, NotAcceptable, Refused, ServerError,
+    HubError,
+    InvalidRequest,
+    MethodNotAllowed,
+    MethodNotFound,
+    NotAcceptable,
+    Refused,
+    ServerBusy,
+    ServerError,
     SessionNotFound,
 )  # fmt: skip
 from sessions_app.store import SessionView
@@ -34,7 +41,7 @@ _COMMIT_AFTER_SECONDS = 10
 
 
 class StreamableHttp(HubConsumer):
-    allowed_methods = ("POST", "GET", "DELETE")
+    allowed_methods: ClassVar[tuple[str, ...]] = ("POST", "GET", "DELETE")
 
     async def handle(self) -> None:
         method = self.scope["method"]
@@ -74,6 +81,8 @@ class StreamableHttp(HubConsumer):
         except HubError as error:
             error.request_id = request.id
             await voice.fail(error)
+        except asyncio.CancelledError:
+            await voice.cut_off(request)
         except Exception:
             await voice.crash(request)
         else:
@@ -159,6 +168,8 @@ class StreamableHttp(HubConsumer):
         except HubError as error:
             error.request_id = message.id
             await voice.fail(error, status=None if isinstance(error, SessionNotFound | Refused) else 200)
+        except asyncio.CancelledError:
+            await voice.cut_off(message)
         except Exception:
             await voice.crash(message)
         else:
@@ -246,6 +257,17 @@ class Answer:
         logger.exception("The method %s failed", request.method[:100])
         error = ServerError()
         error.request_id = request.id
+        await self.fail(error)
+
+    async def cut_off(self, request: jsonrpc.Request) -> None:
+        """Answer what the hub's own stop cuts off; pass every other cancellation on. Called while one is handled."""
+        task = asyncio.current_task()
+        if task is None or not self._door.hub.is_draining:
+            raise
+        task.uncancel()
+        error = ServerBusy("The hub stopped before the answer was there. Look in the audit before trying again.")
+        error.request_id = request.id
+        error.retry_after_seconds = 1
         await self.fail(error)
 
     async def watch(self) -> None:
