@@ -100,7 +100,8 @@ class Hub:
         """Send SIGTERM and give the exit status; kill what does not stop in time."""
         process = self._process
         assert process is not None
-        process.send_signal(signal.SIGTERM)
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
         try:
             return process.wait(_STOP_SECONDS)
         except subprocess.TimeoutExpired:

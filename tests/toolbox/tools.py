@@ -16,18 +16,15 @@ _POLL_SECONDS = 0.01
 
 
 @tool(open_world=False, timeout_seconds=40)
-async def hold(name: str) -> str:
+async def hold(context: Context, name: str) -> str:
     """Wait until a file `<name>.release` appears."""
-    folder = _folder()
-    _leave(folder, name, "began")
-    try:
-        while not (folder / f"{name}.release").exists():  # noqa: ASYNC110 - another process makes it
-            await asyncio.sleep(_POLL_SECONDS)
-    except asyncio.CancelledError:
-        _leave(folder, name, "cancelled")
-        raise
-    _leave(folder, name, "ended")
-    return f"{name} was released"
+    return await _hold(context, name)
+
+
+@tool(open_world=False, read_only=True, timeout_seconds=40)
+async def look(context: Context, name: str) -> str:
+    """Wait like `hold`, but as a tool that changes nothing, whose intent is not recorded."""
+    return await _hold(context, name)
 
 
 @tool(open_world=False)
@@ -59,6 +56,20 @@ async def tell(context: Context, times: int, fail: bool = False) -> str:
     if fail:
         raise RuntimeError("inner words")
     return f"told {times}"
+
+
+async def _hold(context: Context, name: str) -> str:
+    folder = _folder()
+    await context.progress(1)
+    _leave(folder, name, "began")
+    try:
+        while not (folder / f"{name}.release").exists():  # noqa: ASYNC110 - another process makes it
+            await asyncio.sleep(_POLL_SECONDS)
+    except asyncio.CancelledError:
+        _leave(folder, name, "cancelled")
+        raise
+    _leave(folder, name, "ended")
+    return f"{name} was released"
 
 
 def _folder() -> Path:

@@ -51,12 +51,19 @@ class Apart(threading.Thread):
         self.start()
 
     def run(self) -> None:
-        self._answer = self._ask()
+        with contextlib.suppress(httpx2.HTTPError):
+            self._answer = self._ask()
+
+    def settled(self) -> httpx2.Response | None:
+        """The answer, or None where the connection ended without one."""
+        self.join(30)
+        assert not self.is_alive()
+        return self._answer
 
     def answer(self) -> httpx2.Response:
-        self.join(30)
-        assert self._answer is not None
-        return self._answer
+        answer = self.settled()
+        assert answer is not None
+        return answer
 
 
 def text_of(answer: httpx2.Response) -> str:
@@ -179,6 +186,23 @@ def test_a_cancelled_notification_stops_the_call_of_its_session(speaker: Speaker
     assert speaker.post(word, mcp_session_id=session).status_code == 202
     assert call.answer().json()["result"]["isError"] is True
     assert hub.row(session=session)["error_code"] == "cancelled"
+
+
+@pytest.mark.parametrize("tool", ["hold", "look"])
+def test_a_call_whose_session_ends_meanwhile_gets_a_last_word(speaker: Speaker, hub: Hub, box: Box, tool: str) -> None:
+    session = speaker.open_session()
+    params = {"name": tool, "arguments": {"name": box.name}, "_meta": {"progressToken": "t"}}
+    with speaker.streaming("POST", request("tools/call", params, id="e"), mcp_session_id=session) as (_, heard):
+        assert next(heard)["method"] == "notifications/progress"
+        assert speaker.http.delete("/mcp", headers=speaker.headers(mcp_session_id=session)).status_code == 204
+        box.release()
+        (last,) = heard
+    assert last["id"] == "e"
+    if tool == "look":
+        assert last["error"]["data"]["errorCode"] == "session_not_found"
+    else:
+        assert last["result"]["content"][0]["text"] == f"{box.name} was released"
+    assert hub.row(session=session)["tool_name"] == tool
 
 
 def test_a_call_over_its_time_is_stopped_and_says_so(speaker: Speaker, hub: Hub, box: Box) -> None:

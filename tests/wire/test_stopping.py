@@ -1,0 +1,55 @@
+"""A hub that is told to stop: what runs is answered, what listens is let go, and the status is 0."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+from tests.servers import Hub, until
+from tests.wire.conftest import TOOLBOX
+from tests.wire.speech import Speaker, error_of
+from tests.wire.test_calls import Apart, Box, text_of
+
+
+def test_a_stop_lets_calls_finish_and_streams_end(tmp_path: Path) -> None:
+    with Hub(tmp_path, environment={"MCPHUB_APPS": "tests.toolbox"}, **TOOLBOX) as hub:
+        box = Box(hub)
+        with Speaker(hub.url, hub.key) as speaker:
+            session = speaker.open_session()
+            body = speaker.modern_body("subscriptions/listen", {"notifications": {"toolsListChanged": True}}, "s")
+            with (
+                speaker.streaming("GET", mcp_session_id=session, content_type=None) as (_, listening),
+                speaker.streaming("GET", path="/sse", content_type=None) as (_, old),
+                speaker.streaming("POST", body, **speaker.modern_headers("subscriptions/listen")) as (_, told),
+            ):
+                assert next(told)["method"] == "notifications/subscriptions/acknowledged"
+                assert "endpoint" in next(old)
+                call = Apart(lambda: speaker.call(session, "hold", {"name": box.name}))
+                until(lambda: box.has("began"))
+                stopping = threading.Thread(target=hub.stop)
+                stopping.start()
+                (last,) = told
+                assert (last["id"], last["result"]["resultType"]) == ("s", "complete")
+                assert list(listening) == list(old) == []
+            box.release()
+            assert text_of(call.answer()) == f"{box.name} was released"
+        stopping.join(40)
+        assert hub.stop() == 0
+    assert "Traceback" not in hub.log()
+
+
+def test_a_stop_does_not_wait_for_ever(tmp_path: Path) -> None:
+    environment = {"MCPHUB_APPS": "tests.toolbox", "MCPHUB_DRAIN_SECONDS": "0.5"}
+    with Hub(tmp_path, environment=environment, **TOOLBOX) as hub:
+        box = Box(hub)
+        with Speaker(hub.url, hub.key) as speaker:
+            session = speaker.open_session()
+            call = Apart(lambda: speaker.call(session, "hold", {"name": box.name}, id="cut"))
+            until(lambda: box.has("began"))
+            assert hub.stop() == 0
+            answer = call.answer()
+            assert (answer.status_code, error_of(answer)["data"]["errorCode"]) == (503, "server_busy")
+            assert (answer.json()["id"], answer.headers["retry-after"]) == ("cut", "1")
+        stored = "from invocations.models import McpToolInvocation as I; print(I.objects.get().error_code)"
+        assert hub.shell(stored) == "cancelled"
+    assert "Traceback" not in hub.log()
