@@ -1,4 +1,4 @@
-from django.apps import AppConfig
+from django.apps import AppConfig, apps
 from django.db.models.signals import post_migrate
 from django.utils.translation import gettext_lazy as _
 
@@ -10,4 +10,5 @@ class McpHubConfig(AppConfig):
     def ready(self) -> None:
         from mcphub import checks, groups  # noqa: F401 - the checks register themselves
 
-        post_migrate.connect(groups.install, sender=self, dispatch_uid="mcphub groups")
+        # Django signals only apps that have models; this one has none, and stands above those that have.
+        post_migrate.connect(groups.install, sender=apps.get_app_config("invocations"), dispatch_uid="mcphub groups")

@@ -12,6 +12,7 @@ import os
 import socket
 import time
 import uuid
+from datetime import UTC, datetime
 
 from channels.db import database_sync_to_async
 from django.conf import settings
@@ -107,8 +108,8 @@ class Hub:
             await database_sync_to_async(self._flush)()
             await database_sync_to_async(self._set_status)(ServerProcess.Status.STOPPED)
 
-    def spawn(self, work: asyncio.Future[None] | asyncio.Task[None]) -> None:
-        task = asyncio.ensure_future(work)
+    def spawn(self, task: asyncio.Task[None]) -> None:
+        """Own a task until it ends or the hub stops."""
         self.background.add(task)
         task.add_done_callback(self.background.discard)
 
@@ -184,7 +185,7 @@ class Hub:
     def _flush(self) -> None:
         used, self._keys.used = self._keys.used, {}
         for key_id, seconds in used.items():
-            moment = timezone.datetime.fromtimestamp(seconds, timezone.get_current_timezone())
+            moment = datetime.fromtimestamp(seconds, UTC)
             ApiKey.objects.filter(pk=key_id).update(last_used_at=moment)
         seen, self.sessions.seen = self.sessions.seen, set()
         if seen:

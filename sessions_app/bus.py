@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from datetime import timedelta
 
 from django.conf import settings
 from django.utils import timezone
@@ -49,7 +50,7 @@ def purge() -> int:
     """Remove events that every live process has long read; give the count."""
     from sessions_app.models import BusEvent
 
-    horizon = timezone.now() - timezone.timedelta(seconds=KEEP_SECONDS)
+    horizon = timezone.now() - timedelta(seconds=KEEP_SECONDS)
     return BusEvent.objects.filter(created_at__lt=horizon).delete()[0]
 
 

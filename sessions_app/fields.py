@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json as stdlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django import forms
 from django.core.exceptions import ValidationError
@@ -14,13 +14,23 @@ from sessions_app.protocol import json
 from sessions_app.protocol.errors import ParseError
 
 
-class JSONText(models.TextField):
+if TYPE_CHECKING:
+    _Text = models.TextField[Any, Any]
+else:
+    _Text = models.TextField
+
+
+class JSONText(_Text):
     """JSON kept as text, so that key order, numbers and every keyword come back as they were written.
 
     `jsonb` reorders keys, turns `1e2` into `100` and refuses NUL. Schemas and audit bodies must not change.
     """
 
     description = "JSON, kept as text"
+
+    if TYPE_CHECKING:  # what the plugin of the type checker reads
+        _pyi_private_set_type: Any
+        _pyi_private_get_type: Any
 
     def from_db_value(self, value: str | None, expression: Any, connection: Any) -> Any:
         if value is None:

@@ -12,6 +12,7 @@ from django.contrib.auth.models import Group
 from django.core.exceptions import ValidationError
 from django.db import models, transaction
 from django.db.models import F, Q
+from django.db.models.functions import Now
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 from simple_history.models import HistoricalRecords
@@ -285,7 +286,7 @@ class BusEvent(models.Model):
 
     subject = models.CharField(max_length=40)
     payload = models.TextField(blank=True)
-    created_at = models.DateTimeField(default=timezone.now, db_default=models.functions.Now())
+    created_at = models.DateTimeField(default=timezone.now, db_default=Now())
 
     class Meta:
         indexes = [models.Index(fields=["created_at"], name="bus_purge")]

@@ -172,7 +172,7 @@ class McpToolDefinition(models.Model):
                 author = self.change_author
                 McpToolVersion.objects.create(
                     tool=self, version=self.version, digest=digest, definition=snapshot,
-                    author=author if isinstance(author, models.Model) else None,
+                    author_id=author.pk if isinstance(author, models.Model) else None,
                     author_label=str(author or "")[:150], reason=self.change_reason,
                 )  # fmt: skip
             else:

@@ -211,7 +211,7 @@ def _save(wanted: dict[str, Json], report: Report, *, reason: str, overwrite: bo
         report.unchanged.append(name)
         return
     row.change_reason = reason
-    row._change_reason = reason[:100]  # type: ignore[attr-defined] # kept by simple_history
+    row._change_reason = reason[:100]  # kept by simple_history
     row.save()
     if regroups and group_names is not None:
         row.groups.set([Group.objects.get_or_create(name=group)[0] for group in group_names])
