@@ -56,6 +56,7 @@ class HubConsumer(AsyncConsumer):
     allowed_methods: ClassVar[tuple[str, ...]] = ("POST",)
     needs_caller: ClassVar[bool] = True
 
+    scope: Any
     hub: runtime.Hub
     headers: envelope.RoutingHeaders
     caller: Caller
