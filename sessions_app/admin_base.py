@@ -286,6 +286,7 @@ class UncountedAdmin(ReadOnlyAdmin):
 
     paginator = UncountedPaginator
     show_full_result_count = False
+    show_facets = admin.ShowFacets.NEVER  # a facet is a count of the whole table
     list_max_show_all = 0
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[_List]:

@@ -107,9 +107,9 @@ def page(chromium: Any, address: str) -> Iterator[Any]:
     page.on("dialog", lambda dialog: (seen.append(f"dialog: {dialog.message}"), dialog.dismiss()))
     page.on(
         "request",
-        lambda request: None
-        if request.url.startswith((address, "data:", "blob:"))
-        else seen.append(f"went out: {request.url}"),
+        lambda request: (
+            None if request.url.startswith((address, "data:", "blob:")) else seen.append(f"went out: {request.url}")
+        ),
     )
     page.goto("/admin/login/")
     page.fill("[name=username]", "operator")

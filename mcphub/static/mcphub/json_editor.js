@@ -11,13 +11,24 @@ function whenShown(then, frames = 300) {
   }
 }
 
-// The editor hands its text over 300 ms after the last key; who saves sooner is made to wait that long.
-const HANDED_OVER_MS = 450;
+// The editor hands its text over 300 ms after the last key, too late for who saves at once. So it is asked when
+// the form is sent; where it cannot be asked, sending waits.
+const HANDED_OVER_MS = 600;
 let touchedAt = -Infinity;
+
+function askAll(form) {
+  let answered = true;
+  for (const holder of form.querySelectorAll(".hub-json-editor:has(.hub-json-mount)")) {
+    const text = holder.querySelector(".cm-content")?.cmView?.view?.state?.doc?.toString();
+    if (text === undefined) answered = false;
+    else holder.querySelector("textarea").value = text;
+  }
+  return answered;
+}
 
 document.addEventListener("submit", (event) => {
   const left = touchedAt + HANDED_OVER_MS - performance.now();
-  if (left <= 0) return;
+  if (askAll(event.target) || left <= 0) return;
   event.preventDefault();
   const { target, submitter } = event;
   setTimeout(() => target.requestSubmit(submitter), left);

@@ -31,7 +31,7 @@ def test_list_is_newest_first_and_counts_nothing(log_in, django_assert_max_num_q
             connection,
         ) as asked,
     ):
-        response = client.get(reverse(LIST))
+        response = client.get(reverse(LIST), {"_facets": "True"})
     assert shown(response) == [row.pk for row in reversed(rows)][:50]
     statements = [query["sql"] for query in asked if "invocations_mcptoolinvocation" in query["sql"]]
     assert statements
