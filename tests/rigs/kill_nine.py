@@ -1,0 +1,185 @@
+"""Kill the hub at random instants under 16 clients, start it again, and compare their journals with the audit.
+
+    python -m tests.rigs.kill_nine --kills 20 [--database sqlite|postgresql] [--workers N] [--seed N]
+
+Every answer must be in the audit once, with the same words; what was not answered is absent, interrupted or
+final; every side effect has its envelope; nothing ran twice. Exit status 0, or 1 with the reasons.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import random
+import sqlite3
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from tests.rigs.clients import Client, Entry
+from tests.rigs.process import Hub
+from tests.servers import postgres_database
+
+_SETTLE_SECONDS = 30
+"""Until every envelope has its outcome after the last start; recovery looks every 3 s."""
+
+
+def main() -> int:
+    options = _options()
+    rng = random.Random(options.seed)
+    print(f"seed {options.seed}, {options.kills} kills, {options.clients} clients, {options.database}, "
+          f"{options.workers} worker(s)", flush=True)  # fmt: skip
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kill-nine-")))
+        address = stack.enter_context(postgres_database()) if options.database == "postgresql" else ""
+        hub = Hub(folder, database=address, workers=options.workers)
+        hub.prepare()
+        began = time.monotonic()
+        journal = asyncio.run(_torment(hub, options, rng))
+        seconds = time.monotonic() - began
+        audit = Audit(address or str(hub.data / "hub.sqlite3"))
+        audit.settle()
+        status = hub.stop()
+        audit.read()
+        problems = check(journal, audit, _effects(hub.data / "toolbox"))
+        if status:
+            problems.append(f"the hub ended with status {status}")
+        slowest = max(hub.ready_seconds[1:], default=0)
+        if slowest > options.ready_seconds:
+            problems.append(f"the slowest restart took {slowest:.1f} s")
+        _report(journal, audit, hub, seconds)
+        for problem in problems[:40]:
+            print(f"WRONG: {problem}")
+        if problems:
+            print(f"{len(problems)} problems. Lines at error level: {len(hub.errors())}", *hub.errors()[-5:], sep="\n")
+    return 1 if problems else 0
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--clients", type=int, default=16)
+    parser.add_argument("--database", choices=["sqlite", "postgresql"], default="sqlite")
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
+    parser.add_argument("--ready-seconds", type=float, default=5)
+    return parser.parse_args()
+
+
+async def _torment(hub: Hub, options: argparse.Namespace, rng: random.Random) -> list[Entry]:
+    """Start, call, kill, start again, so often; give all journals."""
+    stopping = asyncio.Event()
+    await asyncio.to_thread(hub.start)
+    clients = [Client(number, hub.url, hub.key, stopping) for number in range(options.clients)]
+    tasks = [asyncio.create_task(client.run()) for client in clients]
+    for _ in range(options.kills):
+        await asyncio.sleep(rng.uniform(0.05, 1.5))
+        if options.workers > 1 and rng.random() < 0.5:
+            hub.kill_one_worker(rng.random())
+        else:
+            hub.kill()
+            await asyncio.to_thread(hub.start)
+    await asyncio.sleep(1)
+    stopping.set()
+    await asyncio.gather(*tasks)
+    return [entry for client in clients for entry in client.journal]
+
+
+class Audit:
+    """The audit as plain SQL gives it."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self.invocations: list[dict[str, Any]] = []
+        self.envelopes: list[dict[str, Any]] = []
+
+    def _query(self, query: str) -> list[tuple[Any, ...]]:
+        if self._address.startswith("postgres"):
+            with psycopg.connect(self._address) as connection:
+                return connection.execute(query.encode()).fetchall()
+        with contextlib.closing(sqlite3.connect(self._address, timeout=20)) as raw:
+            return raw.execute(query).fetchall()
+
+    def settle(self) -> None:
+        """Wait until no envelope is without its outcome; what stays open is found by `check`."""
+        until = time.monotonic() + _SETTLE_SECONDS
+        query = (
+            "SELECT count(*) FROM invocations_mcprequestenvelope e WHERE NOT EXISTS "
+            "(SELECT 1 FROM invocations_mcptoolinvocation i WHERE i.invocation_id = e.invocation_id)"
+        )
+        while self._query(query)[0][0] and time.monotonic() < until:
+            time.sleep(0.2)
+
+    def read(self) -> None:
+        columns = "invocation_id, status, error_code, arguments, result, duplicate_of, occurrences"
+        rows = self._query(f"SELECT {columns} FROM invocations_mcptoolinvocation")
+        self.invocations = [dict(zip(columns.split(", "), row, strict=True)) for row in rows]
+        rows = self._query("SELECT invocation_id, params FROM invocations_mcprequestenvelope")
+        self.envelopes = [{"invocation_id": row[0], "params": row[1]} for row in rows]
+
+
+def check(journal: list[Entry], audit: Audit, effects: dict[str, int]) -> list[str]:
+    """Give what contradicts the promises, in words."""
+    problems = []
+    rows = {row["invocation_id"]: row for row in audit.invocations}
+    if len(rows) != len(audit.invocations):
+        problems.append("an invocation id stands twice in the audit")
+    intended = {row["invocation_id"]: json.loads(row["params"])["arguments"]["name"] for row in audit.envelopes}
+    for entry in journal:
+        for invocation_id, is_error, text, repeated in entry.answers:
+            row = rows.get(invocation_id)
+            if row is None:
+                problems.append(f"{entry.name} was answered and is not in the audit")
+                continue
+            result = json.loads(row["result"]) if row["result"] else {}
+            said = result["content"][0]["text"] if result.get("content") else ""
+            if (said, row["status"] == "error") != (text, is_error):
+                problems.append(f"{entry.name} was told {text!r}, recorded is {said!r} ({row['status']})")
+            if bool(row["duplicate_of"]) != repeated:
+                problems.append(f"{entry.name}: the row and the answer disagree on whether it was a repeat")
+            if not is_error and text != "call number 1":
+                problems.append(f"{entry.name} ran more than once: {text!r}")
+    firsts = Counter(intended.values())
+    for name, count in firsts.items():
+        if count > 1:
+            problems.append(f"{name} has {count} envelopes")
+    for name, count in effects.items():
+        if count != 1:
+            problems.append(f"{name} took effect {count} times")
+        if name not in firsts:
+            problems.append(f"{name} took effect without an envelope")
+    for invocation_id, name in intended.items():
+        row = rows.get(invocation_id)
+        if row is None:
+            problems.append(f"the envelope of {name} has no outcome")
+        elif row["status"] == "ok" and name not in effects:
+            problems.append(f"{name} is recorded as done and took no effect")
+        elif row["status"] == "error" and row["error_code"] not in ("interrupted", "cancelled", "audit_unavailable"):
+            problems.append(f"{name} ended as {row['error_code']}")
+    return problems
+
+
+def _effects(folder: Path) -> dict[str, int]:
+    return {path.stem: path.stat().st_size for path in folder.glob("*.counted")}
+
+
+def _report(journal: list[Entry], audit: Audit, hub: Hub, seconds: float) -> None:
+    answered = sum(bool(entry.answers) for entry in journal)
+    codes = Counter(row["error_code"] or "ok" for row in audit.invocations)
+    repeats = sum(bool(row["duplicate_of"]) for row in audit.invocations)
+    refused = Counter(code for entry in journal for code in entry.refusals)
+    starts = hub.ready_seconds
+    print(f"{len(journal)} calls in {seconds:.0f} s, {answered} answered, {len(journal) - answered} not")
+    print(f"audit: {len(audit.envelopes)} envelopes, {dict(codes)}, {repeats} repeats; refusals heard: {dict(refused)}")
+    print(f"{len(starts)} starts, ready after {min(starts):.1f} to {max(starts):.1f} s", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,94 @@
+"""A hub that is made to be killed: same port and data at every start, a process group of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from tests.servers import ROOT, free_port
+
+TOOLBOX = ROOT / "tests" / "toolbox" / "bundle.json"
+
+
+class Hub:
+    def __init__(self, folder: Path, *, database: str = "", workers: int = 1) -> None:
+        self.folder = folder
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.data = folder / "data"
+        self.key = ""
+        self.ready_seconds: list[float] = []
+        self._workers = workers
+        self._process: subprocess.Popen[str] | None = None
+        self._log = folder / f"hub-{self.port}.log"
+        self._environment = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("MCPHUB_")},
+            "MCPHUB_DATA_DIR": str(self.data),
+            "MCPHUB_APPS": "tests.toolbox",
+            "PYTHONUNBUFFERED": "1",
+            **({"MCPHUB_DATABASE_URL": database} if database else {}),
+        }
+
+    def command(self, *words: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "mcphub.cli", *words],
+            cwd=ROOT, env=self._environment, capture_output=True, text=True, timeout=90,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def prepare(self) -> None:
+        """Load the tools and make a key, before the first start."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.command("catalog", "load", str(TOOLBOX))
+        self.key = self.command("token", "create", "rig").split()[-1]
+
+    def start(self) -> float:
+        """Start and give the seconds until it accepts connections."""
+        began = time.monotonic()
+        with self._log.open("a") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "mcphub.cli", "serve", "--port", str(self.port), "--workers", str(self._workers)],
+                cwd=ROOT, env=self._environment, stdout=subprocess.PIPE, stderr=log, text=True,
+                start_new_session=True,
+            )  # fmt: skip
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            if line.startswith("ready "):
+                break
+        else:
+            raise SystemExit(f"The hub did not start:\n{self._log.read_text()[-4000:]}")
+        self.ready_seconds.append(time.monotonic() - began)
+        return self.ready_seconds[-1]
+
+    def kill(self) -> None:
+        """SIGKILL to the whole process group."""
+        assert self._process is not None
+        os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+
+    def kill_one_worker(self, chance: float) -> None:
+        """SIGKILL to one worker; the supervisor goes on. `chance` in 0..1 chooses which."""
+        assert self._process is not None
+        listed = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split()
+        if listed:
+            os.kill(int(listed[int(chance * len(listed)) % len(listed)]), signal.SIGKILL)
+
+    def stop(self) -> int:
+        assert self._process is not None
+        self._process.send_signal(signal.SIGTERM)
+        status = self._process.wait(60)
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+        return status
+
+    def errors(self) -> list[str]:
+        """Lines of the log at level error."""
+        return [line for line in self._log.read_text().splitlines() if re.search(r"\[(error|critical) *\]", line)]
