@@ -18,7 +18,7 @@ from django.conf import settings
 from invocations import repeats
 from invocations.context import CallContext
 from invocations.ledger import Ledger
-from invocations.mapping import ErrorMap
+from invocations.mapping import ErrorMap, as_result
 from invocations.origin import Origin, Voice
 from invocations.records import Intent, Key, Outcome, Take, Verdict, new_invocation_id
 from invocations.refusals import Refusals
@@ -95,12 +95,15 @@ class Calls:
         be recorded. A ToolFailure does not come out: it is the CallResult, with `is_error`.
         """
         received = time.time()
+        tool: Tool | None = None
         try:
-            tool = self._admit(origin, name, arguments, check)
+            origin.caller.need("tools:call")
+            tool = self._catalog().find(name, origin.caller)
+            self._admit(tool, arguments, check)
             if tool.calls_per_minute or origin.caller.calls_per_minute:
                 await self._take_tokens(origin, tool)
         except HubError as error:
-            return await self._refused(origin, error, name, arguments, request_id, received)
+            return await self._refused(origin, error, name, arguments, request_id, received, tool)
 
         text = json.canonical(arguments)
         digest = json.digest(text)
@@ -122,7 +125,7 @@ class Calls:
             if not tool.read_only:
                 verdict = await self._intend(row, key, session)
                 if not verdict.session_alive:
-                    return await self._refused(origin, SessionNotFound(), name, arguments, request_id, received)
+                    return await self._refused(origin, SessionNotFound(), name, arguments, request_id, received, tool)
                 if verdict.first_invocation_id:
                     return await self._repeat(origin, verdict, key, row)
             started = time.time()
@@ -158,7 +161,7 @@ class Calls:
             if task.cancelling() > cancellations:
                 raise asyncio.CancelledError  # whoever gave the call up is told so once it is on record
             if not verdict.session_alive:
-                return await self._refused(origin, SessionNotFound(), name, arguments, request_id, received)
+                return await self._refused(origin, SessionNotFound(), name, arguments, request_id, received, tool)
             if verdict.first_invocation_id:
                 return await self._repeat(origin, verdict, key, row)
             if failure is not None and not isinstance(failure, ToolFailure):
@@ -168,11 +171,7 @@ class Calls:
         finally:
             self.running.remove(running)
 
-    def _admit(
-        self, origin: Origin, name: str, arguments: dict[str, Any], check: Callable[[Tool], None] | None
-    ) -> Tool:
-        origin.caller.need("tools:call")
-        tool = self._catalog().find(name, origin.caller)
+    def _admit(self, tool: Tool, arguments: dict[str, Any], check: Callable[[Tool], None] | None) -> None:
         if check is not None:
             check(tool)
         if len(self.running) >= self._most_calls:
@@ -182,7 +181,6 @@ class Calls:
         if not tool.arguments.is_valid(arguments):
             explanation = tool.arguments.explain(arguments)
             raise ArgumentsInvalid(explanation.sentence, violations=explanation.violations)
-        return tool
 
     async def _take_tokens(self, origin: Origin, tool: Tool) -> None:
         for bucket, limit in (
@@ -293,11 +291,12 @@ class Calls:
         arguments: dict[str, Any],
         request_id: str | int | None,
         received: float,
+        tool: Tool | None,
     ) -> CallResult:
         """Record a call that was not made; answer what a model may act on, raise the rest."""
         if isinstance(error, AuditUnavailable):
             raise error
-        rendered = await self.refusals.record(origin, error, name, arguments, request_id, received)
+        rendered = await self.refusals.record(origin, error, name, arguments, request_id, received, tool)
         if isinstance(error, ToolFailure):
             return CallResult(error.invocation_id, as_result(rendered), True)
         raise error
@@ -313,6 +312,9 @@ class Calls:
             stored = await repeats.outcome_of(first, self.running, self._longest_seconds)
             if stored is not None and (stored.result is not None or stored.error_code):
                 wire = stored.result
+                told = repeats.as_error(stored) if wire is None else None
+                if isinstance(told, ToolFailure):
+                    wire = as_result(stored.error)  # recovery knows of no result
                 await self._record(
                     Outcome(
                         row.outcome(
@@ -323,7 +325,8 @@ class Calls:
                     )
                 )  # fmt: skip
                 if wire is None:
-                    raise repeats.as_error(stored)
+                    assert told is not None
+                    raise told
                 return CallResult(row.invocation_id, wire, bool(stored.error_code), first)
             error = ToolTimeout("The first call with this request id is still running.", first=first)
         rendered = self._errors().render(error, invocation_id=row.invocation_id, trace_id=origin.trace_id)
@@ -335,15 +338,6 @@ class Calls:
         if wire is None:
             raise error
         return CallResult(row.invocation_id, wire, True, first)
-
-
-def as_result(rendered: dict[str, Any]) -> dict[str, Any]:
-    """Give a failure as a result with `isError`: the words for the model, the data for programs."""
-    return {
-        "content": [{"type": "text", "text": rendered["message"]}],
-        "isError": True,
-        "_meta": {"mcphub/error": {"code": rendered["code"], **rendered["data"]}},
-    }
 
 
 def _short(request_json: str) -> str:

@@ -171,3 +171,12 @@ def problems(code: str, number: int, template: str, data_schema: Any) -> dict[st
         except ValueError as error:
             found["data_schema"] = str(error)
     return found
+
+
+def as_result(rendered: dict[str, Any]) -> dict[str, Any]:
+    """Give a failure as a result with `isError`: the words for the model, the data for programs."""
+    return {
+        "content": [{"type": "text", "text": rendered["message"]}],
+        "isError": True,
+        "_meta": {"mcphub/error": {"code": rendered["code"], **rendered["data"]}},
+    }

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from invocations.ledger import Ledger
-from invocations.mapping import ErrorMap
+from invocations.mapping import ErrorMap, as_result
 from invocations.origin import Origin
 from invocations.records import Outcome, new_invocation_id
 from invocations.rows import Rows
 from sessions_app.protocol import json
-from sessions_app.protocol.errors import AuditUnavailable, HubError
+from sessions_app.protocol.errors import AuditUnavailable, HubError, ToolFailure
+from tools_catalog.catalog import Tool
 
 logger = logging.getLogger(__name__)
 
@@ -61,8 +62,9 @@ class Refusals:
         arguments: dict[str, Any],
         request_id: str | int | None,
         received: float,
+        tool: Tool | None,
     ) -> dict[str, Any]:
-        """Commit the refusal, or count it in a flood; give the rendered error.
+        """Commit the refusal, or count it in a flood; give the rendered error. `tool`: where it was found.
 
         Raises AuditUnavailable when it cannot be committed. Sets `error.invocation_id` where a row is its own.
         """
@@ -82,10 +84,12 @@ class Refusals:
         text = json.canonical(arguments)
         if len(text) > _KEPT_ARGUMENTS_BYTES:
             text = json.canonical({"truncated": True, "bytes": len(text), "sha256": json.digest(text)})
+        result = json.canonical(as_result(rendered)) if isinstance(error, ToolFailure) else None
         row = self._rows.refusal(
-            origin, name, text, request_id, received, error.code, rendered, invocation_id=error.invocation_id
-        )
-        await asyncio.shield(self._ledger.append(Outcome(row, error.invocation_id)))
+            origin, name, text, request_id, received, error.code, rendered, tool=tool, result=result,
+            invocation_id=error.invocation_id,
+        )  # fmt: skip
+        await self._ledger.append(Outcome(row, error.invocation_id))
         return rendered
 
     async def _sweep(self) -> None:

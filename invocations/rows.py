@@ -50,16 +50,18 @@ class Rows:
         code: str,
         rendered: dict[str, Any],
         *,
+        tool: Tool | None = None,
+        result: str | None = None,
         invocation_id: str = "",
         occurrences: int = 1,
     ) -> Row:
-        """Give the row of calls that were not made."""
+        """Give the row of calls that were not made; `result` is what a model was told instead, as canonical JSON."""
         now = time.time()
         moment = self.moment(now)
         return (
             invocation_id or new_invocation_id(), origin.session_id, self.process_id,
-            None if request_id is None else json.canonical(request_id), clip(name, 128), "", "", arguments,
-            json.digest(arguments), "error", None, json.canonical(rendered), code, rendered["code"],
+            None if request_id is None else json.canonical(request_id), clip(name, 128), tool.version if tool else "",
+            tool.digest if tool else "", arguments, json.digest(arguments), "error", result, json.canonical(rendered), code, rendered["code"],
             rendered["data"]["retryable"], self.moment(received), moment, moment,
             0, "", occurrences, *origin.columns,
         )  # fmt: skip

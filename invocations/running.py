@@ -82,6 +82,10 @@ class RunningCalls:
         if running.finished is not None:
             running.finished.set()
 
+    def cancel_all(self) -> None:
+        for running in list(self._calls.values()):
+            running.cancel("cancelled")
+
     def cancel_request(self, session_id: str, request_id: str) -> bool:
         """Cancel the call that a session named by its JSON request id; False where no backend runs for it here.
 

@@ -27,11 +27,14 @@ from mcphub.server.listening import Streams
 from sessions_app import bus, store
 from sessions_app.caller import Keys
 from sessions_app.models import ApiKey, ServerProcess
+from tools_catalog import egress
 from tools_catalog.catalog import Catalog
 
 logger = logging.getLogger(__name__)
 
 _HOUSEKEEPING_SECONDS = 3
+_LAST_WORDS_SECONDS = 3
+"""For calls that a stop cancels: to be recorded and answered."""
 _SWEEP_EVERY = 10
 """Rounds of housekeeping between two sweeps of sessions, bus and keys."""
 
@@ -59,6 +62,7 @@ class Hub:
         self._stale: set[str] = set()
         self._reload = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
+        self._drained: asyncio.Task[None] | None = None
 
     def catalog(self) -> Catalog:
         return self._catalog
@@ -89,14 +93,25 @@ class Hub:
         await database_sync_to_async(self._set_status)(ServerProcess.Status.RUNNING)
         logger.info("The hub runs: %d tools", len(self._catalog.tools))
 
-    async def stop(self) -> None:
-        """Refuse what comes, let what runs finish within the drain time, write what is queued, leave."""
+    async def drain(self) -> None:
+        """Refuse what comes, end the streams, let what runs finish in time and cancel the rest. Once."""
+        if self._drained is None:
+            self._drained = asyncio.create_task(self._drain(), name="mcphub-drain")
+        await asyncio.shield(self._drained)
+
+    async def _drain(self) -> None:
         self.is_draining = True
+        await self.streams.stop()
         with contextlib.suppress(Exception):
             await database_sync_to_async(self._set_status)(ServerProcess.Status.STOPPING)
-        await self.streams.stop()
         if not await self.calls.running.drained(settings.MCPHUB_DRAIN_SECONDS):
-            logger.warning("%d calls did not end in time", len(self.calls.running))
+            logger.warning("%d calls did not end in time and are cancelled", len(self.calls.running))
+            self.calls.running.cancel_all()
+            await self.calls.running.drained(_LAST_WORDS_SECONDS)
+
+    async def stop(self) -> None:
+        """Drain, write what is queued, leave."""
+        await self.drain()
         for task in [*self._tasks, *self.background]:
             task.cancel()
         await asyncio.gather(*self._tasks, *self.background, return_exceptions=True)
@@ -104,6 +119,7 @@ class Hub:
         await self.calls.stop()
         await self.ledger.stop()
         await asyncio.to_thread(self.follower.stop)
+        await egress.close_shared_client()
         with contextlib.suppress(Exception):
             await database_sync_to_async(self._flush)()
             await database_sync_to_async(self._set_status)(ServerProcess.Status.STOPPED)

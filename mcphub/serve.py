@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import ipaddress
 import logging
@@ -192,6 +193,10 @@ def _print_credentials(made: Credentials, public_url: str) -> None:
 # The server ------------------------------------------------------------------------------------------
 
 
+_UVICORN_WAITS_LONGER_SECONDS = 5
+"""Than the hub, whose own end of a call is recorded and answered."""
+
+
 class Server(uvicorn.Server):
     """uvicorn, saying when it accepts connections and ending the hub's streams before it waits for calls."""
 
@@ -208,10 +213,11 @@ class Server(uvicorn.Server):
         from mcphub import runtime
 
         hub = runtime.current()
-        if hub is not None:
-            hub.is_draining = True
-            await hub.streams.stop()  # a stream never ends by itself, and uvicorn would wait for it
+        # Beside uvicorn's own wait: a stream never ends by itself, and what overruns is cancelled with an answer.
+        drain = asyncio.create_task(hub.drain()) if hub is not None else None
         await super().shutdown(sockets)
+        if drain is not None:
+            await drain
 
 
 def configure() -> uvicorn.Config:
@@ -224,7 +230,7 @@ def configure() -> uvicorn.Config:
         log_config=None, log_level="warning", access_log=False, server_header=False,
         proxy_headers=behind_proxy, forwarded_allow_ips=_PROXIES if behind_proxy else None,
         backlog=_BACKLOG, timeout_keep_alive=_KEEP_ALIVE_SECONDS,
-        timeout_graceful_shutdown=math.ceil(settings.MCPHUB_DRAIN_SECONDS),
+        timeout_graceful_shutdown=math.ceil(settings.MCPHUB_DRAIN_SECONDS) + _UVICORN_WAITS_LONGER_SECONDS,
     )  # fmt: skip
 
 

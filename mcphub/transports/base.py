@@ -117,7 +117,9 @@ class HubConsumer(AsyncConsumer):
             self.origin_header = origin.encode("latin-1")
             return
         scheme, _, host = origin.partition("://")
-        if scheme not in ("http", "https") or _judge_host(host) != 200:
+        known = scheme in ("http", "https") and _judge_host(host) == 200
+        # Without keys every page of this machine could call tools: then only the hub's own pages may.
+        if not known or (settings.MCPHUB_ALLOW_ANONYMOUS and host != self.headers.host):
             raise Forbidden(
                 "Pages of this origin may not call the hub. Name it in MCPHUB_ALLOWED_ORIGINS or with --cors."
             )

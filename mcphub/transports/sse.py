@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from asgiref.sync import sync_to_async
+from django.conf import settings
 
 from invocations.records import Touch
 from mcphub.server import methods
@@ -26,6 +27,7 @@ from sessions_app.protocol.errors import (
     InvalidRequest,
     MethodNotFound,
     NotAcceptable,
+    ServerBusy,
     ServerError,
     SessionNotFound,
 )  # fmt: skip
@@ -83,6 +85,8 @@ class Messages(HubConsumer):
             if not (await self.hub.ledger.append(Touch(session.session_id))).session_alive:
                 self.hub.sessions.forget(session.session_id)
                 raise SessionNotFound
+            if len(self.hub.background) >= settings.MCPHUB_MAX_CALLS:
+                raise ServerBusy
         except HubError as error:
             error.request_id = jsonrpc.readable_id(value)
             raise
