@@ -1,4 +1,4 @@
-"""The audit's pages: calls and envelopes, strictly read-only. Error mappings have a file of their own."""
+"""The audit's pages of calls, strictly read-only. Envelopes and error mappings have files of their own."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import ChoicesDropdownFilter
 
 from invocations import admin_mapping  # noqa: F401 - it registers its page
+from invocations.admin_envelopes import may_read_bodies
 from invocations.admin_filters import (
     ClientFilter,
     DuplicateFilter,
@@ -29,19 +30,15 @@ from invocations.admin_filters import (
     SessionFilter,
     ToolFilter,
 )
-from invocations.models import McpRequestEnvelope, McpToolInvocation
-from sessions_app.admin_base import TimeRangeFilter, UncountedAdmin, mark, moment
+from invocations.models import McpToolInvocation
+from sessions_app.admin_base import TimeRangeFilter, UncountedAdmin, mark
 from sessions_app.models import McpSession
-from sessions_app.shown import INLINE_CHARACTERS, clipped, json_block, pretty, visible
+from sessions_app.shown import INLINE_CHARACTERS, cell, clipped, json_block, mono, pretty, visible
 from tools_catalog.models import McpToolVersion
 
 BODIES = ("arguments", "result", "error")
 SEARCHED_CALLS = 200_000
 """Request and trace ids have no index of their own, so only so many of the newest calls are searched."""
-
-
-def may_read_bodies(request: HttpRequest) -> bool:
-    return request.user.has_perm("invocations.read_bodies")
 
 
 @admin.register(McpToolInvocation)
@@ -123,11 +120,11 @@ class McpToolInvocationAdmin(UncountedAdmin):
 
     @admin.display(description=_("caller"))
     def shown_caller(self, row: McpToolInvocation) -> SafeString:
-        return _cell(row.caller_label or row.principal)
+        return cell(row.caller_label or row.principal)
 
     @admin.display(description=_("client"))
     def shown_client(self, row: McpToolInvocation) -> SafeString:
-        return _cell(f"{row.client_name} {row.client_version}".strip() or "-")
+        return cell(f"{row.client_name} {row.client_version}".strip() or "-")
 
     @admin.display(description=_("took"))
     def shown_duration(self, row: McpToolInvocation) -> SafeString:
@@ -270,25 +267,25 @@ class McpToolInvocationAdmin(UncountedAdmin):
 
     @admin.display(description=_("invocation"))
     def shown_invocation(self, row: McpToolInvocation) -> SafeString:
-        return _mono(row.invocation_id)
+        return mono(row.invocation_id)
 
     @admin.display(description=_("request id"))
     def shown_request(self, row: McpToolInvocation) -> SafeString:
-        return _mono("-" if row.request_id is None else pretty(row.request_id))
+        return mono("-" if row.request_id is None else pretty(row.request_id))
 
     @admin.display(description=_("trace"))
     def shown_trace(self, row: McpToolInvocation) -> SafeString:
-        return _mono(row.trace_id or "-")
+        return mono(row.trace_id or "-")
 
     @admin.display(description=_("process"))
     def shown_process(self, row: McpToolInvocation) -> SafeString:
-        return _mono(row.process_id)
+        return mono(row.process_id)
 
     @admin.display(description=_("digests"))
     def shown_digests(self, row: McpToolInvocation) -> SafeString:
         return format_html(
             "<div>{} {}</div><div>{} {}</div>",
-            _t("definition"), _mono(row.tool_digest or "-"), _t("arguments"), _mono(row.arguments_digest),
+            _t("definition"), mono(row.tool_digest or "-"), _t("arguments"), mono(row.arguments_digest),
         )  # fmt: skip
 
     @admin.display(description=_("session"))
@@ -319,87 +316,6 @@ class McpToolInvocationAdmin(UncountedAdmin):
                 "Cache-Control": "no-store",
             },
         )
-
-
-_RECEIVED = moment("received_at", _("received"))
-
-
-@admin.register(McpRequestEnvelope)
-class McpRequestEnvelopeAdmin(UncountedAdmin):
-    list_display = [_RECEIVED, "shown_tool", "method", "principal", "shown_invocation"]
-    list_display_links = [_RECEIVED]
-    search_fields = ["=invocation_id"]
-    search_help_text = _("Invocation id")
-    ordering = ["-id"]
-    sortable_by = ()
-    actions = None
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[McpRequestEnvelope]:
-        return super().get_queryset(request).defer("params", "context")
-
-    def get_search_results(
-        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
-    ) -> tuple[QuerySet[Any], bool]:
-        term = search_term.strip()
-        return (queryset.filter(invocation_id=term) if term else queryset), False
-
-    def get_fields(self, request: HttpRequest, obj: Any | None = None) -> Any:
-        body = ["shown_params", "shown_context"] if may_read_bodies(request) else []
-        return [
-            _RECEIVED,
-            "method",
-            "shown_tool",
-            "principal",
-            "outcome",
-            "shown_request",
-            "shown_process",
-            *body,
-        ]
-
-    def get_readonly_fields(self, request: HttpRequest, obj: Any | None = None) -> Any:
-        return self.get_fields(request, obj)
-
-    @admin.display(description=_("tool"))
-    def shown_tool(self, row: McpRequestEnvelope) -> SafeString:
-        return format_html('<span class="hub-mono">{}</span> v{}', clipped(row.tool_name, 64), row.tool_version)
-
-    @admin.display(description=_("invocation"))
-    def shown_invocation(self, row: McpRequestEnvelope) -> SafeString:
-        return _mono(row.invocation_id)
-
-    @admin.display(description=_("outcome"))
-    def outcome(self, row: McpRequestEnvelope) -> SafeString:
-        found = McpToolInvocation.objects.filter(invocation_id=row.invocation_id).values_list("pk", "status").first()
-        if found is None:
-            return mark("wait", _t("None yet: the call is under way, or its process is gone and recovery will tell."))
-        address = reverse("admin:invocations_mcptoolinvocation_change", args=[found[0]])
-        return format_html('<a class="hub-link" href="{}">{}</a> {}', address, row.invocation_id, found[1])
-
-    @admin.display(description=_("request id"))
-    def shown_request(self, row: McpRequestEnvelope) -> SafeString:
-        return _mono("-" if row.request_id is None else pretty(row.request_id))
-
-    @admin.display(description=_("process"))
-    def shown_process(self, row: McpRequestEnvelope) -> SafeString:
-        return _mono(row.process_id)
-
-    @admin.display(description=_("parameters"))
-    def shown_params(self, row: McpRequestEnvelope) -> SafeString:
-        return json_block(row.params, _t("parameters"))
-
-    @admin.display(description=_("context"))
-    def shown_context(self, row: McpRequestEnvelope) -> SafeString:
-        return json_block(row.context, _t("context"))
-
-
-def _cell(words: str) -> SafeString:
-    return format_html(
-        '<span class="hub-cell" title="{}">{}</span>', visible(words, one_line=True), clipped(words, 120)
-    )
-
-
-def _mono(words: str) -> SafeString:
-    return format_html('<span class="hub-mono">{}</span>', visible(words, one_line=True))
 
 
 def _duration(milliseconds: int) -> str:

@@ -46,6 +46,18 @@ def json_block(value: Any, label: str = "") -> SafeString:
     )  # fmt: skip
 
 
+def cell(words: str) -> SafeString:
+    """Give foreign words for a narrow column, whole in the tooltip."""
+    return format_html(
+        '<span class="hub-cell" title="{}">{}</span>', visible(words, one_line=True), clipped(words, 120)
+    )
+
+
+def mono(words: str) -> SafeString:
+    """Give an id or the like in fixed width."""
+    return format_html('<span class="hub-mono">{}</span>', visible(words, one_line=True))
+
+
 def _escape(match: re.Match[str]) -> str:
     point = ord(match[0])
     return f"\\u{point:04x}" if point < 0x10000 else f"\\U{point:08x}"

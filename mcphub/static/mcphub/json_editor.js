@@ -34,6 +34,15 @@ document.addEventListener("submit", (event) => {
   setTimeout(() => target.requestSubmit(submitter), left);
 }, true);
 
+// The editor takes the focus when its error message goes, wherever the person is writing by then. It gets it only
+// by a click, by its label, or by the Tab key.
+let invited = false;
+function invite() {
+  invited = true;
+  setTimeout(() => { invited = false; }, 50);
+}
+document.addEventListener("keydown", (event) => { if (event.key === "Tab") invite(); }, true);
+
 function mount(holder) {
   const textarea = holder.querySelector("textarea");
   import(holder.dataset.source)
@@ -70,7 +79,15 @@ function mount(holder) {
       };
       new MutationObserver(nameIt).observe(target, { childList: true, subtree: true });
       nameIt();
-      label?.addEventListener("click", () => editor.focus());
+      label?.addEventListener("click", () => {
+        invite();
+        editor.focus();
+      });
+      target.addEventListener("pointerdown", invite, true);
+      target.addEventListener("focusin", (event) => {
+        const from = event.relatedTarget;
+        if (!invited && from && !target.contains(from)) from.focus();
+      });
       for (const kind of ["input", "beforeinput", "keydown", "paste", "cut", "drop", "click"]) {
         target.addEventListener(kind, () => { touchedAt = performance.now(); }, true);
       }
