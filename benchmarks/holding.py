@@ -27,7 +27,7 @@ _CHANGE = (
 def memory(bench: Bench, place: Place, calls: int) -> None:
     """Resident memory when idle and after many calls, half of them recorded."""
     part = "memory"
-    with hub("hub", place.hub("memory")) as server:
+    with hub("hub", place.hub("sqlite")) as server:
         time.sleep(2)
         idle = server.resident_kib() / 1024
         say("\nmemory:")
@@ -54,7 +54,7 @@ def streams(bench: Bench, place: Place) -> None:
     _, most_files = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = max(100, min(_STREAMS, most_files - _FILES_BESIDES))
     note = "" if wanted == _STREAMS else f"only {wanted} streams: this user may open {most_files} files"
-    where = place.hub("streams")
+    where = place.hub("sqlite")
     with hub("hub", where) as server:
         load(server.with_tool("hub", RECORDED), clients=32, seconds=1, warm=0)
         before = server.resident_kib()

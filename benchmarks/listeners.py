@@ -19,7 +19,7 @@ import uvloop
 from benchmarks import wire
 
 _EVENT = b"notifications/tools/list_changed"
-_OPENERS = 32
+_OPENERS = 128
 _PATIENCE_SECONDS = 60
 
 

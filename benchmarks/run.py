@@ -23,15 +23,16 @@ from typing import Any
 
 from benchmarks import calls, environments, holding
 from benchmarks.measuring import Bench, say, warn
-from benchmarks.servers import Failed
+from benchmarks.servers import Failed, Pinning
 
 _RESULTS = Path(__file__).parent / "results"
-PARTS = ("calls", "handshake", "tools", "postgres", "workers", "memory", "streams", "start")
+PARTS = ("calls", "handshake", "tools", "postgres", "workers", "memory", "start", "streams")
 
 
 def main() -> int:
     options = _options()
     quick = options.quick
+    Pinning.is_on = not options.unpinned
     bench = Bench(
         rounds=options.rounds or (3 if quick else 5),
         seconds=options.seconds or (1.0 if quick else 3.0),
@@ -64,14 +65,25 @@ def main() -> int:
             if part in ("postgres", "workers") and (why := calls.reachable(options.postgres)):
                 bench.notes.append(f"{part} was left out, as no PostgreSQL is reachable: {why}")
                 continue
+            part_begun = time.monotonic()
             try:
                 steps[part]()
             except (Failed, OSError, subprocess.SubprocessError) as error:
                 bench.failures.append(f"{part}: {error}")
                 warn(f"\n{part} failed: {error}")
+            say(f"  ({part} took {time.monotonic() - part_begun:.0f} s)")
     seconds = time.monotonic() - begun
     _report(bench, seconds)
-    _write(bench, {"versions": versions, "machine": machine, "quick": quick, "took_seconds": round(seconds)})
+    _write(
+        bench,
+        {
+            "versions": versions,
+            "machine": machine,
+            "quick": quick,
+            "pinned": Pinning.is_on,
+            "took_seconds": round(seconds),
+        },
+    )
     return 1 if bench.failures else 0
 
 
@@ -80,6 +92,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="3 rounds of 1 s instead of 5 of 3 s")
     parser.add_argument("--only", action="append", choices=PARTS, metavar="PART", help=f"one of {', '.join(PARTS)}")
     parser.add_argument("--python", help="the interpreter of hub and peers (the first that runs: python3.13, python3)")
+    parser.add_argument("--unpinned", action="store_true", help="give servers and clients no core of their own")
     parser.add_argument("--rounds", type=int, help="how often each is measured")
     parser.add_argument("--seconds", type=float, help="how long a round is")
     parser.add_argument(

@@ -30,13 +30,19 @@ class Failed(Exception):
     """Something did not run, or answered wrongly. The words say what."""
 
 
+class Pinning:
+    """Whether servers and clients have a core each. Off for machines where others may need these two."""
+
+    is_on = True
+
+
 def pinning(core: int | None) -> Any:
     """Give what a child does before it starts: take its core, and as many open files as it may have."""
 
     def settle() -> None:
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-        if core is not None and core in os.sched_getaffinity(0):
+        if Pinning.is_on and core is not None and core in os.sched_getaffinity(0):
             os.sched_setaffinity(0, {core})
 
     return settle
