@@ -1,0 +1,134 @@
+"""What the documents say is what the code does, as far as a program can tell."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from invocations.mapping import DEFAULTS
+from sessions_app.protocol import errors
+from sessions_app.protocol.errors import HubError
+from tools_catalog.backends.http import HttpConfiguration
+
+HOME = Path(__file__).parent.parent
+PAGES = [HOME / "README.md", HOME / "CHANGELOG.md", *sorted((HOME / "docs").glob("*.md"))]
+NOT_IN_A_SESSION = {"header_mismatch", "unsupported_protocol_version"}
+NOT_STATELESS = {"duplicate_request", "session_not_found"}
+
+
+def anchors(text: str) -> set[str]:
+    """Give the anchors of a page's headings, as they are shown on the web."""
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def rows(page: str, columns: int) -> dict[str, list[str]]:
+    """Give the tables' rows that begin with a word in code type: word -> the cells after it."""
+    found = {}
+    for line in (HOME / "docs" / page).read_text().splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        word = re.fullmatch(r"`([^`]+)`", cells[0])
+        if word and len(cells) == columns:
+            assert word[1] not in found, word[1]
+            found[word[1]] = cells[1:]
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
+        if re.match(r"[a-z]+:", target):
+            continue
+        file, _, anchor = target.partition("#")
+        there = page.parent / file if file else page
+        assert there.exists(), target
+        assert not anchor or anchor in anchors(there.read_text()), target
+
+
+def test_every_variable_is_documented() -> None:
+    read = set()
+    for source in (HOME / "mcphub").glob("*.py"):
+        read |= set(re.findall(r'env\.\w+\(\s*"(MCPHUB_\w+)"', source.read_text()))
+    assert len(read) > 20
+    pages = "".join((HOME / "docs" / name).read_text() for name in ("deployment.md", "limits.md", "tools.md"))
+    assert sorted(name for name in read if f"`{name}`" not in pages) == []
+
+
+def test_no_variable_is_made_up() -> None:
+    sources = "".join(source.read_text() for source in (HOME / "mcphub").rglob("*.py"))
+    for page in PAGES:
+        for name in re.findall(r"MCPHUB_[A-Z_]+[A-Z]", page.read_text()):
+            assert name in sources or name.startswith("MCPHUB_TEST_"), f"{page.name}: {name}"
+
+
+def kinds() -> dict[str, type[HubError]]:
+    """Give the class of each code: the one that declares it nearest to the root, the abstract roots last."""
+    found: dict[str, type[HubError]] = {}
+    level: list[type[HubError]] = [HubError]
+    roots = {HubError, errors.ProtocolError, errors.Refused, errors.ToolFailure}
+    while level:
+        for kind in level:
+            if kind not in roots and "code" in kind.__dict__:
+                found.setdefault(kind.code, kind)
+        level = [child for kind in level for child in kind.__subclasses__()]
+    return found
+
+
+def statuses(code: str, kind: type[HubError]) -> tuple[str, str]:
+    """Give the HTTP statuses of a code on the stateless path and in a handshake session."""
+    if issubclass(kind, errors.ToolFailure):
+        return "200", "200"
+    if kind.http_status is not None:
+        stateless = session = kind.http_status
+    else:
+        assert issubclass(kind, errors.ProtocolError)
+        stateless = errors.HTTP_STATUS[kind.jsonrpc_code]
+        # These two are met before a session is: the door answers them.
+        session = 400 if code in ("parse_error", "invalid_request") else 200
+    return "-" if code in NOT_STATELESS else str(stateless), "-" if code in NOT_IN_A_SESSION else str(session)
+
+
+def test_the_table_of_errors_is_that_of_the_code() -> None:
+    table = rows("errors.md", 7)
+    assert set(table) == errors.INTERNAL_CODES
+    for rule in DEFAULTS:
+        number, stateless, session, retry, *words = table[rule.internal_code]
+        assert (number, retry) == (str(rule.json_rpc_code), "yes" if rule.retryable else "no"), rule.internal_code
+        assert (stateless, session) == statuses(rule.internal_code, kinds()[rule.internal_code]), rule.internal_code
+        assert all(words), rule.internal_code
+
+
+def test_every_runtime_dependency_has_its_reason() -> None:
+    project = tomllib.loads((HOME / "pyproject.toml").read_text())["project"]
+    wanted = {re.split(r"[<>=~]", entry)[0] for entry in project["dependencies"]}
+    reasons = rows("decisions.md", 2)
+    assert set(reasons) == wanted
+    assert all(words for (words,) in reasons.values())
+
+
+def test_documented_http_tools_can_be_read() -> None:
+    blocks = re.findall(r"```json\n(.*?)```", (HOME / "docs" / "tools.md").read_text(), re.DOTALL)
+    bundles = [json.loads(block) for block in blocks]
+    tools = [tool for bundle in bundles for tool in bundle["tools"] if tool["backend"] == "http"]
+    assert len(tools) == 2
+    for tool in tools:
+        HttpConfiguration.parse(tool["configuration"])
+
+
+def test_documented_python_tools_can_be_registered() -> None:
+    from tools_catalog.backends import python
+
+    code = next(iter(re.findall(r"```python\n(.*?)```", (HOME / "docs" / "tools.md").read_text(), re.DOTALL)))
+    space: dict[str, object] = {"__name__": "house_tools.tools"}
+    before = set(python.registry)
+    try:
+        exec(compile(code, "house_tools/tools.py", "exec"), space)
+        made = {name.partition(":")[2] for name in set(python.registry) - before}
+    finally:
+        for name in set(python.registry) - before:
+            del python.registry[name]
+    assert made == {"stock", "restock", "inventory"}
