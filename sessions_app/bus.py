@@ -68,6 +68,8 @@ class Follower:
 
     _LATE_SECONDS = 60
     """PostgreSQL hands out ids before commit; a transaction may publish below the highest id for this long."""
+    _UNDER_WAY = 10_000
+    """Ids below the newest at which a transaction may stand that is not committed when the follower begins."""
 
     def __init__(self) -> None:
         self._listeners: dict[str, list[Callable[[Event], None]]] = {}
@@ -83,8 +85,8 @@ class Follower:
             self._listeners.setdefault(subject, []).append(listener)
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Begin after the newest event that is there now; load snapshots after this returns."""
-        self._floor = self._read_floor()
+        """Begin after the events that are there now; load snapshots after this returns."""
+        self._begin()
         self._database.close()  # opened here by another thread than the one that follows
         self._thread = threading.Thread(target=self._follow, args=(loop,), name="mcphub-follower", daemon=True)
         self._thread.start()
@@ -94,9 +96,13 @@ class Follower:
         if self._thread is not None:
             self._thread.join(timeout=5)
 
-    def _read_floor(self) -> int:
-        row = self._database.raw.execute("SELECT COALESCE(MAX(id), 0) FROM sessions_app_busevent").fetchone()
-        return int(row[0])
+    def _begin(self) -> None:
+        (newest,) = self._database.raw.execute("SELECT COALESCE(MAX(id), 0) FROM sessions_app_busevent").fetchone()
+        self._floor = newest
+        if not self._database.is_sqlite:
+            # What is under way has an id below the newest and is not there yet.
+            self._floor = max(0, newest - self._UNDER_WAY)
+            self._news()
 
     def _follow(self, loop: asyncio.AbstractEventLoop) -> None:
         listening = False
@@ -114,9 +120,9 @@ class Follower:
                 else:
                     for _ in self._database.raw.notifies(timeout=settings.MCPHUB_FOLLOW_SECONDS, stop_after=1):
                         pass
-            except RuntimeError:  # the loop is closed
-                break
             except Exception as error:
+                if loop.is_closed():
+                    break
                 if self.failing_since is None:
                     logger.warning("The change bus cannot be read: %s", error)
                     self.failing_since = time.monotonic()
