@@ -161,8 +161,8 @@ class McpToolDefinition(models.Model):
         """Save, and make the next immutable version where what is versioned has changed."""
         self.timeout_seconds = float(self.timeout_seconds)  # 30 and 30.0 are one definition
         with transaction.atomic():
-            snapshot = {field: getattr(self, field) for field in self.VERSIONED}
-            digest = json.digest(json.canonical(snapshot))
+            snapshot = self._snapshot()
+            digest = self.digest()
             newest = self.versions.first() if self.pk else None
             if newest is None or newest.digest != digest:
                 self.version = str(int(newest.version) + 1 if newest else 1)
@@ -177,6 +177,13 @@ class McpToolDefinition(models.Model):
                 )  # fmt: skip
             else:
                 super().save(*args, **kwargs)
+
+    def digest(self) -> str:
+        """Give what tells this definition from all others, as versions and calls record it."""
+        return json.digest(json.canonical(self._snapshot()))
+
+    def _snapshot(self) -> dict[str, Any]:
+        return {field: getattr(self, field) for field in self.VERSIONED}
 
     @property
     def annotations(self) -> dict[str, Any]:
