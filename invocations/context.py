@@ -47,7 +47,9 @@ class CallContext:
 
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         """Send `notifications/progress`, if the client gave a token. What does not rise is left out (MCP, Progress)."""
-        if self._voice is None or self._token is None or not self._open or progress <= self._last:
+        if self._voice is None or self._token is None or not self._open:
+            return
+        if not self._last < progress < float("inf"):  # NaN neither rises nor can be sent
             return
         self._last = progress
         params: dict[str, Any] = {"progressToken": self._token, "progress": progress}
