@@ -71,7 +71,9 @@ def test_members_that_the_specification_wants_stand_at_the_top():
 
 
 def test_template_is_filled_from_the_error_and_unknown_fields_read_empty():
-    rule = Rule("timeout", -31012, "{tool}|{timeout_seconds}|{message}|{error_code}|{invocation_id}|{nothing}", False, {})
+    rule = Rule(
+        "timeout", -31012, "{tool}|{timeout_seconds}|{message}|{error_code}|{invocation_id}|{nothing}", False, {}
+    )
     error = errors.ToolTimeout("slow {tool}", timeout_seconds=5, tool="of the details", message="of the details")
     assert ErrorMap([rule]).render(error, tool="echo", invocation_id="i")["message"] == "echo|5|slow {tool}|timeout|i|"
 

@@ -167,7 +167,9 @@ def check(journal: list[Entry], audit: Audit, effects: dict[str, int]) -> list[s
 
 
 def _effects(folder: Path) -> dict[str, int]:
-    return {path.stem: path.stat().st_size for path in folder.glob("*.counted")}
+    # The file is made before the byte is written: an empty one is a tool that was killed in between.
+    sizes = {path.stem: path.stat().st_size for path in folder.glob("*.counted")}
+    return {name: size for name, size in sizes.items() if size}
 
 
 def _report(journal: list[Entry], audit: Audit, hub: Hub, seconds: float) -> None:

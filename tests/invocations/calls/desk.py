@@ -10,7 +10,7 @@ from typing import Any
 from asgiref.sync import sync_to_async
 from django.db import connections
 
-from invocations.calling import Calls, CallResult
+from invocations.calling import CallResult, Calls
 from invocations.ledger import Ledger
 from invocations.mapping import ErrorMap
 from invocations.models import McpRequestEnvelope, McpToolInvocation

@@ -11,7 +11,18 @@ from invocations.ledger import Ledger
 from invocations.records import Outcome, Touch
 from sessions_app.protocol.errors import AuditUnavailable, ToolNotFound
 from tests.invocations.calls.desk import (
-    SAID, Desk, Held, Script, envelopes, invocations, live_session, only_invocation, origin, run, tool, until,
+    SAID,
+    Desk,
+    Held,
+    Script,
+    envelopes,
+    invocations,
+    live_session,
+    only_invocation,
+    origin,
+    run,
+    tool,
+    until,
 )  # fmt: skip
 from tests.invocations.calls.flaky import Lock, Plan
 
@@ -159,7 +170,9 @@ def test_outcome_that_meets_a_full_queue_is_owed_and_said_to_be_unknown(settings
             from invocations.records import new_invocation_id
 
             rendered = {"code": 1, "message": "", "data": {"retryable": False}}
-            return desk.calls.rows.refusal(origin(), "x", "{}", None, 0, "server_error", rendered, invocation_id=new_invocation_id())
+            return desk.calls.rows.refusal(
+                origin(), "x", "{}", None, 0, "server_error", rendered, invocation_id=new_invocation_id()
+            )
 
         outcomes = []
         async with Desk(tool(Script(play))) as desk:
@@ -262,7 +275,12 @@ def test_poison_record_is_refused_alone_and_its_batch_is_written():
         async with Desk(tool(script)) as desk:
             good = [desk.start() for _ in range(5)]
             bad = []
-            for spoilt in ({"session_id": None}, {"transport": "pigeon"}, {"jsonrpc_code": 10**30}, {"tool_name": "\ud800"}):
+            for spoilt in (
+                {"session_id": None},
+                {"transport": "pigeon"},
+                {"jsonrpc_code": 10**30},
+                {"tool_name": "\ud800"},
+            ):
                 rendered = {"code": 1, "message": "", "data": {"retryable": False}}
                 row = list(desk.calls.rows.refusal(origin(), "x", "{}", None, 0, "server_error", rendered))
                 from invocations import statements

@@ -9,11 +9,25 @@ import pytest
 from invocations.mapping import ErrorMap, Rule
 from sessions_app.protocol import json
 from sessions_app.protocol.errors import (
-    ConnectionFailed, ExecutionError, MissingClientCapability, ServerError, UpstreamError,
+    ConnectionFailed,
+    ExecutionError,
+    MissingClientCapability,
+    ServerError,
+    UpstreamError,
 )  # fmt: skip
 from tests.invocations.calls.desk import (
-    SAID, Desk, Held, Script, envelopes, gives, invocations,
-    live_session, only_invocation, origin, run, tool,
+    SAID,
+    Desk,
+    Held,
+    Script,
+    envelopes,
+    gives,
+    invocations,
+    live_session,
+    only_invocation,
+    origin,
+    run,
+    tool,
 )  # fmt: skip
 from tools_catalog.backends.base import ToolResult
 
@@ -111,7 +125,8 @@ def test_failure_a_model_can_act_on_is_a_result_and_the_row_holds_the_json_rpc_e
 
 
 @pytest.mark.parametrize(
-    ("failure", "raised"), [(MissingClientCapability({"sampling": {}}), MissingClientCapability), (OSError(), ServerError)]
+    ("failure", "raised"),
+    [(MissingClientCapability({"sampling": {}}), MissingClientCapability), (OSError(), ServerError)],
 )
 def test_failure_that_is_no_tool_failure_is_recorded_and_then_raised(failure, raised):
     async def scenario():
@@ -263,10 +278,19 @@ def test_context_tells_the_tool_of_its_call_and_falls_silent_after_it():
 
         async with Desk(tool(script)) as desk:
             answer = await desk.calls.call_tool(
-                origin(client_capabilities={"sampling": {}}), "act", {}, voice=Listener(), progress_token="t", log_level="info"
+                origin(client_capabilities={"sampling": {}}),
+                "act",
+                {},
+                voice=Listener(),
+                progress_token="t",
+                log_level="info",
             )
         (context,) = script.contexts
-        assert (context.invocation_id, context.tool_name, context.caller_label) == (answer.invocation_id, "act", "tester")
+        assert (context.invocation_id, context.tool_name, context.caller_label) == (
+            answer.invocation_id,
+            "act",
+            "tester",
+        )
         assert context.client_capabilities == {"sampling": {}}
         await context.progress(1)
         await context.log("error", "late")

@@ -8,7 +8,16 @@ import pytest
 
 from invocations.records import Intent
 from tests.invocations.calls.desk import (
-    SAID, Desk, Held, Script, envelopes, invocations, live_session, only_invocation, run, tool,
+    SAID,
+    Desk,
+    Held,
+    Script,
+    envelopes,
+    invocations,
+    live_session,
+    only_invocation,
+    run,
+    tool,
 )  # fmt: skip
 
 pytestmark = pytest.mark.usefixtures("transactional_db")
@@ -205,5 +214,49 @@ def test_backend_that_cancels_itself_is_recorded_as_cancelled_and_answered():
         async with Desk(tool(Script(play))) as desk:
             assert (await desk.call()).is_error
         assert (await only_invocation()).error_code == "cancelled"
+
+    run(scenario)
+
+
+def test_call_that_is_cancelled_twice_is_cancelled_once():
+    async def scenario():
+        held = Held()
+        async with Desk(tool(held)) as desk:
+            call = desk.start(session=session, request_id=1)
+            await held.entered.wait()
+            (running,) = desk.calls.running._calls.values()
+            running.cancel("timeout")
+            running.cancel("cancelled")
+            assert (await call).is_error
+            assert call.cancelling() == 0
+        assert (await only_invocation()).error_code == "timeout"
+
+    session = live_session()
+    run(scenario)
+
+
+def test_watcher_that_never_returns_is_made_once():
+    async def scenario():
+        times, held = [], Held()
+
+        async def watch():
+            times.append(1)
+            await asyncio.Event().wait()
+
+        async with Desk(tool(held)) as desk:
+            call = desk.start(watch=watch)
+            await asyncio.sleep(0.2)  # several rounds of the supervisor
+            held.release.set()
+            await call
+        assert times == [1]
+
+    run(scenario)
+
+
+def test_desk_that_never_started_stops():
+    async def scenario():
+        desk = Desk()
+        await desk.calls.stop()
+        await desk.ledger.stop()
 
     run(scenario)

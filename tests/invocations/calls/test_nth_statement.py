@@ -12,7 +12,15 @@ from asgiref.sync import sync_to_async
 from sessions_app.caller import Caller
 from sessions_app.protocol.errors import AuditUnavailable
 from tests.invocations.calls.desk import (
-    CALLER, Desk, Script, envelopes, invocations, live_session, run, tool, until,
+    CALLER,
+    Desk,
+    Script,
+    envelopes,
+    invocations,
+    live_session,
+    run,
+    tool,
+    until,
 )  # fmt: skip
 from tests.invocations.calls.flaky import Plan
 

@@ -81,7 +81,9 @@ def test_process_that_stopped_is_not_looked_at(status):
 
 
 def test_own_process_is_never_dead():
-    McpRequestEnvelopeFactory(process=ServerProcessFactory(process_id="own", last_seen_at=timezone.now() - timedelta(1)))
+    McpRequestEnvelopeFactory(
+        process=ServerProcessFactory(process_id="own", last_seen_at=timezone.now() - timedelta(1))
+    )
     assert recover() == 0
 
 

@@ -9,12 +9,27 @@ import pytest
 from invocations import refusals
 from sessions_app.caller import Caller
 from sessions_app.protocol.errors import (
-    Forbidden, HeaderMismatch, RateLimited, ServerBusy, SessionNotFound, ToolDisabled, ToolNotFound,
+    Forbidden,
+    HeaderMismatch,
+    RateLimited,
+    ServerBusy,
+    SessionNotFound,
+    ToolDisabled,
+    ToolNotFound,
 )  # fmt: skip
-from sessions_app.store import end
 from sessions_app.protocol.lifecycle import SessionEvent
+from sessions_app.store import end
 from tests.invocations.calls.desk import (
-    CALLER, Desk, Held, Script, envelopes, invocations, live_session, only_invocation, run, tool,
+    CALLER,
+    Desk,
+    Held,
+    Script,
+    envelopes,
+    invocations,
+    live_session,
+    only_invocation,
+    run,
+    tool,
 )  # fmt: skip
 
 pytestmark = pytest.mark.usefixtures("transactional_db")
@@ -76,7 +91,9 @@ def test_disabled_tool_is_refused_and_says_so():
 
 
 def test_caller_without_the_scope_is_refused_before_anything_is_looked_up():
-    refused(Forbidden, name="nobody", caller=Caller(principal="key:2", label="lister", scopes=frozenset({"tools:list"})))
+    refused(
+        Forbidden, name="nobody", caller=Caller(principal="key:2", label="lister", scopes=frozenset({"tools:list"}))
+    )
 
 
 def test_check_of_the_door_refuses_the_call():
@@ -115,7 +132,9 @@ def test_hub_at_its_limit_of_calls_is_busy(settings):
 
 @pytest.mark.parametrize("whose", ["caller", "tool"])
 def test_limit_of_calls_holds_across_processes(whose):
-    caller = Caller(principal="key:1", label="", scopes=CALLER.scopes, calls_per_minute=3 if whose == "caller" else None)
+    caller = Caller(
+        principal="key:1", label="", scopes=CALLER.scopes, calls_per_minute=3 if whose == "caller" else None
+    )
 
     async def scenario():
         script = Script()
@@ -227,5 +246,25 @@ def test_flood_of_one_caller_leaves_the_refusals_of_another_single():
             with pytest.raises(ToolNotFound):
                 await desk.call(caller=other)
         assert [row.occurrences for row in await invocations() if row.principal == "key:2"] == [1]
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("age", [0, 10**6])
+def test_flood_is_written_when_its_window_is_over_and_not_before(age):
+    import time
+
+    async def scenario():
+        async with Desk() as desk:
+            for _ in range(refusals.SINGLE_ROWS + 5):
+                with pytest.raises(ToolNotFound):
+                    await desk.call()
+            (flood,) = desk.calls.refusals._floods.values()
+            flood.since -= age
+            await desk.calls.refusals._flush(time.monotonic() - refusals.WINDOW_SECONDS)
+            assert len(await invocations()) == refusals.SINGLE_ROWS + bool(age)
+            with pytest.raises(ToolNotFound):
+                await desk.call()
+        assert sum(row.occurrences for row in await invocations()) == refusals.SINGLE_ROWS + 6
 
     run(scenario)

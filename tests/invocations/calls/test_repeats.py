@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 
 import pytest
+from django.utils import timezone
 
 from sessions_app.protocol.errors import AuditUnavailable, DuplicateRequest, MissingClientCapability
 from tests.invocations.calls.desk import (
-    SAID, Desk, Held, Script, envelopes, gives, invocations, live_session, run, tool, until,
+    SAID,
+    Desk,
+    Held,
+    Script,
+    envelopes,
+    gives,
+    invocations,
+    live_session,
+    run,
+    tool,
+    until,
 )  # fmt: skip
 
 pytestmark = pytest.mark.usefixtures("transactional_db")
@@ -67,6 +79,35 @@ def test_failed_call_is_not_run_again_either(session, processes):
     run(scenario)
 
 
+def test_repeat_of_an_interrupted_call_is_told_so_in_a_result(session):
+    from asgiref.sync import sync_to_async
+
+    from invocations import recovery
+    from invocations.mapping import ErrorMap
+    from tests.factories import ServerProcessFactory
+
+    async def scenario():
+        held = Held()
+        async with Desk(tool(held)) as dead, Desk(tool(held)) as desk:
+            await sync_to_async(ServerProcessFactory)(
+                process_id=dead.process_id, last_seen_at=timezone.now() - timedelta(1)
+            )
+            first = dead.start(session=session, request_id=1)
+            await held.entered.wait()
+            assert await sync_to_async(recovery.recover)("host", desk.process_id, ErrorMap()) == 1
+            again = await desk.call(session=session, request_id=1)
+            held.release.set()
+            with pytest.raises(AuditUnavailable):
+                await first
+        assert again.is_error
+        assert again.wire["_meta"]["mcphub/error"]["errorCode"] == "interrupted"
+        rows = await invocations()
+        assert [row.error_code for row in rows] == ["interrupted", "interrupted"]
+        assert rows[1].result == again.wire
+
+    run(scenario)
+
+
 def test_repeat_of_a_running_call_waits_for_its_answer(session, processes):
     async def scenario():
         from contextlib import AsyncExitStack
@@ -94,9 +135,7 @@ def test_many_at_once_run_the_tool_once(session, processes):
         script = Script()
         async with AsyncExitStack() as stack:
             pair = await desks(stack, processes, tool(script))
-            answers = await asyncio.gather(
-                *(pair[n % 2].call(session=session, request_id=1) for n in range(20))
-            )
+            answers = await asyncio.gather(*(pair[n % 2].call(session=session, request_id=1) for n in range(20)))
         assert len(script.effects) == 1 == len(await envelopes())
         assert sum(answer.duplicate_of == "" for answer in answers) == 1
         assert len({answer.invocation_id for answer in answers}) == 20 == len(await invocations())

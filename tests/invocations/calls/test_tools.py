@@ -1,0 +1,44 @@
+"""The starter pack's tools over the hub's own audit: names and figures, never bodies."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from invocations.tools import recent_invocations, tool_statistics
+from tests.factories import McpToolInvocationFactory
+
+pytestmark = pytest.mark.usefixtures("transactional_db")
+
+
+def test_newest_calls_come_first_and_show_no_bodies():
+    McpToolInvocationFactory(tool_name="echo", arguments={"secret": "hush"})
+    McpToolInvocationFactory(tool_name="add", failed=True)
+    told = recent_invocations()
+    assert [(call.tool, call.status, call.error_code) for call in told.invocations] == [
+        ("add", "error", "execution_error"), ("echo", "ok", ""),
+    ]  # fmt: skip
+    assert "hush" not in told.model_dump_json()
+
+
+def test_calls_can_be_narrowed_by_tool_status_and_number():
+    for failed in (False, True, False):
+        McpToolInvocationFactory(tool_name="echo", failed=failed)
+    McpToolInvocationFactory(tool_name="add")
+    assert len(recent_invocations(tool="echo").invocations) == 3
+    assert len(recent_invocations(tool="echo", status="error").invocations) == 1
+    assert len(recent_invocations(limit=2).invocations) == 2
+
+
+def test_figures_count_the_calls_of_the_last_hours():
+    for duration in (10, 20):
+        McpToolInvocationFactory(tool_name="echo", duration_ms=duration)
+    McpToolInvocationFactory(tool_name="echo", failed=True, duration_ms=60)
+    McpToolInvocationFactory(tool_name="old", received_at=timezone.now() - timedelta(hours=3))
+    McpToolInvocationFactory(tool_name="", failed=True)
+    told = tool_statistics(hours=2)
+    assert [figures.model_dump() for figures in told.tools] == [
+        {"tool": "echo", "calls": 3, "errors": 1, "average_ms": 30.0, "slowest_ms": 60}
+    ]
