@@ -146,7 +146,7 @@ def tools(bench: Bench, place: Place) -> None:
             what = f"1000 tools / 10, {kind}, 32 clients"
             bench.compare(part, what, found[pair[0].name], found[pair[1].name], 0.95)
         # A list takes FastMCP so long that a short round would hold a handful.
-        longer = {"seconds": max(3.0, bench.seconds), "warm": max(1.0, bench.warm)}
+        longer = {"seconds": max(2.0, bench.seconds), "warm": max(0.5, bench.warm)}
         found = bench.turns("tools/list", [many, fast], 4, method="tools/list", tools=1000, **longer)
         what = "tools/list of 1000 tools / FastMCP, 4 clients"
         bench.compare(part, what, found[many.name], found[fast.name], 250)

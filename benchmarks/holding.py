@@ -58,16 +58,20 @@ def streams(bench: Bench, place: Place) -> None:
     with hub("hub", where) as server:
         load(server.with_tool("hub", RECORDED), clients=32, seconds=1, warm=0)
         before = server.resident_kib()
-        first = min(1000, wanted)
-        with _Crowd(server, [first, wanted]) as crowd:
+        sessions = min(1000, wanted // 2)
+        with _Crowd(server, sessions, wanted - sessions) as crowd:
             say("\nstreams:")
-            crowd.hear()
-            grown = (server.resident_kib() - before) / first
-            bench.limit(part, f"a stream with its session, of {first}", [grown], 20, "KiB")
+            opened = crowd.hear()["seconds"]
+            held = server.resident_kib()
+            note_opened = f"opened at {sessions / opened:.0f}/s"
+            bench.limit(part, f"a GET stream with its session, of {sessions}", [(held - before) / sessions], 20, "KiB",
+                        note_opened)  # fmt: skip
             crowd.go_on()
-            crowd.hear()
-            all_grown = (server.resident_kib() - before) / wanted
-            bench.limit(part, f"a stream with its session, of {wanted}", [all_grown], None, "KiB")
+            opened = crowd.hear()["seconds"]
+            more = wanted - sessions
+            note_opened = f"opened at {more / opened:.0f}/s"
+            bench.limit(part, f"a subscription, of {more}", [(server.resident_kib() - held) / more], 20, "KiB",
+                        note_opened)  # fmt: skip
             crowd.go_on()
             changed = float(where.command("shell", "--no-imports", "-c", _CHANGE).split()[-1])
             told = crowd.hear()
@@ -93,12 +97,13 @@ def start(bench: Bench, place: Place) -> None:
 class _Crowd:
     """The program with the streams, and the lines to and from it."""
 
-    def __init__(self, server: Server, stages: list[int]) -> None:
+    def __init__(self, server: Server, sessions: int, subscriptions: int) -> None:
         self.process = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.listeners"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
             cwd=ROOT, preexec_fn=pinning(CLIENT_CORE),
         )  # fmt: skip
-        self._say(json.dumps({"port": server.port, "key": server.key, "stages": stages}))
+        counts = {"sessions": sessions, "subscriptions": subscriptions}
+        self._say(json.dumps({"port": server.port, "key": server.key, **counts}))
 
     def __enter__(self) -> _Crowd:
         return self

@@ -12,6 +12,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import uvloop
@@ -67,25 +68,30 @@ class Crowd:
         self.times: list[float] = []
         self.all_told = asyncio.Event()
 
-    async def grow(self, wanted: int) -> None:
-        left = iter(range(wanted - self.streams))
-        await asyncio.gather(*(self._open(left) for _ in range(_OPENERS)))
-        self.streams = wanted
+    async def grow(self, more: int, *, with_session: bool) -> None:
+        left = iter(range(more))
+        opener = self._open_sessions if with_session else self._subscribe
+        await asyncio.gather(*(opener(left) for _ in range(min(_OPENERS, max(more, 1)))))
+        self.streams += more
 
-    async def _open(self, left: Any) -> None:
+    async def _open_sessions(self, left: Iterator[int]) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
-        loop = asyncio.get_running_loop()
         for _ in left:
             writer.write(wire.initialize(self.port, self.key))
             session = (await self._answer(reader))["mcp-session-id"]
             writer.write(wire.initialized(self.port, self.key, session))
             await self._answer(reader)
-            request = wire.listen(self.port, self.key, session)
-            _, listener = await loop.create_connection(
-                lambda request=request: Listener(self, request), "127.0.0.1", self.port
-            )
-            await asyncio.wait_for(listener.begun, _PATIENCE_SECONDS)
+            await self._listen(wire.listen(self.port, self.key, session))
         writer.close()
+
+    async def _subscribe(self, left: Iterator[int]) -> None:
+        for number in left:
+            await self._listen(wire.subscribe(self.port, self.key, number))
+
+    async def _listen(self, request: bytes) -> None:
+        loop = asyncio.get_running_loop()
+        _, listener = await loop.create_connection(lambda: Listener(self, request), "127.0.0.1", self.port)
+        await asyncio.wait_for(listener.begun, _PATIENCE_SECONDS)
 
     @staticmethod
     async def _answer(reader: asyncio.StreamReader) -> dict[str, str]:
@@ -102,9 +108,10 @@ async def main() -> None:
     job = json.loads(await loop.run_in_executor(None, sys.stdin.readline))
     crowd = Crowd(job)
     try:
-        for wanted in job["stages"]:
-            await crowd.grow(wanted)
-            _tell({"open": wanted})
+        for kind in ("sessions", "subscriptions"):
+            begun = time.perf_counter()
+            await crowd.grow(job[kind], with_session=kind == "sessions")
+            _tell({"open": crowd.streams, "seconds": time.perf_counter() - begun})
             await loop.run_in_executor(None, sys.stdin.readline)
         await asyncio.wait_for(crowd.all_told.wait(), _PATIENCE_SECONDS)
     except TimeoutError:

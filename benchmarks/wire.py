@@ -8,6 +8,11 @@ from typing import Any
 MODERN, LEGACY = "2026-07-28", "2025-11-25"
 _CLIENT = {"name": "bench", "version": "1"}
 _META = "io.modelcontextprotocol/"
+_DESCRIPTION = {
+    f"{_META}protocolVersion": MODERN,
+    f"{_META}clientInfo": _CLIENT,
+    f"{_META}clientCapabilities": {},
+}
 
 
 def request(port: int, key: str, method: str, tool: str, request_id: int, session: str = "") -> bytes:
@@ -17,11 +22,7 @@ def request(port: int, key: str, method: str, tool: str, request_id: int, sessio
         params = {"name": tool, "arguments": {"a": 20, "b": 22}}
     headers = {"Mcp-Session-Id": session, "MCP-Protocol-Version": LEGACY}
     if not session:
-        params["_meta"] = {
-            f"{_META}protocolVersion": MODERN,
-            f"{_META}clientInfo": _CLIENT,
-            f"{_META}clientCapabilities": {},
-        }
+        params["_meta"] = _DESCRIPTION
         headers = {"MCP-Protocol-Version": MODERN, "Mcp-Method": method}
         if method == "tools/call":
             headers["Mcp-Name"] = tool
@@ -46,6 +47,13 @@ def delete(port: int, key: str, session: str) -> bytes:
 def listen(port: int, key: str, session: str) -> bytes:
     headers = {"Mcp-Session-Id": session, "MCP-Protocol-Version": LEGACY, "Accept": "text/event-stream"}
     return _http("GET", port, key, headers, b"")
+
+
+def subscribe(port: int, key: str, request_id: int) -> bytes:
+    """A stream of the stateless era, told when the list of tools changes."""
+    params = {"notifications": {"toolsListChanged": True}, "_meta": _DESCRIPTION}
+    message = {"jsonrpc": "2.0", "id": request_id, "method": "subscriptions/listen", "params": params}
+    return post(port, key, message, {"MCP-Protocol-Version": MODERN, "Mcp-Method": "subscriptions/listen"})
 
 
 def post(port: int, key: str, message: dict[str, Any], headers: dict[str, str]) -> bytes:

@@ -51,7 +51,9 @@ if given.decorated:
     for name in NAMES:
         server.add_tool(add, name=name)
 else:
-    server = Server("peer", on_list_tools=list_tools, on_call_tool=call_tool)
+    # Without this look-up the SDK runs the list handler at every stateless call, to check Mcp-Param headers.
+    schemas = {tool.name: NUMBERS for tool in TOOLS}
+    server = Server("peer", get_tool_input_schema=schemas.get, on_list_tools=list_tools, on_call_tool=call_tool)
 
 application = server.streamable_http_app(json_response=True, stateless_http=not given.stateful)
 uvicorn.run(
