@@ -53,7 +53,8 @@ class Hub:
         began = time.monotonic()
         with self._log.open("a") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "mcphub.cli", "serve", "--port", str(self.port), "--workers", str(self._workers)],
+                [sys.executable, "-m", "mcphub.cli", "serve",
+                 "--port", str(self.port), "--workers", str(self._workers)],
                 cwd=ROOT, env=self._environment, stdout=subprocess.PIPE, stderr=log, text=True,
                 start_new_session=True,
             )  # fmt: skip

@@ -44,7 +44,8 @@ def test_tool_is_served_as_its_row_says():
         "name": "echo", "title": "Echo", "description": row.description, "inputSchema": {"type": "object"},
         "outputSchema": {"type": "object"}, "_meta": {"a": 1},
         "annotations": {
-            "title": "Echo", "readOnlyHint": True, "destructiveHint": False, "idempotentHint": True, "openWorldHint": True,
+            "title": "Echo", "readOnlyHint": True, "destructiveHint": False, "idempotentHint": True,
+            "openWorldHint": True,
         },
     }  # fmt: skip
     assert (tool.version, tool.digest) == ("1", row.versions.get().digest)

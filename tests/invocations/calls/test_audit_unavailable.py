@@ -30,8 +30,8 @@ pytestmark = pytest.mark.usefixtures("transactional_db")
 
 
 @pytest.fixture(autouse=True)
-def short_bound(settings):
-    settings.MCPHUB_LEDGER_TIMEOUT_SECONDS = 0.2
+def short_bound(patient_ledger, settings):
+    settings.MCPHUB_LEDGER_TIMEOUT_SECONDS = 1
 
 
 async def held_by(lock):

@@ -205,7 +205,7 @@ def test_follower_goes_on_after_its_connection_broke(caplog):
             assert await hearing.next() == "a"
             await sync_to_async(sql)("ALTER TABLE sessions_app_busevent RENAME TO away")
             async with asyncio.timeout(10):
-                while hearing.follower.failing_since is None:
+                while hearing.follower.failing_since is None:  # noqa: ASYNC110 - set by a thread
                     await asyncio.sleep(0.01)
             await sync_to_async(sql)("ALTER TABLE away RENAME TO sessions_app_busevent")
             await publish("x", "b")
