@@ -219,7 +219,7 @@ LOOP.append(LOOP)
         {"a": "\ud800", 1: 2},
         ["\ud800", {1: 2}],
         ["\ud800", math.inf],
-        object(),
+        pytest.param(object(), id="an object of Python"),
         b"x",
         {1, 2},
         LOOP,
