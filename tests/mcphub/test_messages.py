@@ -19,7 +19,7 @@ CATALOGUE = HOME / "mcphub" / "locale" / "ru" / "LC_MESSAGES"
 PACKAGES = ("mcphub", "invocations", "tools_catalog", "sessions_app")
 SINGULAR = {"_", "_t", "gettext", "gettext_lazy", "gettext_noop"}
 PLURAL = {"ngettext", "ngettext_lazy"}
-MEND = "Run `make messages`, translate what is empty in mcphub/locale/ru/LC_MESSAGES/django.po, and run it again."
+MEND = "Run `mcphub makemessages`, translate what is empty in mcphub/locale/ru/LC_MESSAGES/django.po, run it again."
 
 Entry = tuple[str, str]
 """The message, and its plural where it has one."""
