@@ -1,9 +1,15 @@
 from django.apps import AppConfig
 from django.utils.translation import gettext_lazy as _
 
-from sessions_app.triggers import Announce, install_after_migrate
+from sessions_app.triggers import Announce, RefuseUpdate, Rule, install_after_migrate
 
-RULES = (Announce("invocations_mcperrormapping", "errors_changed"),)
+RULES: tuple[Rule, ...] = (
+    Announce("invocations_mcperrormapping", "errors_changed"),
+    *(
+        RefuseUpdate(f"invocations_{table}", f"mcphub_{table}_append_only", "OLD.id = NEW.id", "records never change")
+        for table in ("mcprequestenvelope", "mcptoolinvocation")
+    ),
+)
 
 
 class InvocationsConfig(AppConfig):

@@ -26,7 +26,7 @@ from invocations.rows import CallRow, Rows
 from invocations.running import Running, RunningCalls, Watch
 from sessions_app.protocol import json
 from sessions_app.protocol.errors import (
-    ArgumentsInvalid, AuditUnavailable, Cancelled, DuplicateRequest, ExecutionError, HubError, RateLimited,
+    ArgumentsInvalid, AuditUnavailable, Cancelled, DuplicateRequest, ExecutionError, HubError, InvalidParams, RateLimited,
     ResultInvalid, ServerBusy, ServerError, SessionNotFound, ToolFailure, ToolTimeout,
 )  # fmt: skip
 from tools_catalog.backends.base import NOTHING, ToolResult
@@ -76,8 +76,8 @@ class Calls:
     async def call_tool(
         self,
         origin: Origin,
-        name: str,
-        arguments: dict[str, Any],
+        name: Any,
+        arguments: Any,
         *,
         request_id: str | int | None = None,
         check: Callable[[Tool], None] | None = None,
@@ -86,7 +86,7 @@ class Calls:
         log_level: str | None = None,
         watch: Watch | None = None,
     ) -> CallResult:
-        """Make one call and give its answer.
+        """Make one call and give its answer. `name` and `arguments` are taken as they came.
 
         `check` may raise a ProtocolError for the tool found (rungs 9 and 10 of the stateless ladder).
         `watch` returns when the client has gone and the era takes that for a cancellation.
@@ -98,6 +98,10 @@ class Calls:
         tool: Tool | None = None
         try:
             origin.caller.need("tools:call")
+            if not isinstance(name, str) or not name:
+                raise InvalidParams("tools/call needs name, the name of a tool.")
+            if not isinstance(arguments, dict):
+                raise InvalidParams("arguments must be an object of the tool's arguments by name.")
             tool = self._catalog().find(name, origin.caller)
             self._admit(tool, arguments, check)
             if tool.calls_per_minute or origin.caller.calls_per_minute:
@@ -287,8 +291,8 @@ class Calls:
         self,
         origin: Origin,
         error: HubError,
-        name: str,
-        arguments: dict[str, Any],
+        name: Any,
+        arguments: Any,
         request_id: str | int | None,
         received: float,
         tool: Tool | None,
@@ -296,6 +300,10 @@ class Calls:
         """Record a call that was not made; answer what a model may act on, raise the rest."""
         if isinstance(error, AuditUnavailable):
             raise error
+        if not isinstance(name, str):
+            name = ""
+        if not isinstance(arguments, dict):
+            arguments = {"not_an_object": arguments}  # the column holds objects
         rendered = await self.refusals.record(origin, error, name, arguments, request_id, received, tool)
         if isinstance(error, ToolFailure):
             return CallResult(error.invocation_id, as_result(rendered), True)

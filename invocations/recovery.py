@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Exists, F, OuterRef, Q
+from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from invocations.mapping import ErrorMap
@@ -77,9 +77,17 @@ def recover(host: str, own_process_id: str, errors: ErrorMap) -> int:
     return total
 
 
-def _close_open_calls(process: ServerProcess, errors: ErrorMap) -> int:
+def has_open_calls(process_id: str) -> bool:
+    return _open_calls(process_id).exists()
+
+
+def _open_calls(process_id: str) -> QuerySet[Any]:
     done = McpToolInvocation.objects.filter(invocation_id=OuterRef("invocation_id"))
-    open_ = McpRequestEnvelope.objects.filter(~Exists(done), process=process)
+    return McpRequestEnvelope.objects.filter(~Exists(done), process=process_id)
+
+
+def _close_open_calls(process: ServerProcess, errors: ErrorMap) -> int:
+    open_ = _open_calls(process.pk)
     rows = [_interrupted(envelope, errors) for envelope in open_.iterator()]
     # Another process that noticed at the same moment wins or loses by the unique id.
     McpToolInvocation.objects.bulk_create(rows, ignore_conflicts=True, batch_size=500)

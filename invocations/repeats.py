@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import time
+from datetime import timedelta
 from typing import Any
 
 from asgiref.sync import sync_to_async
 from django.db import DatabaseError, close_old_connections
+from django.utils import timezone
 
 from invocations.running import RunningCalls
 from sessions_app.protocol import errors
 
 _POLL_SECONDS = 0.05
+_SESSION = "session:"
 
 
 @sync_to_async
@@ -46,6 +49,19 @@ async def outcome_of(invocation_id: str, running: RunningCalls, seconds: float) 
                 await asyncio.sleep(min(_POLL_SECONDS, left))
         except TimeoutError:
             continue
+
+
+def purge(limit: int = 1000) -> int:
+    """Remove keys of sessions that have ended: their ids are never used again. Give how many; a few at a time."""
+    from invocations.models import McpIdempotencyKey
+    from sessions_app.models import McpSession
+
+    old = McpIdempotencyKey.objects.filter(created_at__lt=timezone.now() - timedelta(hours=1)).order_by("created_at")
+    scopes = {scope for scope in old.values_list("scope", flat=True)[:limit] if scope.startswith(_SESSION)}
+    ids = [scope.removeprefix(_SESSION) for scope in scopes]
+    live = McpSession.objects.live().filter(session_id__in=ids).values_list("session_id", flat=True)
+    gone = scopes - {f"{_SESSION}{session_id}" for session_id in live}
+    return McpIdempotencyKey.objects.filter(scope__in=gone).delete()[0]
 
 
 def as_error(stored: Any) -> errors.HubError:

@@ -18,7 +18,7 @@ from channels.db import database_sync_to_async
 from django.conf import settings
 from django.utils import timezone
 
-from invocations import errormap, recovery
+from invocations import errormap, recovery, repeats
 from invocations.calling import Calls
 from invocations.ledger import Ledger
 from invocations.mapping import ErrorMap
@@ -122,7 +122,9 @@ class Hub:
         await egress.close_shared_client()
         with contextlib.suppress(Exception):
             await database_sync_to_async(self._flush)()
-            await database_sync_to_async(self._set_status)(ServerProcess.Status.STOPPED)
+            # With a call still open the process is left as stopping, for another's recovery to find.
+            if not await database_sync_to_async(recovery.has_open_calls)(self.process_id):
+                await database_sync_to_async(self._set_status)(ServerProcess.Status.STOPPED)
 
     def spawn(self, task: asyncio.Task[None]) -> None:
         """Own a task until it ends or the hub stops."""
@@ -197,6 +199,7 @@ class Hub:
         if sweep:
             store.sweep()
             bus.purge()
+            repeats.purge()
 
     def _flush(self) -> None:
         used, self._keys.used = self._keys.used, {}

@@ -112,7 +112,10 @@ class Follower:
                     self._database.raw.execute("LISTEN mcphub")
                     listening = True
                 events = self._news()
-                self.failing_since = None
+                if self.failing_since is not None:
+                    # The outage may have outlived what the table keeps: what is followed is read anew.
+                    events += [Event(subject, "") for subject in (TOOLS_CHANGED, ERRORS_CHANGED, KEYS_CHANGED)]
+                    self.failing_since = None
                 if events:
                     loop.call_soon_threadsafe(self._dispatch, events)
                 if self._database.is_sqlite:

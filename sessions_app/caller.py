@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import time
 from dataclasses import dataclass, field
 from typing import Any
 
 from sessions_app.protocol.errors import Forbidden, Unauthenticated
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +60,12 @@ class Keys:
                 calls_per_minute=key.calls_per_minute,
                 key_id=key.pk,
             )
-            callers[bytes.fromhex(key.secret_hash)] = (caller, key.expires_at.timestamp() if key.expires_at else float("inf"))
+            try:
+                digest = bytes.fromhex(key.secret_hash)
+            except ValueError:
+                logger.error("The key %s has a malformed hash and is left out", key.pk)
+                continue
+            callers[digest] = (caller, key.expires_at.timestamp() if key.expires_at else float("inf"))
         return cls(callers)
 
     def caller(self, authorization: str | None) -> Caller:

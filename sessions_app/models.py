@@ -19,7 +19,7 @@ from simple_history.models import HistoricalRecords
 
 from sessions_app import bus
 from sessions_app.fields import JSONText
-from sessions_app.protocol.lifecycle import TERMINAL, SessionState
+from sessions_app.protocol.lifecycle import TERMINAL, SessionEvent, SessionState, advance
 from sessions_app.shown import clipped
 
 
@@ -169,20 +169,21 @@ class McpSessionQuerySet(models.QuerySet["McpSession"]):
     def live(self) -> McpSessionQuerySet:
         return self.exclude(state__in=[state.value for state in TERMINAL])
 
-    def close(self, reason: str) -> int:
+    def end(self, event: SessionEvent, reason: str) -> int:
         """End the live sessions of the selection and tell every process; give the count."""
-        closed = 0
+        ended = 0
         with transaction.atomic():
-            for session_id in list(self.live().values_list("pk", flat=True)):
-                now = timezone.now()
-                # The condition again: the session may have ended meanwhile, and the end it had stands.
-                ended = McpSession.objects.live().filter(pk=session_id).update(
-                    state=SessionState.CLOSED.value, ended_at=now, end_reason=reason[:100]
-                )
-                if ended:
-                    bus.publish(bus.SESSION_ENDED, session_id)
-                    closed += 1
-        return closed
+            for row in self.live().select_for_update():
+                row.state = advance(SessionState(row.state), event).value
+                row.ended_at = timezone.now()
+                row.end_reason = reason[:100]
+                row.save(update_fields=["state", "ended_at", "end_reason"])
+                bus.publish(bus.SESSION_ENDED, row.session_id)
+                ended += 1
+        return ended
+
+    def close(self, reason: str) -> int:
+        return self.end(SessionEvent.CLOSE, reason)
 
 
 class McpSession(models.Model):

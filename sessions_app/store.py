@@ -130,18 +130,7 @@ class Sessions:
 
 
 def end(session_ids: list[str], event: SessionEvent, reason: str) -> int:
-    """End those of the sessions that live; give how many. Takes part in the caller's transaction."""
-    ended = 0
-    with transaction.atomic():
-        rows = McpSession.objects.select_for_update().filter(session_id__in=session_ids, state__in=_LIVE)
-        for row in rows:
-            row.state = advance(SessionState(row.state), event).value
-            row.ended_at = timezone.now()
-            row.end_reason = reason[:100]
-            row.save(update_fields=["state", "ended_at", "end_reason"])
-            bus.publish(bus.SESSION_ENDED, row.session_id)
-            ended += 1
-    return ended
+    return McpSession.objects.filter(session_id__in=session_ids).end(event, reason)
 
 
 def sweep(limit: int = 1000) -> int:

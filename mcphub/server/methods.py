@@ -83,12 +83,7 @@ async def tools_list(context: RequestContext, params: dict[str, Any]) -> Result:
 
 
 async def tools_call(context: RequestContext, params: dict[str, Any]) -> Result:
-    name = params.get("name")
-    arguments = params.get("arguments", {})
-    if not isinstance(name, str) or not name:
-        raise InvalidParams("tools/call needs name, the name of a tool.")
-    if not isinstance(arguments, dict):
-        raise InvalidParams("arguments must be an object of the tool's arguments by name.")
+    name, arguments = params.get("name"), params.get("arguments", {})
     headers = context.headers
 
     def check(tool: Tool) -> None:

@@ -12,13 +12,23 @@ from tests.factories import McpRequestEnvelopeFactory, McpToolInvocationFactory
 pytestmark = pytest.mark.django_db
 
 
+def insert_like(row, **columns):
+    """Insert a copy of a row by raw SQL, under an id of its own and with other values in `columns`."""
+    values = {"invocation_id": "another", **columns}
+    names = [field.column for field in row._meta.concrete_fields if not field.primary_key]
+    marks = ", ".join("%s" if name in values else name for name in names)
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(
+            f"INSERT INTO {row._meta.db_table} ({', '.join(names)}) SELECT {marks} FROM {row._meta.db_table}",
+            [values[name] for name in names if name in values],
+        )
+
+
 def change(row, **columns):
     """Update columns by raw SQL."""
     words = ", ".join(f"{column} = %s" for column in columns)
     with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute(
-            f"UPDATE {row._meta.db_table} SET {words} WHERE {row._meta.pk.column} = %s", [*columns.values(), row.pk]
-        )
+        cursor.execute(f"UPDATE {row._meta.db_table} SET {words} WHERE id = %s", [*columns.values(), row.pk])
 
 
 @pytest.mark.parametrize(
@@ -42,33 +52,40 @@ def change(row, **columns):
 )
 def test_successful_invocation_keeps_to_the_rules(columns):
     with pytest.raises(IntegrityError):
-        change(McpToolInvocationFactory(), **columns)
+        insert_like(McpToolInvocationFactory(), **columns)
 
 
 @pytest.mark.parametrize("columns", [{"error": None}, {"error_code": ""}, {"status": "ok"}])
 def test_failed_invocation_keeps_to_the_rules(columns):
     with pytest.raises(IntegrityError):
-        change(McpToolInvocationFactory(failed=True), **columns)
+        insert_like(McpToolInvocationFactory(failed=True), **columns)
 
 
 def test_failed_invocation_may_hold_the_result_that_told_of_the_failure():
-    change(McpToolInvocationFactory(failed=True), result="{}")
+    insert_like(McpToolInvocationFactory(failed=True), result="{}")
 
 
 @pytest.mark.parametrize("columns", [{"method": ""}, {"tool_name": ""}, {"params": None}, {"received_at": None}])
 def test_envelope_keeps_to_the_rules(columns):
     with pytest.raises(IntegrityError):
-        change(McpRequestEnvelopeFactory(), **columns)
+        insert_like(McpRequestEnvelopeFactory(), **columns)
 
 
 def test_envelope_of_another_method_names_no_tool():
-    change(McpRequestEnvelopeFactory(), method="tools/list", tool_name="")
+    insert_like(McpRequestEnvelopeFactory(), method="tools/list", tool_name="")
 
 
 @pytest.mark.parametrize("factory", [McpRequestEnvelopeFactory, McpToolInvocationFactory])
 def test_one_invocation_id_has_one_row(factory):
     with pytest.raises(IntegrityError), transaction.atomic():
         factory(invocation_id=factory().invocation_id)
+
+
+@pytest.mark.parametrize("factory", [McpRequestEnvelopeFactory, McpToolInvocationFactory])
+def test_records_are_not_changed_by_raw_sql(factory):
+    table = factory()._meta.db_table
+    with pytest.raises(IntegrityError, match="never change"), connection.cursor() as cursor:
+        cursor.execute(f"UPDATE {table} SET tool_name = 'another'")
 
 
 @pytest.mark.parametrize("factory", [McpRequestEnvelopeFactory, McpToolInvocationFactory])

@@ -11,6 +11,7 @@ from sessions_app.caller import Caller
 from sessions_app.protocol.errors import (
     Forbidden,
     HeaderMismatch,
+    InvalidParams,
     RateLimited,
     ServerBusy,
     SessionNotFound,
@@ -72,11 +73,20 @@ def test_arguments_that_break_the_schema_are_explained_to_the_model_and_recorded
     assert written == []
 
 
-@pytest.mark.parametrize("name", ["nobody", "", "é🦊", 'quo"ted\\', "a\x00b", "\ud800", "x" * 5000, "{tool}"])
+@pytest.mark.parametrize("name", ["nobody", "é🦊", 'quo"ted\\', "a\x00b", "\ud800", "x" * 5000, "{tool}"])
 def test_unknown_tool_of_any_name_is_refused_and_recorded(name):
     _, row = refused(ToolNotFound, tool(Script()), name=name)
     assert len(row.tool_name) <= 128
     assert "\x00" not in row.tool_name
+
+
+@pytest.mark.parametrize(("name", "arguments"), [("", {}), (None, {}), (7, {}), ("act", [1]), ("act", "text")])
+def test_malformed_call_is_refused_and_recorded(name, arguments):
+    script = Script()
+    _, row = refused(InvalidParams, tool(script), name=name, arguments=arguments)
+    assert row.error_code == "invalid_params"
+    assert row.arguments == (arguments or {} if isinstance(arguments, dict) else {"not_an_object": arguments})
+    assert script.effects == []
 
 
 def test_hidden_tool_answers_like_a_missing_one():

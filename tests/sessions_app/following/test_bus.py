@@ -18,7 +18,8 @@ from sessions_app.models import ApiKey, BusEvent
 
 pytestmark = pytest.mark.usefixtures("transactional_db")
 
-postgresql_only = pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has one writer at a time")
+postgresql_only = pytest.mark.postgresql
+"""SQLite has one writer at a time, so what these tests need cannot be made there."""
 
 
 def announced(subject="keys_changed"):

@@ -1,0 +1,20 @@
+"""What every test may rely on."""
+
+from __future__ import annotations
+
+import pytest
+from django.conf import settings
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "postgresql: about what only PostgreSQL has; left out on SQLite")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect, not skip: on SQLite there is nothing that these tests could show."""
+    if "postgresql" in settings.DATABASES["default"]["ENGINE"]:
+        return
+    kept = [item for item in items if item.get_closest_marker("postgresql") is None]
+    if len(kept) < len(items):
+        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+        items[:] = kept
