@@ -1,6 +1,7 @@
 # make serve   a fresh clone becomes a running hub; ARGS="--port 9000" passes flags on
 # make test    the test suite; ARGS="tests/wire -x" passes arguments on
 # make check   what must be clean before a commit
+# make messages   the Russian catalogue after a change of words; needs gettext
 # make conformance | bench   the official suite, the figures; both start their own hub
 #
 # PYTHON chooses the interpreter, VENV where things are installed: make test PYTHON=python3.13 VENV=.venv-313
@@ -8,6 +9,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 ARGS ?=
+# Test processes; most of the suite waits for servers that it started.
+JOBS ?= 3
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt
 
@@ -15,13 +18,13 @@ PIP := $(BIN)/python -m pip install -q --disable-pip-version-check -c constraint
 PRODUCTION := MCPHUB_DATA_DIR=$(VENV)/check MCPHUB_PUBLIC_URL=https://hub.example \
 	MCPHUB_ALLOWED_HOSTS=hub.example MCPHUB_BEHIND_PROXY=1
 
-.PHONY: serve test check conformance bench install install-dev clean
+.PHONY: serve test check conformance bench messages install install-dev clean
 
 serve: $(VENV)/.installed
 	@exec $(BIN)/mcphub serve $(ARGS)
 
 test: $(VENV)/.installed-dev
-	@$(BIN)/python -m pytest -q $(ARGS)
+	@$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile $(ARGS)
 
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
@@ -36,6 +39,9 @@ conformance: $(VENV)/.installed-dev
 
 bench: $(VENV)/.installed-dev
 	@PYTHONPATH=. $(BIN)/python benchmarks/run.py $(ARGS)
+
+messages: $(VENV)/.installed-dev
+	$(BIN)/mcphub makemessages
 
 install: $(VENV)/.installed
 install-dev: $(VENV)/.installed-dev
