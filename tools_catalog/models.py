@@ -203,6 +203,12 @@ class McpToolDefinition(models.Model):
         self.save()
 
 
+# Without its last group a tool is for every caller, so a group that tools are reserved to is not deleted.
+_reserved = McpToolDefinition.groups.through
+_reserved._meta.get_field("group").remote_field.on_delete = models.PROTECT
+_reserved.__str__ = lambda row: row.mcptooldefinition.name  # type: ignore[method-assign,attr-defined]
+
+
 class McpToolVersion(models.Model):
     """What clients saw and what ran under one version number. Never changed."""
 

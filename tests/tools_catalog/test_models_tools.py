@@ -7,7 +7,7 @@ from django.core.exceptions import ValidationError
 from django.db import DatabaseError, IntegrityError, connection, transaction
 from django.db.models import ProtectedError
 
-from tests.factories import McpToolDefinitionFactory, UserFactory
+from tests.factories import GroupFactory, McpToolDefinitionFactory, UserFactory
 from tools_catalog.models import McpToolDefinition, McpToolVersion
 
 pytestmark = pytest.mark.django_db
@@ -38,6 +38,18 @@ def test_definition_keeps_to_the_rules(columns):
     McpToolDefinitionFactory()
     with pytest.raises((IntegrityError, DatabaseError)):
         change("tools_catalog_mcptooldefinition", **columns)
+
+
+def test_group_that_tools_are_reserved_to_is_not_deleted():
+    group = GroupFactory()
+    row = McpToolDefinitionFactory()
+    row.groups.add(group)
+    for deletion in (group.delete, type(group).objects.filter(pk=group.pk).delete):
+        with pytest.raises(ProtectedError):
+            deletion()
+    assert list(row.groups.all()) == [group]
+    row.groups.clear()
+    group.delete()
 
 
 def test_name_is_unique():

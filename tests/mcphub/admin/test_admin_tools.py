@@ -8,7 +8,7 @@ from html import escape
 import pytest
 from django.urls import reverse
 
-from tests.factories import McpToolDefinitionFactory
+from tests.factories import GroupFactory, McpToolDefinitionFactory
 from tools_catalog.models import McpToolDefinition, Secret
 
 LIST = "admin:tools_catalog_mcptooldefinition_changelist"
@@ -183,3 +183,19 @@ def test_a_secret_is_written_and_never_read(log_in):
     assert secret.history.first().history_user == client.user
     refused = client.post(reverse("admin:tools_catalog_secret_add"), {"name": "a b", "value": "typed-in-secret"})
     assert "typed-in-secret" not in refused.content.decode()
+
+
+def test_a_group_that_tools_are_reserved_to_is_kept(log_in, echo):
+    client = log_in("superuser")
+    group = GroupFactory()
+    echo.groups.add(group)
+    address = reverse("admin:auth_group_delete", args=[group.pk])
+    page = client.get(address)
+    assert page.context["protected"] == [f"{echo.groups.through._meta.verbose_name.capitalize()}: echo"]
+    client.post(address, {"post": "yes"})
+    assert list(echo.groups.all()) == [group]
+    client.post(
+        reverse("admin:auth_group_changelist"),
+        {"action": "delete_selected", "_selected_action": group.pk, "post": "yes"},
+    )
+    assert list(echo.groups.all()) == [group]
