@@ -57,8 +57,8 @@ _METADATA = frozenset(
 """Closed to an allowed host *name*; only an allowed address or network opens them."""
 
 _UNSAFE = re.compile(r"[\x00-\x20\x7f-\x9f\\]")
-_NUMERIC_LABEL = re.compile(r"^(0[xX][0-9a-fA-F]*|[0-9]+)$")
-_HOST = re.compile(r"^[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?$")
+_NUMERIC_LABEL = re.compile(r"^(0[xX][0-9a-fA-F]*|[0-9]+)\Z")
+_HOST = re.compile(r"^[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?\Z")
 _KEPT_ACROSS_ORIGINS = frozenset({"accept", "accept-encoding", "accept-language", "user-agent"})
 """Everything else that a tool's author wrote may be a credential."""
 

@@ -21,7 +21,7 @@ from tools_catalog import secrets
 from tools_catalog.backends import python
 from tools_catalog.backends.http import HttpConfiguration
 
-TOOL_NAME = re.compile(r"^[A-Za-z0-9_.-]{1,64}$")
+TOOL_NAME = re.compile(r"^[A-Za-z0-9_.-]{1,64}\Z")
 """MCP allows 128 characters; hosts cap at 64."""
 
 
@@ -248,7 +248,7 @@ class Secret(models.Model):
     """A credential that HTTP tools send. Write-only: encrypted at rest, shown by its last characters only."""
 
     name = models.CharField(
-        _("name"), max_length=64, unique=True, validators=[RegexValidator(r"^[A-Za-z0-9_.-]+$")],
+        _("name"), max_length=64, unique=True, validators=[RegexValidator(r"^[A-Za-z0-9_.-]+\Z")],
         help_text=_("Written into a tool's headers as {secret:NAME}."),
     )  # fmt: skip
     ciphertext = models.TextField(editable=False)

@@ -45,7 +45,7 @@ _OWN_HEADERS = frozenset({
 })
 # fmt: on
 """Headers that belong to the connection, not to a tool."""
-_HEADER_NAME = re.compile(r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
+_HEADER_NAME = re.compile(r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
 _SHORTEST_SCRUBBED = 6
 """A shorter secret occurs in answers by accident."""
 

@@ -24,7 +24,7 @@ class Migration(migrations.Migration):
             name='Secret',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('name', models.CharField(help_text="Written into a tool's headers as {secret:NAME}.", max_length=64, unique=True, validators=[django.core.validators.RegexValidator('^[A-Za-z0-9_.-]+$')], verbose_name='name')),
+                ('name', models.CharField(help_text="Written into a tool's headers as {secret:NAME}.", max_length=64, unique=True, validators=[django.core.validators.RegexValidator('^[A-Za-z0-9_.-]+\\Z')], verbose_name='name')),
                 ('ciphertext', models.TextField(editable=False)),
                 ('mask', models.CharField(editable=False, max_length=40, verbose_name='value')),
                 ('fingerprint', models.CharField(editable=False, max_length=64, verbose_name='fingerprint')),
@@ -40,7 +40,7 @@ class Migration(migrations.Migration):
             name='HistoricalMcpToolDefinition',
             fields=[
                 ('id', models.BigIntegerField(auto_created=True, blank=True, db_index=True, verbose_name='ID')),
-                ('name', models.CharField(db_index=True, help_text='What clients call. 1 to 64 of A-Z a-z 0-9 _ . -', max_length=64, validators=[django.core.validators.RegexValidator(re.compile('^[A-Za-z0-9_.-]{1,64}$'), 'Use 1 to 64 of the characters A-Z a-z 0-9 _ . -')], verbose_name='name')),
+                ('name', models.CharField(db_index=True, help_text='What clients call. 1 to 64 of A-Z a-z 0-9 _ . -', max_length=64, validators=[django.core.validators.RegexValidator(re.compile('^[A-Za-z0-9_.-]{1,64}\\Z'), 'Use 1 to 64 of the characters A-Z a-z 0-9 _ . -')], verbose_name='name')),
                 ('title', models.CharField(blank=True, max_length=200, verbose_name='title')),
                 ('description', models.TextField(help_text='Read by models: say what the tool does and when to use it.', verbose_name='description')),
                 ('input_schema', sessions_app.fields.JSONText(help_text='JSON Schema of the arguments; its root type is object.', verbose_name='input schema')),
@@ -78,7 +78,7 @@ class Migration(migrations.Migration):
             name='HistoricalSecret',
             fields=[
                 ('id', models.BigIntegerField(auto_created=True, blank=True, db_index=True, verbose_name='ID')),
-                ('name', models.CharField(db_index=True, help_text="Written into a tool's headers as {secret:NAME}.", max_length=64, validators=[django.core.validators.RegexValidator('^[A-Za-z0-9_.-]+$')], verbose_name='name')),
+                ('name', models.CharField(db_index=True, help_text="Written into a tool's headers as {secret:NAME}.", max_length=64, validators=[django.core.validators.RegexValidator('^[A-Za-z0-9_.-]+\\Z')], verbose_name='name')),
                 ('mask', models.CharField(editable=False, max_length=40, verbose_name='value')),
                 ('fingerprint', models.CharField(editable=False, max_length=64, verbose_name='fingerprint')),
                 ('updated_at', models.DateTimeField(blank=True, editable=False, verbose_name='changed')),
@@ -100,7 +100,7 @@ class Migration(migrations.Migration):
             name='McpToolDefinition',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('name', models.CharField(help_text='What clients call. 1 to 64 of A-Z a-z 0-9 _ . -', max_length=64, unique=True, validators=[django.core.validators.RegexValidator(re.compile('^[A-Za-z0-9_.-]{1,64}$'), 'Use 1 to 64 of the characters A-Z a-z 0-9 _ . -')], verbose_name='name')),
+                ('name', models.CharField(help_text='What clients call. 1 to 64 of A-Z a-z 0-9 _ . -', max_length=64, unique=True, validators=[django.core.validators.RegexValidator(re.compile('^[A-Za-z0-9_.-]{1,64}\\Z'), 'Use 1 to 64 of the characters A-Z a-z 0-9 _ . -')], verbose_name='name')),
                 ('title', models.CharField(blank=True, max_length=200, verbose_name='title')),
                 ('description', models.TextField(help_text='Read by models: say what the tool does and when to use it.', verbose_name='description')),
                 ('input_schema', sessions_app.fields.JSONText(help_text='JSON Schema of the arguments; its root type is object.', verbose_name='input schema')),
@@ -163,7 +163,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name='mcptooldefinition',
-            constraint=models.CheckConstraint(condition=models.Q(('name__regex', '^[A-Za-z0-9_.-]{1,64}$')), name='tool_name_wellformed'),
+            constraint=models.CheckConstraint(condition=models.Q(('name__regex', '^[A-Za-z0-9_.-]{1,64}\\Z')), name='tool_name_wellformed'),
         ),
         migrations.AddConstraint(
             model_name='mcptooldefinition',
