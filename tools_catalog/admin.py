@@ -224,11 +224,11 @@ class McpToolDefinitionAdmin(VersionPages, RecordedAdmin):
 @admin.register(Secret)
 class SecretAdmin(RecordedAdmin):
     form = SecretForm
-    list_display = ["name", "mask", "shown_fingerprint", _CHANGED]
+    list_display = ["name", "mask", "hosts", "shown_fingerprint", _CHANGED]
     search_fields = ["name"]
     readonly_fields = ["mask", "shown_fingerprint", _CHANGED]
-    fieldsets = [(None, {"fields": ["name", "value", "mask", "shown_fingerprint", _CHANGED]})]
-    add_fieldsets = [(None, {"fields": ["name", "value"]})]
+    fieldsets = [(None, {"fields": ["name", "hosts", "value", "mask", "shown_fingerprint", _CHANGED]})]
+    add_fieldsets = [(None, {"fields": ["name", "hosts", "value"]})]
 
     @admin.display(description=_("fingerprint"))
     def shown_fingerprint(self, secret: Secret) -> SafeString:
@@ -240,11 +240,11 @@ class SecretAdmin(RecordedAdmin):
 
     def get_fieldsets(self, request: HttpRequest, obj: Any | None = None) -> Any:
         if obj is not None and not self.has_change_permission(request, obj):
-            return [(None, {"fields": ["name", "mask", "shown_fingerprint", _CHANGED]})]
+            return [(None, {"fields": ["name", "hosts", "mask", "shown_fingerprint", _CHANGED]})]
         return super().get_fieldsets(request, obj)
 
     def get_form(self, request: HttpRequest, obj: Any | None = None, change: bool = False, **kwargs: Any) -> Any:
-        kwargs.setdefault("fields", [] if obj is not None else ["name"])
+        kwargs.setdefault("fields", ["hosts"] if obj is not None else ["name", "hosts"])
         return super().get_form(request, obj, change, **kwargs)
 
     def save_model(self, request: HttpRequest, obj: Secret, form: Any, change: bool) -> None:

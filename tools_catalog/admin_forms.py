@@ -86,7 +86,7 @@ class SecretForm(_SecretBase):
 
     class Meta:
         model = Secret
-        fields = ["name"]
+        fields = ["name", "hosts"]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from sessions_app.protocol import envelope, json, revisions, schemas
 from sessions_app.protocol.errors import ExecutionError, ToolDisabled, ToolNotFound
+from tools_catalog import hosts
 from tools_catalog.backends import base
 from tools_catalog.backends.http import HttpBackend
 from tools_catalog.backends.python import PythonBackend
@@ -186,8 +187,13 @@ _vault: dict[str, Any] = {}
 """Secret rows by name, still encrypted, as of the newest snapshot."""
 
 
-def _secret(name: str) -> str:
+def _secret(name: str, host: str) -> str:
     if name not in _vault:
         raise ExecutionError(f"The secret {name} that the tool needs does not exist. Tell the hub's operator.")
+    if not hosts.covers(_vault[name].hosts, host):
+        raise ExecutionError(
+            f"The secret {name} is not for the host {host}, so nothing was sent. Tell the hub's operator.",
+            secret=name, host=host,
+        )  # fmt: skip
     value: str = _vault[name].value()
     return value

@@ -20,6 +20,7 @@ from sessions_app.protocol import envelope, json, schemas
 from tools_catalog import secrets
 from tools_catalog.backends import python
 from tools_catalog.backends.http import HttpConfiguration
+from tools_catalog.hosts import check as check_hosts
 
 TOOL_NAME = re.compile(r"^[A-Za-z0-9_.-]{1,64}\Z")
 """MCP allows 128 characters; hosts cap at 64."""
@@ -251,6 +252,12 @@ class Secret(models.Model):
         _("name"), max_length=64, unique=True, validators=[RegexValidator(r"^[A-Za-z0-9_.-]+\Z")],
         help_text=_("Written into a tool's headers as {secret:NAME}."),
     )  # fmt: skip
+    hosts = models.TextField(
+        _("hosts"), validators=[check_hosts],
+        help_text=_(
+            "Only requests to these hosts carry the secret. Separate them by blanks: api.example.org *.example.net"
+        ),
+    )  # fmt: skip
     ciphertext = models.TextField(editable=False)
     mask = models.CharField(_("value"), max_length=40, editable=False)
     fingerprint = models.CharField(_("fingerprint"), max_length=64, editable=False)
@@ -263,6 +270,7 @@ class Secret(models.Model):
         verbose_name = _("secret")
         verbose_name_plural = _("secrets")
         ordering = ["name"]
+        constraints = [models.CheckConstraint(condition=~Q(hosts=""), name="secret_hosts_present")]
 
     def __str__(self) -> str:
         return self.name

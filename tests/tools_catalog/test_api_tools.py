@@ -188,7 +188,7 @@ def test_how_a_tool_is_run_is_shown_to_who_runs_the_catalogue_only(operator, too
 
 
 def test_a_secret_is_named_and_never_shown(operator, tool):
-    secret = Secret(name="token")
+    secret = Secret(name="token", hosts="api.example.org")
     secret.set_value("very-secret-value")
     secret.save()
     configuration = {"url": "https://api.example.org/", "headers": {"X-Key": "{secret:token}"}}

@@ -142,7 +142,7 @@ def test_a_document_that_is_no_bundle_is_refused(document: Any) -> None:
 
 
 def test_a_dump_names_secrets_without_containing_them_and_loads_again() -> None:
-    secret = Secret(name="weather_key")
+    secret = Secret(name="weather_key", hosts="api.example.org")
     secret.set_value("hunter2-hunter2")
     secret.save()
     assert _load(_python(), _http(groups=["Staff"], calls_per_minute=9)).missing_secrets == []

@@ -6,7 +6,7 @@ import json
 
 import pytest
 from django.contrib.auth.models import Group
-from django.db import connection
+from django.db import IntegrityError, connection, transaction
 
 from sessions_app.caller import Caller
 from sessions_app.models import BusEvent
@@ -176,15 +176,26 @@ def test_broken_row_is_left_out_and_the_others_are_served(columns, caplog):
 
 
 def test_secret_is_found_until_it_is_removed():
-    secret = Secret(name="token")
+    secret = Secret(name="token", hosts="api.example.org")
     secret.set_value("hush")
     secret.save()
     Catalog.load()
-    assert catalog._secret("token") == "hush"
+    assert catalog._secret("token", "api.example.org") == "hush"
     secret.delete()
     Catalog.load()
     with pytest.raises(ExecutionError, match="token"):
-        catalog._secret("token")
+        catalog._secret("token", "api.example.org")
+
+
+def test_secret_goes_to_its_hosts_only():
+    secret = Secret(name="token", hosts="api.example.org *.example.net")
+    secret.set_value("hush")
+    secret.save()
+    Catalog.load()
+    with pytest.raises(ExecutionError, match=r"token.*api\.example\.com"):
+        catalog._secret("token", "api.example.com")
+    with pytest.raises(IntegrityError), transaction.atomic():
+        Secret.objects.update(hosts="")
 
 
 def test_every_kind_of_change_to_the_catalogue_is_announced():
@@ -194,7 +205,7 @@ def test_every_kind_of_change_to_the_catalogue_is_announced():
         return count > 0
 
     tool, group = McpToolDefinitionFactory(), Group.objects.create(name="people")
-    secret = Secret(name="token")
+    secret = Secret(name="token", hosts="api.example.org")
     secret.set_value("hush")
     BusEvent.objects.all().delete()
     for change in (

@@ -124,7 +124,7 @@ class HttpConfiguration:
 
 
 class HttpBackend:
-    """Calls one HTTP API. `secret` is asked for values at every call.
+    """Calls one HTTP API. `secret` is asked at every call for values, with the host that they go to.
 
     Without `client` the running loop's shared one is used. A configuration that was not parsed yet is
     parsed, which may raise ValueError.
@@ -151,7 +151,7 @@ class HttpBackend:
         answer that is too large or not what the configuration promises.
         """
         configuration = self._configuration
-        values = Values(arguments, self._secret)
+        values = Values(arguments, self._secret, configuration.url.host)
         url, headers, content = _request(configuration, values)
         seconds = max(0.0, min(configuration.timeout_seconds, context.remaining_seconds()))
         timeout = httpx2.Timeout(seconds, connect=min(egress.CONNECT_SECONDS, seconds))

@@ -20,8 +20,11 @@ from tools_catalog.backends.base import Json
 from tools_catalog.backends.content import dump
 from tools_catalog.secrets import SecretError
 
-Secrets = Callable[[str], str]
-"""Gives the secret of a name. Raises LookupError for one that is not set, SecretError for a damaged one."""
+Secrets = Callable[[str, str], str]
+"""Gives the secret of a name for a request to a host.
+
+Raises LookupError for one that is not set, SecretError for a damaged one, ExecutionError for a foreign host.
+"""
 
 _PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
 _SECRET = "secret:"  # noqa: S105 - the marker of a reference, not a secret
@@ -89,14 +92,15 @@ class Template:
 class Values:
     """The arguments of one call and the secrets it used, which the answer is searched for."""
 
-    def __init__(self, arguments: dict[str, Json], secret: Secrets) -> None:
+    def __init__(self, arguments: dict[str, Json], secret: Secrets, host: str) -> None:
         self.arguments = arguments
+        self.host = host
         self.used_secrets: list[str] = []
         self._secret = secret
 
     def secret(self, name: str) -> str:
         try:
-            value = self._secret(name)
+            value = self._secret(name, self.host)
         except (LookupError, SecretError) as exc:
             raise errors.ExecutionError(
                 f"The secret '{name}' of this tool is not set or cannot be read. Tell the operator.",
@@ -111,6 +115,8 @@ class UrlTemplate:
     """A URL whose origin is fixed and whose path segments and query values may hold placeholders."""
 
     origin: str
+    host: str
+    """As the request will name it: ASCII, in lower case."""
     segments: tuple[Template, ...]
     query: tuple[tuple[str, Template], ...]
 
@@ -135,6 +141,11 @@ class UrlTemplate:
             raise ValueError("url: must not have a fragment.")
         if port == 0:
             raise ValueError("url: the port is not valid.")
+        origin = f"{split.scheme}://{split.netloc}"
+        try:
+            host = httpx2.URL(origin).raw_host.decode("ascii")
+        except (UnicodeError, httpx2.InvalidURL) as exc:
+            raise ValueError("url: the host is not valid.") from exc
         segments = tuple(
             Template.parse(segment, "url", allow_secrets=False) for segment in split.path.split("/")[1:]
         )
@@ -149,7 +160,8 @@ class UrlTemplate:
             if "{" in name or "}" in name:
                 raise ValueError(f"{where}: the name of a query parameter must be literal.")
         return cls(
-            origin=f"{split.scheme}://{split.netloc}",
+            origin=origin,
+            host=host,
             segments=segments,
             query=tuple((name, Template.parse(value, where)) for name, value, where in pairs),
         )
@@ -178,7 +190,7 @@ class UrlTemplate:
         except (UnicodeEncodeError, httpx2.InvalidURL) as exc:
             raise errors.ArgumentsInvalid("An argument cannot be written into the URL.") from exc
         # The last word, should the URL library ever read what was built here differently.
-        if url.raw_path.partition(b"?")[0] != (path or "/").encode("ascii"):
+        if url.raw_host != self.host.encode() or url.raw_path.partition(b"?")[0] != (path or "/").encode("ascii"):
             raise errors.ArgumentsInvalid("An argument cannot be written into the path of the URL.")
         return url
 

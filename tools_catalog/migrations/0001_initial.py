@@ -6,6 +6,7 @@ import django.utils.timezone
 import re
 import sessions_app.fields
 import simple_history.models
+import tools_catalog.hosts
 from django.conf import settings
 from django.db import migrations, models
 
@@ -25,6 +26,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('name', models.CharField(help_text="Written into a tool's headers as {secret:NAME}.", max_length=64, unique=True, validators=[django.core.validators.RegexValidator('^[A-Za-z0-9_.-]+\\Z')], verbose_name='name')),
+                ('hosts', models.TextField(help_text='Only requests to these hosts carry the secret. Separate them by blanks: api.example.org *.example.net', validators=[tools_catalog.hosts.check], verbose_name='hosts')),
                 ('ciphertext', models.TextField(editable=False)),
                 ('mask', models.CharField(editable=False, max_length=40, verbose_name='value')),
                 ('fingerprint', models.CharField(editable=False, max_length=64, verbose_name='fingerprint')),
@@ -34,6 +36,7 @@ class Migration(migrations.Migration):
                 'verbose_name': 'secret',
                 'verbose_name_plural': 'secrets',
                 'ordering': ['name'],
+                'constraints': [models.CheckConstraint(condition=models.Q(('hosts', ''), _negated=True), name='secret_hosts_present')],
             },
         ),
         migrations.CreateModel(
@@ -79,6 +82,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.BigIntegerField(auto_created=True, blank=True, db_index=True, verbose_name='ID')),
                 ('name', models.CharField(db_index=True, help_text="Written into a tool's headers as {secret:NAME}.", max_length=64, validators=[django.core.validators.RegexValidator('^[A-Za-z0-9_.-]+\\Z')], verbose_name='name')),
+                ('hosts', models.TextField(help_text='Only requests to these hosts carry the secret. Separate them by blanks: api.example.org *.example.net', validators=[tools_catalog.hosts.check], verbose_name='hosts')),
                 ('mask', models.CharField(editable=False, max_length=40, verbose_name='value')),
                 ('fingerprint', models.CharField(editable=False, max_length=64, verbose_name='fingerprint')),
                 ('updated_at', models.DateTimeField(blank=True, editable=False, verbose_name='changed')),

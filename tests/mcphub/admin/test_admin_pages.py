@@ -32,7 +32,7 @@ CLOSED = {
 @pytest.fixture
 def rows(echo):
     key, _text = ApiKey.issue("laptop", scopes=["tools:call"])
-    secret = Secret(name="TOKEN")
+    secret = Secret(name="TOKEN", hosts="api.example.org")
     secret.set_value("a secret of some length")
     secret.save()
     session = McpSessionFactory()

@@ -167,21 +167,28 @@ def test_an_old_version_that_no_longer_holds_is_not_restored(log_in, echo):
 
 def test_a_secret_is_written_and_never_read(log_in):
     client = log_in("Upstream manager")
-    client.post(reverse("admin:tools_catalog_secret_add"), {"name": "TOKEN", "value": "the-secret-of-the-house"})
+    client.post(
+        reverse("admin:tools_catalog_secret_add"),
+        {"name": "TOKEN", "hosts": "api.example.org", "value": "the-secret-of-the-house"},
+    )
     secret = Secret.objects.get()
     assert secret.value() == "the-secret-of-the-house"
     address = reverse("admin:tools_catalog_secret_change", args=[secret.pk])
     page = client.get(address).content.decode()
     assert "the-secret" not in page
     assert secret.mask in page
-    client.post(address, {"value": ""})
+    client.post(address, {"hosts": "api.example.net", "value": ""})
     secret.refresh_from_db()
+    assert secret.hosts == "api.example.net"
     assert secret.value() == "the-secret-of-the-house"
-    assert client.post(address, {"value": "another-secret-value"}).status_code == 302
+    assert client.post(address, {"hosts": "api.example.org", "value": "another-secret-value"}).status_code == 302
     secret.refresh_from_db()
     assert secret.value() == "another-secret-value"
     assert secret.history.first().history_user == client.user
-    refused = client.post(reverse("admin:tools_catalog_secret_add"), {"name": "a b", "value": "typed-in-secret"})
+    refused = client.post(
+        reverse("admin:tools_catalog_secret_add"), {"name": "a b", "hosts": "*", "value": "typed-in-secret"}
+    )
+    assert {"name", "hosts"} <= refused.context["adminform"].form.errors.keys()
     assert "typed-in-secret" not in refused.content.decode()
 
 

@@ -18,6 +18,12 @@ from tools_catalog.backends.http import HttpBackend, HttpConfiguration
 SECRETS = {"KEY": "s3cr3t-value", "BROKEN": "line\r\nbreak"}
 
 
+def secret(name: str, host: str) -> str:
+    if host != "127.0.0.1":
+        raise errors.ExecutionError(f"{name} is not for {host}")
+    return SECRETS[name]
+
+
 def call(
     script: Script,
     arguments: dict[str, Any] | None = None,
@@ -32,7 +38,7 @@ def call(
             egress.client(egress.EgressPolicy(allow=("127.0.0.1",))) as client,
         ):
             configuration = HttpConfiguration.parse({"url": f"{peer.url}{path}", **more})
-            backend = HttpBackend(configuration, secret=SECRETS.__getitem__, client=client)
+            backend = HttpBackend(configuration, secret=secret, client=client)
             result = await backend.call(arguments or {}, ScriptedContext(seconds=seconds))
             await backend.aclose()
             return result, peer
@@ -74,11 +80,34 @@ def test_secret_with_line_break_is_not_sent_and_not_shown() -> None:
     assert "line" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "place",
+    [
+        {"headers": {"X": "{secret:KEY}"}},
+        {"query": {"k": "{secret:KEY}"}},
+        {"method": "POST", "body": {"k": "{secret:KEY}"}},
+    ],
+)
+def test_nothing_is_sent_to_a_host_that_the_secret_is_not_for(place: dict[str, Any]) -> None:
+    async def go() -> Peer:
+        async with (
+            serving(always(reply())) as peer,
+            egress.client(egress.EgressPolicy(allow=("127.0.0.1", "localhost"))) as client,
+        ):
+            url = peer.url.replace("127.0.0.1", "LocalHost")
+            backend = HttpBackend(HttpConfiguration.parse({"url": url, **place}), secret=secret, client=client)
+            with pytest.raises(errors.ExecutionError, match="KEY is not for localhost"):
+                await backend.call({}, ScriptedContext())
+            return peer
+
+    assert asyncio.run(go()).connections == 0
+
+
 def test_private_address_is_refused_without_an_allow_entry() -> None:
     async def go() -> None:
         async with serving(always(reply())) as peer, egress.client(egress.EgressPolicy()) as client:
             configuration = HttpConfiguration.parse({"url": peer.url})
-            backend = HttpBackend(configuration, secret=SECRETS.__getitem__, client=client)
+            backend = HttpBackend(configuration, secret=secret, client=client)
             await backend.call({}, ScriptedContext())
 
     with pytest.raises(egress.EgressRefused):
@@ -90,7 +119,7 @@ def test_shared_client_follows_the_settings(settings: Any) -> None:
 
     async def go() -> Peer:
         async with serving(always(reply(200, b"1", "application/json"))) as peer:
-            backend = HttpBackend(HttpConfiguration.parse({"url": peer.url}), secret=SECRETS.__getitem__)
+            backend = HttpBackend(HttpConfiguration.parse({"url": peer.url}), secret=secret)
             for _ in range(3):
                 await backend.call({}, ScriptedContext())
             await egress.close_shared_client()
@@ -249,7 +278,7 @@ def test_closed_port_is_a_failed_connection() -> None:
             url = peer.url
         async with egress.client(egress.EgressPolicy(allow=("127.0.0.1",))) as client:
             backend = HttpBackend(
-                HttpConfiguration.parse({"url": url}), secret=SECRETS.__getitem__, client=client
+                HttpConfiguration.parse({"url": url}), secret=secret, client=client
             )
             await backend.call({}, ScriptedContext())
 
@@ -268,7 +297,7 @@ def test_cancelled_call_is_cancelled() -> None:
 
         async with serving(stall) as peer, egress.client(egress.EgressPolicy(allow=("127.0.0.1",))) as client:
             backend = HttpBackend(
-                HttpConfiguration.parse({"url": peer.url}), secret=SECRETS.__getitem__, client=client
+                HttpConfiguration.parse({"url": peer.url}), secret=secret, client=client
             )
             task = asyncio.create_task(backend.call({}, ScriptedContext()))
             await asked.wait()

@@ -32,22 +32,24 @@ ITEM = HttpConfiguration.parse(
         "query": {"tags": "{tags}", "mixed": "a-{q}-b", "key": "{secret:KEY}"},
     }
 )
+HOST = "api.example.com"
 
 
-def no_secrets(name: str) -> str:
+def no_secrets(name: str, host: str) -> str:
     raise LookupError(name)
 
 
-def damaged_secret(name: str) -> str:
+def damaged_secret(name: str, host: str) -> str:
     raise SecretError("damaged")
 
 
-def some_secret(name: str) -> str:
+def some_secret(name: str, host: str) -> str:
+    assert host == HOST
     return "s3cr&t value"
 
 
 def url_of(configuration: HttpConfiguration, **arguments: Any) -> str:
-    return str(configuration.url.render(Values(arguments, some_secret)))
+    return str(configuration.url.render(Values(arguments, some_secret, HOST)))
 
 
 @given(identifier=JSON | ESCAPES, part=JSON | ESCAPES, q=JSON | ESCAPES, tags=JSON | st.lists(ESCAPES))
@@ -57,7 +59,7 @@ def url_of(configuration: HttpConfiguration, **arguments: Any) -> str:
 @example(identifier="a/../../admin", part="1", q="x", tags=None)
 def test_no_argument_moves_the_url(identifier: Any, part: Any, q: Any, tags: Any) -> None:
     """CVE-2026-32871: path parameters escaped the API's prefix with the provider's credentials."""
-    values = Values({"id": identifier, "part": part, "q": q, "tags": tags}, some_secret)
+    values = Values({"id": identifier, "part": part, "q": q, "tags": tags}, some_secret, HOST)
     try:
         url = ITEM.url.render(values)
     except errors.ArgumentsInvalid:
@@ -109,7 +111,7 @@ def test_value_that_cannot_be_a_segment_is_explained(value: Any) -> None:
 
 def request(configuration: dict[str, Any], **arguments: Any) -> tuple[str, bytes] | None:
     parsed = HttpConfiguration.parse({"method": "POST", "url": "https://h.example/{id}", **configuration})
-    return parsed.body.render(Values(arguments, some_secret), parsed.used_arguments)
+    return parsed.body.render(Values(arguments, some_secret, HOST), parsed.used_arguments)
 
 
 def test_remaining_arguments_are_the_body() -> None:
@@ -143,7 +145,7 @@ def test_form_encodes_scalars_lists_and_objects() -> None:
 def test_missing_secret_is_named_to_the_operator() -> None:
     for secret in (no_secrets, damaged_secret):
         with pytest.raises(errors.ExecutionError, match="KEY"):
-            ITEM.url.render(Values({"id": 1, "part": 2}, secret))
+            ITEM.url.render(Values({"id": 1, "part": 2}, secret, HOST))
 
 
 @pytest.mark.parametrize(
