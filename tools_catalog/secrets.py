@@ -1,7 +1,8 @@
 """Secrets that the hub must send on: encrypted at rest, bound to the place where they are stored.
 
 AES-256-GCM with a key id, so that keys can be rotated, and with associated data, so that a ciphertext copied
-to another row or field does not decrypt. Keys come from `MCPHUB_ENCRYPTION_KEYS`; nothing here is a model.
+to another row or field does not decrypt. Keys come from the file
+`MCPHUB_ENCRYPTION_KEY_FILE`; nothing here is a model.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def decrypt(token: str, *, aad: str) -> str:
     key = dict(_keys()).get(key_id)
     if key is None:
         raise SecretError(
-            f"The key '{key_id}' that encrypted the secret is not in MCPHUB_ENCRYPTION_KEYS. Put it back."
+            f"The key '{key_id}' that encrypted the secret is not in the file MCPHUB_ENCRYPTION_KEY_FILE. Put it back."
         )
     try:
         return (
@@ -89,7 +90,7 @@ def _keys() -> tuple[tuple[str, bytes], ...]:
 
     keys: tuple[tuple[str, bytes], ...] = tuple(settings.MCPHUB_ENCRYPTION_KEYS)
     if not keys:
-        raise SecretError("MCPHUB_ENCRYPTION_KEYS holds no key. Add one.")
+        raise SecretError("The file MCPHUB_ENCRYPTION_KEY_FILE holds no key. Add one.")
     return keys
 
 

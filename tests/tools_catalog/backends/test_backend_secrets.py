@@ -67,7 +67,7 @@ def test_changed_key_id_does_not_decrypt(settings) -> None:
 
 def test_no_key_is_an_error_that_names_the_setting(settings) -> None:
     settings.MCPHUB_ENCRYPTION_KEYS = ()
-    with pytest.raises(secrets.SecretError, match="MCPHUB_ENCRYPTION_KEYS"):
+    with pytest.raises(secrets.SecretError, match="MCPHUB_ENCRYPTION_KEY_FILE"):
         secrets.encrypt("x", aad="a")
 
 
