@@ -150,8 +150,9 @@ class Calls:
             if failure is not None:
                 failure.invocation_id = invocation_id
                 rendered = self._errors().render(
-                    failure, invocation_id=invocation_id, trace_id=origin.trace_id, tool=name
-                )
+                    failure, invocation_id=invocation_id, trace_id=origin.trace_id, tool=name,
+                    retry_safe=tool.retry_safe,
+                )  # fmt: skip
                 if isinstance(failure, ToolFailure) and wire is None:
                     wire = as_result(rendered)
                     text_out = json.canonical(wire)

@@ -15,6 +15,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from queue import Empty, SimpleQueue
 from typing import Any, cast
 
 import psycopg
@@ -49,7 +50,8 @@ class Ledger:
         self._waiting: deque[Record] = deque()
         self._owed: deque[Outcome] = deque(maxlen=settings.MCPHUB_LEDGER_QUEUE * 3)
         """Outcomes that could not be written. Beyond the bound the oldest are let go: their envelopes tell of them."""
-        self._wake = threading.Event()
+        self._wake: SimpleQueue[None] = SimpleQueue()
+        self._is_waking = False
         self._stopping = False
         self._database = connect(self._prepare)
         self._touched: dict[str, float] = {}
@@ -79,7 +81,7 @@ class Ledger:
     async def stop(self) -> None:
         """Write what is queued, then end. Records appended later are refused."""
         self._stopping = True
-        self._wake.set()
+        self._wake.put(None)
         thread = self._thread
         if thread is not None:
             await asyncio.to_thread(thread.join, 10)
@@ -109,9 +111,16 @@ class Ledger:
         record.queued_at = time.monotonic()
         self._waiting.append(record)
         self._queue.append(record)
-        if not self._wake.is_set():
-            self._wake.set()
+        if not self._is_waking:
+            # After what is ready now: requests that came together share a commit, and the writer does not ask
+            # for the interpreter lock while they are still being read.
+            self._is_waking = True
+            loop.call_soon(self._wake_writer)
         return record.future
+
+    def _wake_writer(self) -> None:
+        self._is_waking = False
+        self._wake.put(None)
 
     async def _watch(self) -> None:
         """Fail who waited longer than the bound: a database that hangs must not hang the callers."""
@@ -159,8 +168,8 @@ class Ledger:
     def _write(self) -> None:
         queue = self._queue
         while True:
-            self._wake.wait(None if not self._owed else 0.5)
-            self._wake.clear()
+            with contextlib.suppress(Empty):
+                self._wake.get(timeout=0.5 if self._owed else None)
             while queue:
                 batch = self._next(queue)
                 if batch:

@@ -40,6 +40,9 @@ FIXED_CODES: Mapping[str, int] = {
 }  # fmt: skip
 """Numbers that the protocol prescribes; a mapping may change their words, not them."""
 
+RETRY_SAFE_CODES = frozenset({"timeout", "transport_error", "interrupted", "connection_failed", "upstream_error"})
+"""What a second call may mend, and may repeat the effect of the first: retryable where the tool is retry-safe."""
+
 DATA_SCHEMA = {
     "type": "object",
     "properties": {
@@ -90,10 +93,11 @@ DEFAULTS: tuple[Rule, ...] = (
     _default("not_acceptable", errors.INVALID_REQUEST),
     _default("unsupported_media_type", -31021),
     _default("cancelled", -31030),
-    _default("interrupted", -31031, True),
+    _default("interrupted", -31031),
     _default("upstream_error", -31032),
     _default("execution_error", -31033),
     _default("result_invalid", -31034),
+    _default("egress_refused", -31035),
 )
 """The rows that ship (numbers: the product's error table; unmapped codes fall back to server_error)."""
 
@@ -115,11 +119,18 @@ class ErrorMap:
         return self._rules.get(code) or self._rules["server_error"]
 
     def render(
-        self, error: errors.HubError, *, invocation_id: str = "", trace_id: str = "", tool: str = ""
+        self,
+        error: errors.HubError,
+        *,
+        invocation_id: str = "",
+        trace_id: str = "",
+        tool: str = "",
+        retry_safe: bool = False,
     ) -> dict[str, Any]:
         """Give the JSON-RPC error object: code, message, and data {errorCode, details, retryable, …}.
 
-        Members that the specification wants at the top of `data` stand beside ours. Details that break
+        `retry_safe` says that calling the tool again does no harm. Members that the specification wants at
+        the top of `data` stand beside ours. Details that break
         the rule's data schema are left out rather than sent.
         """
         rule = self.rule(error.code)
@@ -128,7 +139,7 @@ class ErrorMap:
         message = _FIELD.sub(lambda field: str(fields.get(field[1], "")), rule.message_template)
         data: dict[str, Any] = {
             **error.spec_data, "errorCode": error.code, "details": _sendable(error.details),
-            "retryable": rule.retryable,
+            "retryable": rule.retryable or (retry_safe and error.code in RETRY_SAFE_CODES),
         }  # fmt: skip
         if invocation_id:
             data["invocationId"] = invocation_id

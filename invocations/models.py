@@ -199,7 +199,7 @@ class McpErrorMapping(models.Model):
     )  # fmt: skip
     retryable = models.BooleanField(_("retryable"), default=False)
     data_schema = JSONText(
-        _("data schema"), default=dict, blank=True, help_text=_("JSON Schema that error.data.details keeps to.")
+        _("data schema"), default=dict, blank=True, help_text=_("JSON Schema of the whole error.data. Details that break it are left out.")
     )
     updated_at = models.DateTimeField(_("changed"), auto_now=True)
 

@@ -23,7 +23,7 @@ from weakref import WeakKeyDictionary
 import httpcore2
 import httpx2
 
-from sessions_app.protocol.errors import ConnectionFailed, UpstreamError
+from sessions_app.protocol.errors import EgressRefused, UpstreamError
 
 MAX_REDIRECTS = 5
 CONNECT_SECONDS = 10.0
@@ -61,12 +61,6 @@ _NUMERIC_LABEL = re.compile(r"^(0[xX][0-9a-fA-F]*|[0-9]+)\Z")
 _HOST = re.compile(r"^[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?\Z")
 _KEPT_ACROSS_ORIGINS = frozenset({"accept", "accept-encoding", "accept-language", "user-agent"})
 """Everything else that a tool's author wrote may be a credential."""
-
-
-class EgressRefused(ConnectionFailed):
-    """The hub will not send a request there."""
-
-    sentence = "The hub does not send requests there."
 
 
 @dataclass(frozen=True, slots=True)

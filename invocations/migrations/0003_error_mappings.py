@@ -43,10 +43,11 @@ ROWS = {
     "unsupported_media_type": (-31021, False),
     "not_acceptable": (-32600, False),
     "cancelled": (-31030, False),
-    "interrupted": (-31031, True),
+    "interrupted": (-31031, False),
     "upstream_error": (-31032, False),
     "execution_error": (-31033, False),
     "result_invalid": (-31034, False),
+    "egress_refused": (-31035, False),
 }
 
 

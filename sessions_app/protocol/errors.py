@@ -11,7 +11,7 @@
     │    AuditUnavailable  ServerError
     └─ ToolFailure                a model may act on it -> result with isError
          ArgumentsInvalid  ToolTimeout  Cancelled  Interrupted  ConnectionFailed
-         TransportError  UpstreamError  ExecutionError  ResultInvalid
+         EgressRefused  TransportError  UpstreamError  ExecutionError  ResultInvalid
 
 An error carries an internal `code` from the closed list `INTERNAL_CODES`; `McpErrorMapping` turns that into
 the JSON-RPC code and the words. `str(error)` is safe to send; what must not leave the hub goes into
@@ -279,6 +279,13 @@ class Interrupted(ToolFailure):
 class ConnectionFailed(ToolFailure):
     code = "connection_failed"
     sentence = "The service behind the tool could not be reached."
+
+
+class EgressRefused(ToolFailure):
+    """Asking again changes nothing: an operator must allow the address."""
+
+    code = "egress_refused"
+    sentence = "The hub does not send requests there."
 
 
 class TransportError(ToolFailure):

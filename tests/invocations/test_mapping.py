@@ -60,6 +60,21 @@ def test_error_is_rendered_with_its_rule_and_all_that_identifies_it():
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("kind", [errors.ToolTimeout, errors.TransportError, errors.Interrupted, errors.UpstreamError])
+def test_lost_outcome_is_retryable_only_where_the_tool_is_retry_safe(kind):
+    assert ErrorMap().render(kind())["data"]["retryable"] is False
+    assert ErrorMap().render(kind(), retry_safe=True)["data"]["retryable"] is True
+
+
+@pytest.mark.parametrize("kind", [errors.EgressRefused, errors.ArgumentsInvalid, errors.Cancelled])
+def test_what_would_fail_again_is_not_retryable_whatever_the_tool(kind):
+    assert ErrorMap().render(kind(), retry_safe=True)["data"]["retryable"] is False
+
+
+def test_connection_that_was_never_made_is_retryable():
+    assert ErrorMap().render(errors.ConnectionFailed())["data"]["retryable"] is True
+
+
 def test_what_is_not_known_is_left_out():
     data = ErrorMap().render(errors.Cancelled())["data"]
     assert set(data) == {"errorCode", "details", "retryable"}

@@ -124,6 +124,17 @@ def test_failure_a_model_can_act_on_is_a_result_and_the_row_holds_the_json_rpc_e
     run(scenario)
 
 
+@pytest.mark.parametrize("retry_safe", [False, True])
+def test_retry_safe_tool_may_be_called_again(retry_safe):
+    async def scenario():
+        async with Desk(tool(gives(UpstreamError()), retry_safe=retry_safe)) as desk:
+            answer = await desk.call(request_id=1)
+        assert answer.wire["_meta"]["mcphub/error"]["retryable"] is retry_safe
+        assert (await only_invocation()).retryable is retry_safe
+
+    run(scenario)
+
+
 @pytest.mark.parametrize(
     ("failure", "raised"),
     [(MissingClientCapability({"sampling": {}}), MissingClientCapability), (OSError(), ServerError)],

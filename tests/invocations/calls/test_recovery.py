@@ -38,7 +38,7 @@ def test_open_call_of_a_silent_process_is_recorded_once_with_all_its_facts():
     row = McpToolInvocation.objects.get()
     assert (row.status, row.error_code, row.result) == ("error", "interrupted", None)
     assert row.error["data"] == {
-        "errorCode": "interrupted", "details": {}, "retryable": True, "invocationId": envelope.invocation_id,
+        "errorCode": "interrupted", "details": {}, "retryable": False, "invocationId": envelope.invocation_id,
     }  # fmt: skip
     assert (row.arguments, row.transport, row.client_name) == ({"a": 1}, "sse", "client")
     assert (row.session_id, row.process_id, row.request_id) == (envelope.session_id, envelope.process_id, 1)

@@ -67,7 +67,7 @@ def test_wrapping_an_address_never_opens_it(address: ipaddress.IPv4Address) -> N
 def test_url_that_hides_where_it_leads_is_refused(url: str) -> None:
     with pytest.raises(EgressRefused) as caught:
         PUBLIC.check_url(url)
-    assert caught.value.code == "connection_failed"
+    assert caught.value.code == "egress_refused"
 
 
 @pytest.mark.parametrize(
