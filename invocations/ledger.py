@@ -34,6 +34,9 @@ _BATCH = 512
 _BATCH_CHARACTERS = 8 * 1024 * 1024
 """Of JSON in one transaction, or one record if that is larger: a statement must end within the bound."""
 
+_LOOKS_SECONDS = 0.5
+"""How often the writer looks by itself: for what is owed, and for a loop that ended without a word."""
+
 _POISON = (
     sqlite3.IntegrityError, sqlite3.DataError, psycopg.IntegrityError, psycopg.DataError, ValueError, OverflowError,
     TypeError,
@@ -169,7 +172,7 @@ class Ledger:
         queue = self._queue
         while True:
             with contextlib.suppress(Empty):
-                self._wake.get(timeout=0.5 if self._owed else None)
+                self._wake.get(timeout=_LOOKS_SECONDS)
             while queue:
                 batch = self._next(queue)
                 if batch:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import ipaddress
 import logging
 import math
@@ -207,6 +208,7 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started and not self.should_exit:
+            _leave_what_stays_to_itself()
             self._ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -218,6 +220,16 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
         if drain is not None:
             await drain
+
+
+def _leave_what_stays_to_itself() -> None:
+    """Keep the garbage collector from going through Django's half a million objects again and again.
+
+    Measured with 256 clients: a third of the time of a call.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 50, 100)
 
 
 def configure() -> uvicorn.Config:
