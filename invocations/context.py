@@ -42,6 +42,14 @@ class CallContext:
         return self._origin.caller.label
 
     @property
+    def caller_principal(self) -> str:
+        return self._origin.caller.principal
+
+    @property
+    def caller_scopes(self) -> frozenset[str]:
+        return self._origin.caller.scopes
+
+    @property
     def client_capabilities(self) -> Mapping[str, Any]:
         return self._origin.client_capabilities
 

@@ -1,4 +1,7 @@
-"""Tools of the starter pack over the hub's own audit. They see names and figures, never bodies."""
+"""Tools of the starter pack over the hub's own audit: names and figures, never bodies.
+
+Callers see their own calls; those whose key may read the audit see all.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from django.utils import timezone
 from pydantic import BaseModel, Field
 
 from tools_catalog.backends.python import tool
+from tools_catalog.backends.threads import SyncContext
 
 
 class RecentInvocation(BaseModel):
@@ -46,19 +50,21 @@ class ToolStatistics(BaseModel):
     title="Recent invocations",
     description=(
         "List the newest calls that this hub recorded: which tool, by whom, how it ended, how long it took. "
+        "Without the scope audit:read these are your own calls. "
         "Arguments and results are not shown. Use it to find out what happened lately or why calls fail."
     ),
     read_only=True,
     open_world=False,
 )
 def recent_invocations(
+    context: SyncContext,
     limit: Annotated[int, Field(ge=1, le=100, description="How many calls, newest first.")] = 10,
     tool: Annotated[str, Field(max_length=64, description="Only calls of this tool; empty: of every tool.")] = "",
     status: Annotated[Literal["", "ok", "error"], Field(description="Only calls that ended so.")] = "",
 ) -> RecentInvocations:
     from invocations.models import McpToolInvocation
 
-    rows = McpToolInvocation.objects.order_by("-id")
+    rows = McpToolInvocation.objects.filter(_seen_by(context)).order_by("-id")
     if tool:
         rows = rows.filter(tool_name=tool)
     if status:
@@ -82,19 +88,21 @@ def recent_invocations(
     title="Tool statistics",
     description=(
         "Count the calls of each tool over the last hours: how many, how many failed, average and longest "
-        "duration in milliseconds. Use it to see which tools are used, slow or failing."
+        "duration in milliseconds. Without the scope audit:read only your own calls count. "
+        "Use it to see which tools are used, slow or failing."
     ),
     read_only=True,
     open_world=False,
 )
 def tool_statistics(
+    context: SyncContext,
     hours: Annotated[int, Field(ge=1, le=168, description="How far back to count.")] = 24,
 ) -> ToolStatistics:
     from invocations.models import McpToolInvocation
 
     since = timezone.now() - timedelta(hours=hours)
     rows = (
-        McpToolInvocation.objects.filter(started_at__gte=since)
+        McpToolInvocation.objects.filter(_seen_by(context), started_at__gte=since)
         .exclude(tool_name="")
         .order_by()
         .values("tool_name")
@@ -117,3 +125,7 @@ def tool_statistics(
         )  # fmt: skip
     finally:
         close_old_connections()
+
+
+def _seen_by(context: SyncContext) -> Q:
+    return Q() if "audit:read" in context.caller_scopes else Q(principal=context.caller_principal)

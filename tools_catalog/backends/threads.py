@@ -48,6 +48,14 @@ class SyncContext:
         return self._context.caller_label
 
     @property
+    def caller_principal(self) -> str:
+        return self._context.caller_principal
+
+    @property
+    def caller_scopes(self) -> frozenset[str]:
+        return self._context.caller_scopes
+
+    @property
     def client_capabilities(self) -> Mapping[str, Json]:
         return self._context.client_capabilities
 

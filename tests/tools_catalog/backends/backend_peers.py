@@ -21,6 +21,8 @@ class ScriptedContext:
     invocation_id: str = "0199-test"
     tool_name: str = "test"
     caller_label: str = "tester"
+    caller_principal: str = "key:1"
+    caller_scopes: frozenset[str] = frozenset({"tools:call"})
     client_capabilities: Mapping[str, Any] = field(default_factory=dict)
     seconds: float = 5.0
     said: list[tuple[Any, ...]] = field(default_factory=list)
