@@ -33,7 +33,7 @@ from invocations.admin_filters import (
 from invocations.models import McpToolInvocation
 from sessions_app.admin_base import TimeRangeFilter, UncountedAdmin, mark
 from sessions_app.models import McpSession
-from sessions_app.shown import INLINE_CHARACTERS, cell, clipped, json_block, mono, pretty, visible
+from sessions_app.shown import INLINE_CHARACTERS, cell, clipped, duration, json_block, mono, pretty, visible
 from tools_catalog.models import McpToolVersion
 
 BODIES = ("arguments", "result", "error")
@@ -128,7 +128,7 @@ class McpToolInvocationAdmin(UncountedAdmin):
 
     @admin.display(description=_("took"))
     def shown_duration(self, row: McpToolInvocation) -> SafeString:
-        return format_html('<span style="white-space:nowrap">{}</span>', _duration(row.duration_ms))
+        return format_html('<span style="white-space:nowrap">{}</span>', duration(row.duration_ms))
 
     @admin.display(description=_("code"))
     def shown_code(self, row: McpToolInvocation) -> str:
@@ -218,7 +218,7 @@ class McpToolInvocationAdmin(UncountedAdmin):
         return format_html(
             "{}<div>{}</div>", lines,
             _t("took %(duration)s, after waiting %(waited)s")
-            % {"duration": _duration(row.duration_ms), "waited": _duration(round(waited.total_seconds() * 1000))},
+            % {"duration": duration(row.duration_ms), "waited": duration(round(waited.total_seconds() * 1000))},
         )  # fmt: skip
 
     @admin.display(description=_("note"))
@@ -316,10 +316,6 @@ class McpToolInvocationAdmin(UncountedAdmin):
                 "Cache-Control": "no-store",
             },
         )
-
-
-def _duration(milliseconds: int) -> str:
-    return f"{milliseconds} ms" if milliseconds < 10_000 else f"{milliseconds / 1000:.1f} s"
 
 
 def _is_uuid(text: str) -> bool:

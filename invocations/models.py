@@ -53,11 +53,13 @@ class McpRequestEnvelope(AppendOnly):
     id = models.BigAutoField(primary_key=True)
     invocation_id = models.CharField(_("invocation"), max_length=36, unique=True)
     session = models.ForeignKey(
-        McpSession, models.DO_NOTHING, db_constraint=False, related_name="envelopes", verbose_name=_("session")
-    )
+        McpSession, models.DO_NOTHING, db_constraint=False, db_index=False, related_name="envelopes",
+        verbose_name=_("session"),
+    )  # fmt: skip
     process = models.ForeignKey(
-        ServerProcess, models.DO_NOTHING, db_constraint=False, related_name="envelopes", verbose_name=_("process")
-    )
+        ServerProcess, models.DO_NOTHING, db_constraint=False, db_index=False, related_name="envelopes",
+        verbose_name=_("process"),
+    )  # fmt: skip
     request_id = JSONText(_("request id"), null=True, blank=True)
     method = models.CharField(_("method"), max_length=100)
     params = JSONText(_("parameters"))
@@ -96,11 +98,13 @@ class McpToolInvocation(AppendOnly):
     id = models.BigAutoField(_("sequence"), primary_key=True)
     invocation_id = models.CharField(_("invocation"), max_length=36, unique=True)
     session = models.ForeignKey(
-        McpSession, models.DO_NOTHING, db_constraint=False, related_name="invocations", verbose_name=_("session")
-    )
+        McpSession, models.DO_NOTHING, db_constraint=False, db_index=False, related_name="invocations",
+        verbose_name=_("session"),
+    )  # fmt: skip
     process = models.ForeignKey(
-        ServerProcess, models.DO_NOTHING, db_constraint=False, related_name="invocations", verbose_name=_("process")
-    )
+        ServerProcess, models.DO_NOTHING, db_constraint=False, db_index=False, related_name="invocations",
+        verbose_name=_("process"),
+    )  # fmt: skip
     request_id = JSONText(_("request id"), null=True, blank=True)
     tool_name = models.CharField(_("tool"), max_length=128)
     tool_version = models.CharField(_("tool version"), max_length=20, blank=True)
@@ -152,12 +156,14 @@ class McpToolInvocation(AppendOnly):
             ),
             models.CheckConstraint(condition=Q(transport__in=Transport.values), name="invocation_transport_known"),
         ]
-        indexes = [  # each for a filter of the admin list and of GET /api/invocations/, newest first
+        # Each for a filter of the admin list and of GET /api/invocations/, newest first. Whole ones: SQLite does not
+        # use a partial index for a bound value.
+        indexes = [
             models.Index(fields=["tool_name", "-id"], name="invocation_by_tool"),
             models.Index(fields=["status", "-id"], name="invocation_by_status"),
             models.Index(fields=["session", "-id"], name="invocation_by_session"),
             models.Index(fields=["principal", "-id"], name="invocation_by_principal"),
-            models.Index(fields=["error_code", "-id"], name="invocation_by_code", condition=~Q(error_code="")),
+            models.Index(fields=["error_code", "-id"], name="invocation_by_code"),
             models.Index(fields=["started_at"], name="invocation_by_time"),
         ]
 
@@ -199,8 +205,9 @@ class McpErrorMapping(models.Model):
     )  # fmt: skip
     retryable = models.BooleanField(_("retryable"), default=False)
     data_schema = JSONText(
-        _("data schema"), default=dict, blank=True, help_text=_("JSON Schema of the whole error.data. Details that break it are left out.")
-    )
+        _("data schema"), default=dict, blank=True,
+        help_text=_("JSON Schema of the whole error.data. Details that break it are left out."),
+    )  # fmt: skip
     updated_at = models.DateTimeField(_("changed"), auto_now=True)
 
     history = HistoricalRecords()

@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 from invocations.models import McpToolInvocation
 from sessions_app.admin_base import mark
 from sessions_app.models import ApiKey, McpSession
-from sessions_app.shown import clipped
+from sessions_app.shown import clipped, duration
 from tools_catalog.models import McpToolDefinition
 
 _MOST_COUNTED = 10_000
@@ -33,9 +33,9 @@ def show(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
         tiles.append(
             _tile(
                 _("Active sessions"),
-                McpSession.objects.live().order_by(),
+                McpSession.objects.filter(state=McpSession.State.INITIALIZED).order_by(),
                 "sessions_app_mcpsession",
-                "?state__exact=initialized",
+                f"?state__exact={McpSession.State.INITIALIZED.value}",
             )
         )
     if may("tools_catalog.view_mcptooldefinition"):
@@ -131,6 +131,7 @@ def _last_calls() -> list[dict[str, Any]]:
             "tool": clipped(row.tool_name, 48),
             "caller": clipped(row.caller_label or row.principal, 32),
             "client": clipped(row.client_name, 32) or "-",
+            "took": duration(row.duration_ms),
             "status": mark("good" if row.status == "ok" else "bad", row.get_status_display()),
             "link": reverse("admin:invocations_mcptoolinvocation_change", args=[row.pk]),
         }

@@ -6,8 +6,10 @@ import json
 import re
 from typing import Any
 
+from django.utils.formats import number_format
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _t
 
 INLINE_CHARACTERS = 65_536
 """So much of one body stands on a page; the rest is had by download."""
@@ -23,6 +25,13 @@ def visible(text: object, *, one_line: bool = False) -> str:
     """Give the text with every deceiving character written as its escape. Not yet safe as HTML."""
     words = _DECEIVING.sub(_escape, str(text))
     return words.replace("\n", "\\n").replace("\t", "\\t") if one_line else words
+
+
+def duration(milliseconds: int) -> str:
+    """Give a span of time in the reader's language."""
+    if milliseconds < 10_000:
+        return _t("%(milliseconds)s ms") % {"milliseconds": milliseconds}
+    return _t("%(seconds)s s") % {"seconds": number_format(milliseconds / 1000, 1)}
 
 
 def clipped(text: object, length: int) -> str:

@@ -119,3 +119,25 @@ def test_somebody_without_a_group_is_told_so(log_in, client):
     page = client.get(reverse("admin:index"))
     assert page.status_code == 200
     assert "no permissions yet" in page.content.decode()
+
+
+def test_tiles_count_what_their_lists_show(log_in):
+    session = McpSessionFactory()
+    McpSessionFactory(state="created", initialized_at=None)
+    McpToolInvocationFactory(session=session)
+    McpToolInvocationFactory(session=session, failed=True)
+    client = log_in("superuser")
+    tiles = client.get(reverse("admin:index")).context["tiles"]
+    assert [tile["count"] for tile in tiles] == [2, 1, 1, 0]
+    for tile in tiles:
+        assert len(client.get(tile["link"]).context["cl"].result_list) == tile["count"], tile["title"]
+
+
+def test_spans_of_time_are_in_the_language_of_the_reader(log_in):
+    McpToolInvocationFactory(duration_ms=42)
+    McpToolInvocationFactory(duration_ms=12_345)
+    client = log_in("superuser")
+    for language, words in (("en", ["42 ms", "12.3 s"]), ("ru", ["42 мс", "12,3 с"])):
+        for address in ("admin:index", "admin:invocations_mcptoolinvocation_changelist"):
+            page = client.get(reverse(address), headers={"accept-language": language}).content.decode()
+            assert [word for word in words if word not in page] == []
