@@ -73,9 +73,7 @@ class RequestId(JSONValue):
 class InvocationSerializer(RowSerializer[McpToolInvocation]):
     """One recorded attempt at a call."""
 
-    sequence = serializers.IntegerField(
-        source="id", read_only=True, help_text="Grows with every recorded call."
-    )
+    sequence = serializers.IntegerField(source="id", read_only=True, help_text="Grows with every recorded call.")
     session_id = serializers.CharField(read_only=True)
     process_id = serializers.CharField(read_only=True)
     request_id = RequestId(read_only=True, help_text="The id of the JSON-RPC request.")

@@ -26,8 +26,20 @@ from invocations.rows import CallRow, Rows
 from invocations.running import Running, RunningCalls, Watch
 from sessions_app.protocol import json
 from sessions_app.protocol.errors import (
-    ArgumentsInvalid, AuditUnavailable, Cancelled, DuplicateRequest, ExecutionError, HubError, InvalidParams, RateLimited,
-    ResultInvalid, ServerBusy, ServerError, SessionNotFound, ToolFailure, ToolTimeout,
+    ArgumentsInvalid,
+    AuditUnavailable,
+    Cancelled,
+    DuplicateRequest,
+    ExecutionError,
+    HubError,
+    InvalidParams,
+    RateLimited,
+    ResultInvalid,
+    ServerBusy,
+    ServerError,
+    SessionNotFound,
+    ToolFailure,
+    ToolTimeout,
 )  # fmt: skip
 from tools_catalog.backends.base import NOTHING, ToolResult
 from tools_catalog.catalog import Catalog, Tool

@@ -232,7 +232,7 @@ class Ledger:
         raise AssertionError("unreachable")
 
     def _owe(self, batch: list[Record]) -> None:
-        """Keep the outcomes among the records: they are written when the database is there again, whatever holds then."""
+        """Keep the outcomes among the records: they are written once the database is there again."""
         for record in batch:
             if type(record) is Outcome:
                 record.session_id = record.key = None

@@ -23,8 +23,18 @@ class Origin:
     """Caller, client and way in. Immutable."""
 
     __slots__ = (
-        "caller", "client_address", "client_capabilities", "client_name", "client_version", "columns",
-        "handshake", "protocol_version", "session_id", "trace_id", "transport", "_context",
+        "_context",
+        "caller",
+        "client_address",
+        "client_capabilities",
+        "client_name",
+        "client_version",
+        "columns",
+        "handshake",
+        "protocol_version",
+        "session_id",
+        "trace_id",
+        "transport",
     )  # fmt: skip
 
     def __init__(

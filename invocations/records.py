@@ -86,9 +86,7 @@ class Outcome(Record):
 
     __slots__ = ("invocation_id", "key", "row")
 
-    def __init__(
-        self, row: Row, invocation_id: str, key: Key | None = None, session_id: str | None = None
-    ) -> None:
+    def __init__(self, row: Row, invocation_id: str, key: Key | None = None, session_id: str | None = None) -> None:
         super().__init__(session_id)
         self.row, self.invocation_id, self.key = row, invocation_id, key
 

@@ -17,6 +17,7 @@ from invocations.models import McpRequestEnvelope, McpToolInvocation
 from sessions_app.models import ServerProcess
 from sessions_app.protocol import json
 from sessions_app.protocol.errors import Interrupted
+from tools_catalog.models import McpToolDefinition
 
 logger = logging.getLogger(__name__)
 
@@ -65,8 +66,10 @@ def recover(host: str, own_process_id: str, errors: ErrorMap) -> int:
         if not is_gone(process, host):
             continue
         with transaction.atomic():
-            if process.status != ServerProcess.Status.ERROR or process.stopped_at is None or (
-                process.last_seen_at > process.stopped_at
+            if (
+                process.status != ServerProcess.Status.ERROR
+                or process.stopped_at is None
+                or (process.last_seen_at > process.stopped_at)
             ):
                 ServerProcess.objects.filter(pk=process.pk).update(
                     status=ServerProcess.Status.ERROR, stopped_at=timezone.now()
@@ -88,14 +91,17 @@ def _open_calls(process_id: str) -> QuerySet[Any]:
 
 def _close_open_calls(process: ServerProcess, errors: ErrorMap) -> int:
     open_ = _open_calls(process.pk)
-    rows = [_interrupted(envelope, errors) for envelope in open_.iterator()]
+    again = set(McpToolDefinition.objects.filter(retry_safe=True).values_list("name", flat=True))
+    rows = [_interrupted(envelope, errors, envelope.tool_name in again) for envelope in open_.iterator()]
     # Another process that noticed at the same moment wins or loses by the unique id.
     McpToolInvocation.objects.bulk_create(rows, ignore_conflicts=True, batch_size=500)
     return len(rows)
 
 
-def _interrupted(envelope: McpRequestEnvelope, errors: ErrorMap) -> McpToolInvocation:
-    rendered: dict[str, Any] = errors.render(Interrupted(), invocation_id=envelope.invocation_id, tool=envelope.tool_name)
+def _interrupted(envelope: McpRequestEnvelope, errors: ErrorMap, retry_safe: bool) -> McpToolInvocation:
+    rendered: dict[str, Any] = errors.render(
+        Interrupted(), invocation_id=envelope.invocation_id, tool=envelope.tool_name, retry_safe=retry_safe
+    )
     arguments = envelope.params.get("arguments", {})
     return McpToolInvocation(
         invocation_id=envelope.invocation_id, session_id=envelope.session_id, process_id=envelope.process_id,

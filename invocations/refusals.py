@@ -78,9 +78,7 @@ class Refusals:
             flood.origin, flood.rendered = origin, rendered
             return rendered
         error.invocation_id = new_invocation_id()
-        rendered = self._errors().render(
-            error, invocation_id=error.invocation_id, trace_id=origin.trace_id, tool=name
-        )
+        rendered = self._errors().render(error, invocation_id=error.invocation_id, trace_id=origin.trace_id, tool=name)
         text = json.canonical(arguments)
         if len(text) > _KEPT_ARGUMENTS_BYTES:
             text = json.canonical({"truncated": True, "bytes": len(text), "sha256": json.digest(text)})

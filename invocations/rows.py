@@ -11,6 +11,7 @@ from invocations.records import Row, new_invocation_id
 from sessions_app.protocol import json
 from tools_catalog.catalog import Tool
 
+
 class Rows:
     """Makes rows for one process."""
 
@@ -61,9 +62,9 @@ class Rows:
         return (
             invocation_id or new_invocation_id(), origin.session_id, self.process_id,
             None if request_id is None else json.canonical(request_id), clip(name, 128), tool.version if tool else "",
-            tool.digest if tool else "", arguments, json.digest(arguments), "error", result, json.canonical(rendered), code, rendered["code"],
-            rendered["data"]["retryable"], self.moment(received), moment, moment,
-            0, "", occurrences, *origin.columns,
+            tool.digest if tool else "", arguments, json.digest(arguments), "error", result,
+            json.canonical(rendered), code, rendered["code"], rendered["data"]["retryable"],
+            self.moment(received), moment, moment, 0, "", occurrences, *origin.columns,
         )  # fmt: skip
 
 
@@ -112,7 +113,10 @@ class CallRow:
         *,
         duplicate_of: str = "",
     ) -> Row:
-        """Give the invocation's row; `result` is canonical JSON. Duration is of a monotonic clock; `finished_at` follows from it."""
+        """Give the invocation's row; `result` is canonical JSON.
+
+        The duration is of a monotonic clock; `finished_at` follows from it.
+        """
         tool = self._tool
         moment = self._rows.moment
         return (

@@ -1,7 +1,8 @@
 """The ledger's SQL, for SQLite and PostgreSQL: one statement a batch and table.
 
 A batch travels as few statements of many rows (SQLite) or one array a column (PostgreSQL), so the interpreter
-lock is given up a few times a batch, not once a row. Every statement may be repeated after a commit whose fate is unknown.
+lock is given up a few times a batch, not once a row. Every statement may be repeated after a commit whose fate
+is unknown.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ import orjson
 
 from invocations.records import Row, Take
 from sessions_app.database import Dedicated
-
 
 _ROWS = (128, 64, 32, 16, 8, 4, 2, 1)
 """Rows in one SQLite statement: powers of two, so that few are prepared and kept.
@@ -44,7 +44,9 @@ class Table:
         for size in _ROWS:
             self.sqlite[size] = f"INSERT INTO {self.name} ({names}) VALUES {', '.join([row] * size)} {conflict}"  # noqa: S608
         object.__setattr__(
-            self, "postgresql", f"INSERT INTO {self.name} ({names}) SELECT * FROM unnest({arrays}) {conflict}"  # noqa: S608
+            self,
+            "postgresql",
+            f"INSERT INTO {self.name} ({names}) SELECT * FROM unnest({arrays}) {conflict}",  # noqa: S608
         )
 
 
@@ -168,7 +170,7 @@ def live_sessions(database: Dedicated, ids: list[str], stale: list[str], now: fl
 def claim_keys(
     database: Dedicated, claims: list[tuple[str, str, str, str]], now: float
 ) -> dict[tuple[str, str], tuple[str, str]]:
-    """Claim (scope, key, fingerprint, invocation id); give for each (scope, key) the first claim's id and fingerprint."""
+    """Claim (scope, key, fingerprint, invocation id); give each (scope, key)'s first id and fingerprint."""
     claims = sorted(claims)  # one order in every process: no deadlock
     moment = database.timestamp(now)
     columns = "scope, key, fingerprint, invocation_id, created_at"
@@ -194,7 +196,8 @@ def claim_keys(
             (moment, scopes, keys, prints, ids),
         )
         rows = database.raw.execute(
-            "SELECT k.scope, k.key, k.invocation_id, k.fingerprint FROM unnest(%s::text[], %s::text[]) AS c(scope, key) "
+            "SELECT k.scope, k.key, k.invocation_id, k.fingerprint "
+            "FROM unnest(%s::text[], %s::text[]) AS c(scope, key) "
             "JOIN invocations_mcpidempotencykey AS k USING (scope, key)",
             (scopes, keys),
         ).fetchall()
@@ -234,9 +237,8 @@ def take(database: Dedicated, record: Take, now: float) -> float:
 
 
 def _among(database: Dedicated, query: str, ids: list[str], *first: Any) -> list[Any]:
-    if database.is_sqlite:
-        last: Any = orjson.dumps(ids).decode()
-        rows: list[Any] = database.raw.execute(f"{query} IN (SELECT value FROM json_each(?))", (*first, last)).fetchall()
-    else:
-        rows = database.raw.execute(f"{query} = ANY(%s)", (*first, ids)).fetchall()
+    """Run `query`, one of this module's, for those of `ids`."""
+    among = "IN (SELECT value FROM json_each(?))" if database.is_sqlite else "= ANY(%s)"
+    last = orjson.dumps(ids).decode() if database.is_sqlite else ids
+    rows: list[Any] = database.raw.execute(f"{query} {among}", (*first, last)).fetchall()
     return rows

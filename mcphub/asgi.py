@@ -1,7 +1,7 @@
 """The application that the server runs: MCP endpoints first, Django for the rest. Start reading here.
 
-    bytes -> routing.py -> transports/ (HTTP) -> server/ (MCP methods) -> invocations.calling (one call)
-          -> Django: admin, REST
+bytes -> routing.py -> transports/ (HTTP) -> server/ (MCP methods) -> invocations.calling (one call)
+      -> Django: admin, REST
 """
 
 import os

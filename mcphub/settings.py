@@ -26,9 +26,7 @@ MCPHUB_VERSION = "0.1.0"
 # Secrets: made once under the data directory ---------------------------------------------------------
 
 SECRET_KEY = env.secret(Path(env.text("MCPHUB_SECRET_KEY_FILE", str(MCPHUB_DATA_DIR / "secret_key"))))
-MCPHUB_ENCRYPTION_KEY_FILE = Path(
-    env.text("MCPHUB_ENCRYPTION_KEY_FILE", str(MCPHUB_DATA_DIR / "encryption_keys"))
-)
+MCPHUB_ENCRYPTION_KEY_FILE = Path(env.text("MCPHUB_ENCRYPTION_KEY_FILE", str(MCPHUB_DATA_DIR / "encryption_keys")))
 
 
 def _encryption_keys() -> tuple[tuple[str, bytes], ...]:

@@ -82,7 +82,8 @@ def _caller(user: Any) -> Caller:
     return Caller(
         principal=f"user:{user.pk}",
         label=user.get_username(),
-        scopes=frozenset({"tools:list", "tools:call"}),
+        scopes=frozenset({"tools:list", "tools:call"})
+        | ({"audit:read"} if user.has_perm("invocations.read_bodies") else set()),
         groups=frozenset(user.groups.values_list("pk", flat=True)),
         sees_everything=user.is_superuser,
     )

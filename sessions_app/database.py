@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -51,7 +52,5 @@ class Dedicated:
     def close(self) -> None:
         wrapper, self._wrapper = self._wrapper, None
         if wrapper is not None:
-            try:
+            with contextlib.suppress(Exception):  # one that broke cannot be closed any more
                 wrapper.close()
-            except Exception:  # noqa: S110 - a connection that broke cannot be closed any more
-                pass

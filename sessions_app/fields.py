@@ -13,7 +13,6 @@ from django.utils.translation import gettext_lazy as _
 from sessions_app.protocol import json
 from sessions_app.protocol.errors import ParseError
 
-
 if TYPE_CHECKING:
     _Text = models.TextField[Any, Any]
 else:

@@ -66,9 +66,7 @@ class ServerProcess(models.Model):
                 condition=Q(status__in=["starting", "running", "stopping", "stopped", "error"]),
                 name="process_status_known",
             ),
-            models.CheckConstraint(
-                condition=Q(version__regex=r"^\d+\.\d+\.\d+"), name="process_version_semver"
-            ),
+            models.CheckConstraint(condition=Q(version__regex=r"^\d+\.\d+\.\d+"), name="process_version_semver"),
         ]
         indexes = [models.Index(fields=["status", "last_seen_at"], name="process_liveness")]  # the sweep
 

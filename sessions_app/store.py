@@ -176,7 +176,7 @@ def _open(caller: Caller, transport: str, client: dict[str, Any]) -> SessionView
     row = McpSession(
         session_id=secrets.token_urlsafe(24), transport=transport, principal=caller.principal,
         caller_label=caller.label[:150], created_at=now, last_activity_at=now, expires_at=now + _idle(),
-        state=advance(SessionState.CREATED, SessionEvent.INITIALIZE).value if initialized else SessionState.CREATED.value,
+        state=(advance(SessionState.CREATED, SessionEvent.INITIALIZE) if initialized else SessionState.CREATED).value,
         initialized_at=now if initialized else None, **_client(client),
     )  # fmt: skip
     row.save(force_insert=True)

@@ -69,8 +69,10 @@ class Announce:
         function = f"mcphub_announce_{self.subject}"
         return [
             f"CREATE OR REPLACE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "  # noqa: S608
-            f"INSERT INTO {_BUS} (subject, payload, created_at) VALUES ('{self.subject}', '', now()); RETURN NULL; END $$",
-            f"CREATE OR REPLACE TRIGGER {self.table}_announce AFTER INSERT OR DELETE OR UPDATE{self._of} ON {self.table} "
+            f"INSERT INTO {_BUS} (subject, payload, created_at) VALUES ('{self.subject}', '', now()); "
+            "RETURN NULL; END $$",
+            f"CREATE OR REPLACE TRIGGER {self.table}_announce "
+            f"AFTER INSERT OR DELETE OR UPDATE{self._of} ON {self.table} "
             f"FOR EACH STATEMENT EXECUTE FUNCTION {function}()",
         ]
 

@@ -57,9 +57,7 @@ class ConfigurationSchema(OpenApiSerializerFieldExtension):  # type: ignore[no-u
 class ToolDefinitionSerializer(RowSerializer[McpToolDefinition]):
     """A tool as clients see it, and how it is run."""
 
-    configuration = Configuration(
-        help_text="Secrets are named, never shown. Null for a key without catalog:write."
-    )
+    configuration = Configuration(help_text="Secrets are named, never shown. Null for a key without catalog:write.")
     groups = serializers.SlugRelatedField(
         slug_field="name", queryset=Group.objects.all(), many=True, required=False,
         help_text="Names of the groups that may see and call it. Empty: every caller.",

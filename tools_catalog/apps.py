@@ -5,7 +5,10 @@ from sessions_app.triggers import Announce, RefuseUpdate, install_after_migrate
 
 RULES = (
     RefuseUpdate(
-        "tools_catalog_mcptoolversion", "mcphub_tool_version_immutable", "OLD.id = NEW.id", "a tool version never changes"
+        "tools_catalog_mcptoolversion",
+        "mcphub_tool_version_immutable",
+        "OLD.id = NEW.id",
+        "a tool version never changes",
     ),
     Announce("tools_catalog_mcptooldefinition", "tools_changed"),
     Announce("tools_catalog_mcptooldefinition_groups", "tools_changed"),

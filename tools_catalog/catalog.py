@@ -77,7 +77,8 @@ class Catalog:
         tool = self.tools.get(name)
         if tool is None or (tool.groups and not tool.visible_to(caller)):
             raise ToolNotFound(
-                f"There is no tool named {json.dumps(name[:100]).decode()}. Ask tools/list for the names.", tool=name[:100]
+                f"There is no tool named {json.dumps(name[:100]).decode()}. Ask tools/list for the names.",
+                tool=name[:100],
             )
         if not tool.enabled:
             raise ToolDisabled(

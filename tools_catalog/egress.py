@@ -86,9 +86,7 @@ class EgressPolicy:
                 networks.append((ipaddress.ip_network(host), port))
             except ValueError as exc:
                 if not _HOST.match(host) or _NUMERIC_LABEL.match(host.rpartition(".")[2]):
-                    raise ValueError(
-                        f"MCPHUB_EGRESS_ALLOW: '{entry}' is not a host, an address or a network."
-                    ) from exc
+                    raise ValueError(f"MCPHUB_EGRESS_ALLOW: '{entry}' is not a host, an address or a network.") from exc
                 hosts.add((host.lower(), port))
         object.__setattr__(self, "_networks", tuple(networks))
         object.__setattr__(self, "_hosts", frozenset(hosts))
@@ -144,15 +142,9 @@ def is_public(address: Address) -> bool:
         if address.ipv4_mapped is not None:
             return is_public(address.ipv4_mapped)
         return (
-            address in _GLOBAL_UNICAST
-            and address.is_global
-            and not any(address in network for network in _CLOSED_V6)
+            address in _GLOBAL_UNICAST and address.is_global and not any(address in network for network in _CLOSED_V6)
         )
-    return (
-        address.is_global
-        and not address.is_multicast
-        and not any(address in network for network in _CLOSED_V4)
-    )
+    return address.is_global and not address.is_multicast and not any(address in network for network in _CLOSED_V4)
 
 
 async def resolve_with_system(host: str, port: int) -> list[str]:
@@ -189,9 +181,7 @@ class GuardedBackend(httpcore2.AsyncNetworkBackend):
                 failure: Exception | None = None
                 for address in addresses:
                     try:
-                        return await self._inner.connect_tcp(
-                            str(address), port, timeout, local_address, socket_options
-                        )
+                        return await self._inner.connect_tcp(str(address), port, timeout, local_address, socket_options)
                     except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as exc:
                         failure = exc
         except TimeoutError as exc:
@@ -301,9 +291,7 @@ async def stream(
     here = _parse(url) if isinstance(url, str) else url
     sent = dict(headers or {})
     for _ in range(max_redirects + 1):
-        request = using.build_request(
-            method, here, headers=sent, content=content, timeout=timeout or using.timeout
-        )
+        request = using.build_request(method, here, headers=sent, content=content, timeout=timeout or using.timeout)
         response = await using.send(request, stream=True)
         try:
             if not response.has_redirect_location:
@@ -312,9 +300,7 @@ async def stream(
             there = _target(here, response.headers["location"])
             if response.status_code == 303 or (response.status_code in (301, 302) and method == "POST"):
                 method, content = ("HEAD" if method == "HEAD" else "GET"), None
-                sent = {
-                    name: value for name, value in sent.items() if not name.lower().startswith("content-")
-                }
+                sent = {name: value for name, value in sent.items() if not name.lower().startswith("content-")}
         finally:
             await response.aclose()
         if _origin(there) != _origin(here):

@@ -57,7 +57,9 @@ class McpToolDefinition(models.Model):
         help_text=_("What clients call. 1 to 64 of A-Z a-z 0-9 _ . -"),
     )  # fmt: skip
     title = models.CharField(_("title"), max_length=200, blank=True)
-    description = models.TextField(_("description"), help_text=_("Read by models: say what the tool does and when to use it."))
+    description = models.TextField(
+        _("description"), help_text=_("Read by models: say what the tool does and when to use it.")
+    )
     input_schema = JSONText(_("input schema"), help_text=_("JSON Schema of the arguments; its root type is object."))
     output_schema = JSONText(
         _("output schema"), default=dict, blank=True,
@@ -68,7 +70,7 @@ class McpToolDefinition(models.Model):
 
     backend = models.CharField(_("backend"), max_length=10, choices=Backend)
     configuration = JSONText(
-        _("configuration"), help_text=_("Python: {\"function\": …}. HTTP: method, url, query, headers, body, response.")
+        _("configuration"), help_text=_('Python: {"function": …}. HTTP: method, url, query, headers, body, response.')
     )
     read_only = models.BooleanField(
         _("read-only"), default=False,
@@ -145,19 +147,6 @@ class McpToolDefinition(models.Model):
         if problems:
             raise ValidationError(problems)
 
-    def _check_configuration(self) -> None:
-        if not isinstance(self.configuration, dict):
-            raise ValueError(_("This must be a JSON object."))
-        if self.backend == Backend.PYTHON:
-            reference = self.configuration.get("function")
-            if reference not in python.registry:
-                raise ValueError(
-                    _("There is no registered function %(name)r. Registered: %(known)s")
-                    % {"name": reference, "known": ", ".join(sorted(python.registry)) or "-"}
-                )
-        elif self.backend == Backend.HTTP:
-            HttpConfiguration.parse(self.configuration)
-
     def save(self, *args: Any, **kwargs: Any) -> None:
         """Save, and make the next immutable version where what is versioned has changed."""
         self.timeout_seconds = float(self.timeout_seconds)  # 30 and 30.0 are one definition
@@ -178,6 +167,19 @@ class McpToolDefinition(models.Model):
                 )  # fmt: skip
             else:
                 super().save(*args, **kwargs)
+
+    def _check_configuration(self) -> None:
+        if not isinstance(self.configuration, dict):
+            raise ValueError(_("This must be a JSON object."))
+        if self.backend == Backend.PYTHON:
+            reference = self.configuration.get("function")
+            if reference not in python.registry:
+                raise ValueError(
+                    _("There is no registered function %(name)r. Registered: %(known)s")
+                    % {"name": reference, "known": ", ".join(sorted(python.registry)) or "-"}
+                )
+        elif self.backend == Backend.HTTP:
+            HttpConfiguration.parse(self.configuration)
 
     def digest(self) -> str:
         """Give what tells this definition from all others, as versions and calls record it."""

@@ -55,11 +55,7 @@ def decrypt(token: str, *, aad: str) -> str:
             f"The key '{key_id}' that encrypted the secret is not in the file MCPHUB_ENCRYPTION_KEY_FILE. Put it back."
         )
     try:
-        return (
-            AESGCM(key)
-            .decrypt(raw_nonce, raw_sealed, _associated(key_id, aad))
-            .decode("utf-8", "surrogatepass")
-        )
+        return AESGCM(key).decrypt(raw_nonce, raw_sealed, _associated(key_id, aad)).decode("utf-8", "surrogatepass")
     except InvalidTag as exc:
         raise SecretError("The stored secret was changed, moved or encrypted by another key.") from exc
 

@@ -121,9 +121,7 @@ async def subscriptions_listen(context: RequestContext, params: dict[str, Any]) 
     meta = {"io.modelcontextprotocol/subscriptionId": context.request_id}
     stream = context.hub.streams.open(None, wanted, meta)
     try:
-        await voice.notify(
-            "notifications/subscriptions/acknowledged", {"notifications": wanted.wire(), "_meta": meta}
-        )
+        await voice.notify("notifications/subscriptions/acknowledged", {"notifications": wanted.wire(), "_meta": meta})
         assert context.watch is not None
         watcher = asyncio.ensure_future(context.watch())
         watcher.add_done_callback(lambda _: stream.close())

@@ -202,9 +202,7 @@ class HubConsumer(AsyncConsumer):
     def render(self, error: HubError) -> bytes:
         rendered = self.hub.errors().render(error, invocation_id=error.invocation_id)
         version = self.headers.protocol_version
-        null_id = not revisions.is_stateless(version) and (
-            not version or revisions.revision(version).null_error_ids
-        )
+        null_id = not revisions.is_stateless(version) and (not version or revisions.revision(version).null_error_ids)
         return jsonrpc.encode_error(error.request_id, rendered, null_id=null_id)
 
     def status_of(self, error: HubError) -> int:
@@ -233,9 +231,7 @@ class HubConsumer(AsyncConsumer):
         ]
 
     def _preflight(self) -> list[tuple[bytes, bytes]]:
-        asked = next(
-            (value for name, value in self.scope["headers"] if name == b"access-control-request-headers"), b""
-        )
+        asked = next((value for name, value in self.scope["headers"] if name == b"access-control-request-headers"), b"")
         return [
             (b"access-control-allow-methods", ", ".join(self.allowed_methods).encode()),
             (b"access-control-allow-headers", asked),

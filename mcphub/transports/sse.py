@@ -64,9 +64,7 @@ class EventStream(HubConsumer):
         finally:
             watcher.cancel()
             self.hub.streams.remove(stream)
-            await asyncio.shield(
-                self.hub.sessions.end(session.session_id, SessionEvent.CLOSE, "the stream ended")
-            )
+            await asyncio.shield(self.hub.sessions.end(session.session_id, SessionEvent.CLOSE, "the stream ended"))
 
 
 class Messages(HubConsumer):

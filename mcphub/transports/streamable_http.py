@@ -307,4 +307,3 @@ def _describes_itself(value: dict[str, Any]) -> bool:
     params = value.get("params")
     meta = params.get("_meta") if isinstance(params, dict) else None
     return isinstance(meta, dict) and envelope.PROTOCOL_VERSION in meta
-

@@ -67,9 +67,7 @@ def children(schema: dict[str, Any]) -> Iterator[tuple[str, str | int | None, Js
         elif keyword in _MAP:
             if isinstance(value, dict):
                 # `dependencies` mixes schemas with lists of names.
-                yield from (
-                    (keyword, name, child) for name, child in value.items() if not isinstance(child, list)
-                )
+                yield from ((keyword, name, child) for name, child in value.items() if not isinstance(child, list))
         elif keyword in _LIST or keyword == "items":
             if isinstance(value, list):
                 yield from ((keyword, index, child) for index, child in enumerate(value))
@@ -140,9 +138,7 @@ class Document:
                 dialect_of(node, path)
             base = self._name(node, base, path)
             self._collect_patterns(node)
-            self._pending.extend(
-                (node, key, base, path) for key in REFERENCES if isinstance(node.get(key), str)
-            )
+            self._pending.extend((node, key, base, path) for key in REFERENCES if isinstance(node.get(key), str))
             for keyword, token, child in children(node):
                 below = f"{path}/{keyword}"
                 stack.append((child, base, below if token is None else f"{below}/{escape(token)}"))

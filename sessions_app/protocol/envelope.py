@@ -140,9 +140,7 @@ def _describes_itself(request: Request) -> tuple[dict[str, Any], str]:
     """Rung 5."""
     meta = request.params.get("_meta")
     if not isinstance(meta, dict):
-        raise InvalidParams(
-            f"params._meta must be an object with {PROTOCOL_VERSION} and {CLIENT_CAPABILITIES}."
-        )
+        raise InvalidParams(f"params._meta must be an object with {PROTOCOL_VERSION} and {CLIENT_CAPABILITIES}.")
     version = meta.get(PROTOCOL_VERSION)
     if not isinstance(version, str):
         raise InvalidParams(f"params._meta needs {PROTOCOL_VERSION}, a string.")
@@ -157,9 +155,7 @@ def _headers_agree(request: Request, version: str, headers: RoutingHeaders) -> N
         if name in _ROUTING:
             raise HeaderMismatch(f"The header {_ROUTING[name]} came more than once.")
     if headers.protocol_version != version:
-        raise _mismatch(
-            "MCP-Protocol-Version", headers.protocol_version, f"params._meta[{PROTOCOL_VERSION}]", version
-        )
+        raise _mismatch("MCP-Protocol-Version", headers.protocol_version, f"params._meta[{PROTOCOL_VERSION}]", version)
     if headers.method != request.method:
         raise _mismatch("Mcp-Method", headers.method, "method", request.method)
     parameter = NAMED_BY.get(request.method)
@@ -189,9 +185,7 @@ def _name_agrees(expected: Json, parameter: str, header: str | None) -> None:
         try:
             named = decode_header(header)
         except ValueError as error:
-            raise HeaderMismatch(
-                "The header Mcp-Name is not valid base64 of UTF-8 between its markers."
-            ) from error
+            raise HeaderMismatch("The header Mcp-Name is not valid base64 of UTF-8 between its markers.") from error
         if named != expected:
             raise _mismatch("Mcp-Name", named, f"params.{parameter}", expected)
 
@@ -249,9 +243,7 @@ def param_headers(schema: dict[str, Any]) -> tuple[ParamHeader, ...]:
     return tuple(sorted(found.values(), key=lambda header: header.path))
 
 
-def check_param_headers(
-    annotated: tuple[ParamHeader, ...], arguments: dict[str, Any], headers: RoutingHeaders
-) -> None:
+def check_param_headers(annotated: tuple[ParamHeader, ...], arguments: dict[str, Any], headers: RoutingHeaders) -> None:
     """Rung 9: each annotated argument and its `Mcp-Param-*` header say the same, or both are absent."""
     for header in annotated:
         label = f"Mcp-Param-{header.name}"

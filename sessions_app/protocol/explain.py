@@ -118,9 +118,7 @@ class Explainer:
         root = self._document.root
         if "$schema" in root:
             schema = {"$schema": root["$schema"], **schema}
-        return jsonschema_rs.validator_for(
-            schema, offline=True, validate_formats=False, pattern_options=self._patterns
-        )
+        return jsonschema_rs.validator_for(schema, offline=True, validate_formats=False, pattern_options=self._patterns)
 
 
 class _Walk:
@@ -209,9 +207,7 @@ class _Walk:
                     if name in value and isinstance(branch, dict | bool):
                         yield from self.violations(branch, value, path)
 
-    def _nearest(
-        self, branches: list[Json], value: Json, path: str, *, exactly_one: bool
-    ) -> Iterator[dict[str, Any]]:
+    def _nearest(self, branches: list[Json], value: Json, path: str, *, exactly_one: bool) -> Iterator[dict[str, Any]]:
         """The violations of the form that fails least, after the news that none fits.
 
         A form that fails first on a type or a tag is not looked into: another one is meant.

@@ -112,9 +112,7 @@ def result_for(rev: Revision, result: dict[str, Any]) -> dict[str, Any]:
 def _block_for(rev: Revision, block: Any) -> Any:
     kind = block.get("type") if isinstance(block, dict) else None
     if kind == "audio" and not rev.audio:
-        return _text(
-            f"[audio, {block.get('mimeType', 'type unknown')}: this client cannot receive it]", block
-        )
+        return _text(f"[audio, {block.get('mimeType', 'type unknown')}: this client cannot receive it]", block)
     if kind == "resource_link" and not rev.resource_link:
         label = block.get("title") or block.get("name")
         uri = block.get("uri", "")

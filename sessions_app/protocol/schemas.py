@@ -102,9 +102,7 @@ def _check_size(schema: dict[str, Any]) -> None:
 def _compiled(schema: dict[str, Any]) -> jsonschema_rs.Validator:
     dialect_of(schema)
     try:
-        return jsonschema_rs.validator_for(
-            schema, offline=True, validate_formats=False, pattern_options=_PATTERNS
-        )
+        return jsonschema_rs.validator_for(schema, offline=True, validate_formats=False, pattern_options=_PATTERNS)
     except jsonschema_rs.ValidationError as error:
         path = "".join(f"/{escape(step)}" for step in error.instance_path)
         raise SchemaRejected(f"Not a valid schema: {error.message[:300]}", path) from error

@@ -28,9 +28,7 @@ class EventTooLarge(ValueError):
         self.events = events
 
 
-def frame(
-    data: bytes, *, event: str | None = None, id: str | None = None, retry_ms: int | None = None
-) -> bytes:
+def frame(data: bytes, *, event: str | None = None, id: str | None = None, retry_ms: int | None = None) -> bytes:
     """One event in wire form; raises `ValueError` for a line break or NUL in `event` or `id`."""
     head = b""
     if event is not None:

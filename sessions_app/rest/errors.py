@@ -116,9 +116,7 @@ def _told_of_framework(exc: drf.APIException, context: dict[str, Any]) -> _Told:
 
 
 def _missing(context: dict[str, Any]) -> _Told:
-    sentence = getattr(
-        context.get("view"), "missing", "There is nothing here. /api/docs shows what there is."
-    )
+    sentence = getattr(context.get("view"), "missing", "There is nothing here. /api/docs shows what there is.")
     return _Told(404, NOT_FOUND, sentence)
 
 

@@ -84,9 +84,7 @@ class StrictFilterBackend(filters.DjangoFilterBackend):  # type: ignore[misc]
             _refuse_strange(request, ())
             return queryset
         filterset = self.get_filterset_class(view, queryset)
-        _refuse_strange(
-            request, (*(filterset.base_filters if filterset else ()), *KeysetPagination.PARAMETERS)
-        )
+        _refuse_strange(request, (*(filterset.base_filters if filterset else ()), *KeysetPagination.PARAMETERS))
         rows: QuerySet[Any] = super().filter_queryset(request, queryset, view)
         return rows
 

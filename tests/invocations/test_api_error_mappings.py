@@ -49,9 +49,7 @@ def test_a_person_is_named_in_the_history():
     client = by_person(VIEW, CHANGE, username="olga")
     client.handler.enforce_csrf_checks = False
     assert patch(client, retryable=True).status_code == 200
-    assert (
-        McpErrorMapping.objects.get(internal_code="timeout").history.first().history_user.username == "olga"
-    )
+    assert McpErrorMapping.objects.get(internal_code="timeout").history.first().history_user.username == "olga"
 
 
 @pytest.mark.parametrize(

@@ -183,9 +183,7 @@ def test_a_detail_takes_one_query_beside_the_key(auditor, rows, django_assert_nu
 
 def test_a_detail_tells_the_whole_row_and_its_envelope(auditor, rows):
     first, _ = rows
-    McpRequestEnvelopeFactory(
-        invocation_id="first", session=first.session, process=first.process, received_at=NOON
-    )
+    McpRequestEnvelopeFactory(invocation_id="first", session=first.session, process=first.process, received_at=NOON)
     body = auditor.get(f"{LIST}first").json()
     assert body["envelope"] == {"received_at": "2026-03-01T12:00:00Z", "method": "tools/call"}
     assert body["sequence"] == first.pk

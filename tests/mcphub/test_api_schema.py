@@ -93,9 +93,7 @@ def test_answers_keep_to_the_schema(schema):
         response = client.get(url)
         answer = schema["paths"][path]["get"]["responses"][str(response.status_code)]
         shape = answer["content"]["application/json"]["schema"]
-        jsonschema.Draft202012Validator({**shape, "components": schema["components"]}).validate(
-            response.json()
-        )
+        jsonschema.Draft202012Validator({**shape, "components": schema["components"]}).validate(response.json())
 
 
 def test_bodies_are_free_and_requests_are_closed(schema):

@@ -27,9 +27,7 @@ from sessions_app.protocol.jsonrpc import Notification, Request
 
 from .strategies import VALUES
 
-METHODS = frozenset(
-    {"tools/call", "tools/list", "prompts/get", "resources/read", "tasks/get", "server/discover"}
-)
+METHODS = frozenset({"tools/call", "tools/list", "prompts/get", "resources/read", "tasks/get", "server/discover"})
 ABSENT = object()
 
 
@@ -180,9 +178,7 @@ def test_a_notification_has_no_header_rules(routing):
     assert climb(value, routing, METHODS) == Notification("notifications/cancelled", {"requestId": 1})
 
 
-@pytest.mark.parametrize(
-    "trace", ["garbage", 1, None, "00-" + "A" * 32 + "-" + "b" * 16 + "-01", "x" * 10_000]
-)
+@pytest.mark.parametrize("trace", ["garbage", 1, None, "00-" + "A" * 32 + "-" + "b" * 16 + "-01", "x" * 10_000])
 def test_a_garbled_trace_is_dropped(trace):
     assert climb(body(meta={"traceparent": trace}), headers(), METHODS).trace_parent is None
 

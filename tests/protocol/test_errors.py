@@ -19,9 +19,7 @@ def test_a_failure_says_its_own_sentence_unless_given_one():
 
 def test_a_missing_capability_is_named_as_the_protocol_wants():
     """MCP 2026-07-28: `requiredCapabilities` is shaped like ClientCapabilities."""
-    assert errors.MissingClientCapability({"sampling": {}}).spec_data == {
-        "requiredCapabilities": {"sampling": {}}
-    }
+    assert errors.MissingClientCapability({"sampling": {}}).spec_data == {"requiredCapabilities": {"sampling": {}}}
 
 
 @pytest.mark.parametrize("kind", errors._tree(errors.ProtocolError))

@@ -44,9 +44,7 @@ def test_absent_headers_are_none():
 
 
 def test_repeated_headers_are_noted_and_the_first_is_kept():
-    headers = collect(
-        [(b"mcp-name", b"a"), (b"mcp-name", b"a"), (b"mcp-param-x", b"1"), (b"mcp-param-x", b"2")]
-    )
+    headers = collect([(b"mcp-name", b"a"), (b"mcp-name", b"a"), (b"mcp-param-x", b"1"), (b"mcp-param-x", b"2")])
     assert headers.name == "a"
     assert headers.params == {"x": "1"}
     assert headers.duplicates == ("mcp-name", "mcp-param-x")

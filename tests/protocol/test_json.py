@@ -44,9 +44,7 @@ def reference(raw: bytes) -> object:
     text = raw.decode()
     if text.startswith("\ufeff"):
         raise Rejected
-    value = stdlib.loads(
-        text, object_pairs_hook=unique, parse_int=integer, parse_float=finite, parse_constant=constant
-    )
+    value = stdlib.loads(text, object_pairs_hook=unique, parse_int=integer, parse_float=finite, parse_constant=constant)
     stdlib.dumps(value, ensure_ascii=False).encode()
     return value
 
@@ -54,9 +52,7 @@ def reference(raw: bytes) -> object:
 @st.composite
 def texts(draw, depth=3):
     """JSON texts with the dangers inside: repeated names, escapes, long numbers, blanks."""
-    kind = draw(
-        st.sampled_from(["object", "array", "string", "number", "word"] if depth else ["string", "number"])
-    )
+    kind = draw(st.sampled_from(["object", "array", "string", "number", "word"] if depth else ["string", "number"]))
     blank = draw(st.sampled_from(["", " ", "\n"]))
     if kind == "object":
         names = st.sampled_from(['"a"', '"\\u0061"', '"b:"', '"\\u003a"', '":"', '"{"', '""'])
@@ -71,8 +67,7 @@ def texts(draw, depth=3):
         return '"' + "".join(draw(st.lists(parts, max_size=4))) + '"'
     if kind == "number":
         return draw(
-            st.sampled_from(["1" * 18, "9" * 19, "9" * 20, "1" + "0" * 19, "1e19", "1" * 25 + ".0"])
-            | INTEGERS.map(str)
+            st.sampled_from(["1" * 18, "9" * 19, "9" * 20, "1" + "0" * 19, "1e19", "1" * 25 + ".0"]) | INTEGERS.map(str)
         )
     return draw(st.sampled_from(["null", "true", "NaN", "Infinity", "-Infinity", "1e400", "01", "-0", "-"]))
 

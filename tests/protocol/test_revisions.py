@@ -126,9 +126,9 @@ def texts(version, *blocks):
 
 
 def test_audio_becomes_a_note_before_2025_03_26():
-    first, second, third = revisions.result_for(
-        revision("2024-11-05"), {"content": [AUDIO, {"type": "audio"}, PLAIN]}
-    )["content"]
+    first, second, third = revisions.result_for(revision("2024-11-05"), {"content": [AUDIO, {"type": "audio"}, PLAIN]})[
+        "content"
+    ]
     assert first == {
         "type": "text",
         "text": "[audio, audio/wav: this client cannot receive it]",
@@ -169,9 +169,7 @@ def test_structured_content_is_kept_where_the_revision_knows_it(version, structu
 
 @pytest.mark.parametrize("result", [{"structuredContent": [1]}, {"structuredContent": [1], "content": []}])
 def test_dropped_structured_content_becomes_text_when_nothing_else_is_said(result):
-    assert revisions.result_for(revision("2025-11-25"), result) == {
-        "content": [{"type": "text", "text": "[1]"}]
-    }
+    assert revisions.result_for(revision("2025-11-25"), result) == {"content": [{"type": "text", "text": "[1]"}]}
 
 
 def test_result_type_and_cache_hints_belong_to_stateless_clients():

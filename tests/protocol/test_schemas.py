@@ -88,9 +88,7 @@ ACCEPTED = {
     "ten thousand allOf, less one": {"allOf": [{"type": "object"} for _ in range(9_998)]},
     "tree": {"properties": {"left": {"$ref": "#"}, "right": {"$ref": "#"}}},
     "grammar": {
-        "oneOf": [
-            {"properties": {"k": {"const": i}, "of": {"$ref": "#"}}, "required": ["k"]} for i in range(9)
-        ]
+        "oneOf": [{"properties": {"k": {"const": i}, "of": {"$ref": "#"}}, "required": ["k"]} for i in range(9)]
     },
     "63 deep": nested(63),
 }
@@ -173,9 +171,7 @@ def test_the_refusal_names_the_place():
     assert caught.value.path == "/properties/a/type"
 
 
-@pytest.mark.parametrize(
-    "schema", [{}, {"type": "array"}, {"type": ["object"]}, {"allOf": [{"type": "object"}]}]
-)
+@pytest.mark.parametrize("schema", [{}, {"type": "array"}, {"type": ["object"]}, {"allOf": [{"type": "object"}]}])
 def test_an_input_schema_is_an_object_at_its_root(schema):
     check(schema)
     with pytest.raises(SchemaRejected, match="object"):
@@ -333,10 +329,7 @@ def test_a_tagged_form_is_followed_through_its_tags():
 
 
 def test_the_same_violation_is_told_once():
-    assert (
-        explain({"allOf": [{"type": "null"}, {"type": "null"}]}, 1).sentence
-        == "the value must be null, not 1."
-    )
+    assert explain({"allOf": [{"type": "null"}, {"type": "null"}]}, 1).sentence == "the value must be null, not 1."
 
 
 def test_violations_carry_path_message_and_expectation():
@@ -452,9 +445,7 @@ def _wider(inner):
     )
 
 
-SCHEMAS = st.recursive(KEYWORDS | st.booleans(), _wider, max_leaves=6).filter(
-    lambda found: isinstance(found, dict)
-)
+SCHEMAS = st.recursive(KEYWORDS | st.booleans(), _wider, max_leaves=6).filter(lambda found: isinstance(found, dict))
 SMALL = st.recursive(
     st.none() | st.integers(0, 5) | st.sampled_from(["", "a", "ab"]),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3),

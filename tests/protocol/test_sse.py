@@ -67,10 +67,7 @@ def test_a_frame_decodes_to_its_data(data, kind):
 
 def test_a_frame_is_written_as_the_standard_wants():
     assert sse.frame(b"{}") == b"data: {}\n\n"
-    assert (
-        sse.frame(b"a\nb", event="e", id="1", retry_ms=3)
-        == b"event: e\nid: 1\nretry: 3\ndata: a\ndata: b\n\n"
-    )
+    assert sse.frame(b"a\nb", event="e", id="1", retry_ms=3) == b"event: e\nid: 1\nretry: 3\ndata: a\ndata: b\n\n"
 
 
 def test_a_priming_event_has_an_id_and_empty_data():

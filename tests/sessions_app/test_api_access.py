@@ -127,9 +127,7 @@ def send(raw, content_type="application/json"):
     return by_key("catalog:write").patch(MAPPING, raw, content_type=content_type)
 
 
-@pytest.mark.parametrize(
-    "raw", [b"{", b"\xff", b'{"a":1,"a":2}', b'{"a":NaN}', b"[" * 100_000, b'{"a":"\\ud800"}']
-)
+@pytest.mark.parametrize("raw", [b"{", b"\xff", b'{"a":1,"a":2}', b'{"a":NaN}', b"[" * 100_000, b'{"a":"\\ud800"}'])
 def test_a_body_that_is_not_strict_json_is_refused(raw):
     error_of(send(raw), 400, "parse_error")
 

@@ -144,6 +144,4 @@ def test_an_unknown_session_is_told_in_json(auditor):
 
 
 def test_sessions_are_not_made_here():
-    error_of(
-        by_key("catalog:write").post(LIST, {}, content_type="application/json"), 405, "method_not_allowed"
-    )
+    error_of(by_key("catalog:write").post(LIST, {}, content_type="application/json"), 405, "method_not_allowed")

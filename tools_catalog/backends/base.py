@@ -69,9 +69,7 @@ class ToolContext(Protocol):
     @property
     def client_capabilities(self) -> Mapping[str, Json]: ...
 
-    def progress(
-        self, progress: float, total: float | None = None, message: str | None = None
-    ) -> Awaitable[None]:
+    def progress(self, progress: float, total: float | None = None, message: str | None = None) -> Awaitable[None]:
         """Tell the client how far the call is. Silent when the client did not ask for progress."""
         ...
 

@@ -175,9 +175,7 @@ class HttpBackend:
         """Nothing to release: the client is shared."""
 
 
-def _request(
-    configuration: HttpConfiguration, values: Values
-) -> tuple[httpx2.URL, dict[str, str], bytes | None]:
+def _request(configuration: HttpConfiguration, values: Values) -> tuple[httpx2.URL, dict[str, str], bytes | None]:
     url = configuration.url.render(values)
     headers = {"Accept": "application/json, text/*;q=0.9, */*;q=0.5"}
     body = configuration.body.render(values, configuration.used_arguments)
@@ -192,9 +190,7 @@ def _request(
     return url, headers, None if body is None else body[1]
 
 
-async def _answer(
-    configuration: HttpConfiguration, response: httpx2.Response, secrets: list[str]
-) -> ToolResult:
+async def _answer(configuration: HttpConfiguration, response: httpx2.Response, secrets: list[str]) -> ToolResult:
     status = response.status_code
     if status not in configuration.success:
         excerpt, _ = await read(response, EXCERPT_BYTES)
@@ -245,9 +241,7 @@ def _content(configuration: HttpConfiguration, body: bytes, kind: str, charset: 
             return ToolResult(content=[binary_block(kind.partition("/")[0], body, kind)])
         if kind or b"\x00" in body:
             return ToolResult(
-                content=[
-                    text_block(f"The service answered {len(body)} bytes of {kind or 'unknown content'}.")
-                ]
+                content=[text_block(f"The service answered {len(body)} bytes of {kind or 'unknown content'}.")]
             )
     try:
         text = body.decode(charset, "replace")

@@ -146,9 +146,7 @@ class UrlTemplate:
             host = httpx2.URL(origin).raw_host.decode("ascii")
         except (UnicodeError, httpx2.InvalidURL) as exc:
             raise ValueError("url: the host is not valid.") from exc
-        segments = tuple(
-            Template.parse(segment, "url", allow_secrets=False) for segment in split.path.split("/")[1:]
-        )
+        segments = tuple(Template.parse(segment, "url", allow_secrets=False) for segment in split.path.split("/")[1:])
         for segment in segments:
             literal = segment.parts[0] if len(segment.parts) == 1 else None
             if isinstance(literal, str) and unquote(literal) in (".", ".."):
@@ -278,8 +276,7 @@ def _path_text(name: str, value: Json) -> str:
     for _ in range(_DECODINGS_TRIED):
         if _UNSAFE_IN_PATH.search(seen) or {".", ".."} & set(re.split(r"[/\\]", seen)):
             raise errors.ArgumentsInvalid(
-                f"The argument {name} is part of the URL and may not hold '.' or '..' steps "
-                "or control characters."
+                f"The argument {name} is part of the URL and may not hold '.' or '..' steps or control characters."
             )
         seen = unquote(seen)
     try:

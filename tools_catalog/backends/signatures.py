@@ -222,8 +222,7 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
     except Exception as exc:
         _refuse(
             function,
-            f"its type hints cannot be read ({exc}). "
-            "Import the types at module level, not under TYPE_CHECKING",
+            f"its type hints cannot be read ({exc}). Import the types at module level, not under TYPE_CHECKING",
             exc,
         )
 
@@ -280,9 +279,7 @@ class _Schema(GenerateJsonSchema):
         raise PydanticInvalidForJsonSchema(detail)
 
 
-def _schema_of(
-    function: Callable[..., Any], annotation: Any, mode: JsonSchemaMode, part: str
-) -> dict[str, Json]:
+def _schema_of(function: Callable[..., Any], annotation: Any, mode: JsonSchemaMode, part: str) -> dict[str, Json]:
     try:
         adapter: TypeAdapter[Any] = TypeAdapter(annotation)
         schema = adapter.json_schema(schema_generator=_Schema, mode=mode, by_alias=True)

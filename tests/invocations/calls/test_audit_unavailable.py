@@ -374,7 +374,7 @@ def test_loop_that_was_closed_does_not_trouble_the_writer():
     ledger, session = Ledger(), live_session()
     asyncio.run(begin())
     ledger._stopping = True
-    ledger._wake.set()
+    ledger._wake.put(None)
     ledger._thread.join(10)
     assert not ledger._thread.is_alive()
 

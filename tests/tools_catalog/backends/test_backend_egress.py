@@ -124,9 +124,7 @@ def answers(*rounds: list[str]) -> Callable[[str, int], Awaitable[list[str]]]:
     return resolve
 
 
-def connect(
-    policy: EgressPolicy, resolve: Callable[[str, int], Awaitable[list[str]]], network: Recording
-) -> None:
+def connect(policy: EgressPolicy, resolve: Callable[[str, int], Awaitable[list[str]]], network: Recording) -> None:
     asyncio.run(GuardedBackend(policy, resolve=resolve, inner=network).connect_tcp("rebind.test", 80, 5.0))
 
 

@@ -255,9 +255,7 @@ def test_silent_server_is_a_timeout(head: bytes) -> None:
         call(stall, seconds=0.05)
 
 
-@pytest.mark.parametrize(
-    "answer", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc", b"garbage\r\n\r\n"]
-)
+@pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc", b"garbage\r\n\r\n"])
 def test_broken_connection_is_a_transport_error(answer: bytes) -> None:
     def breaks(request: Received, writer: asyncio.StreamWriter) -> None:
         writer.write(answer)
@@ -277,9 +275,7 @@ def test_closed_port_is_a_failed_connection() -> None:
         async with serving(always(reply())) as peer:
             url = peer.url
         async with egress.client(egress.EgressPolicy(allow=("127.0.0.1",))) as client:
-            backend = HttpBackend(
-                HttpConfiguration.parse({"url": url}), secret=secret, client=client
-            )
+            backend = HttpBackend(HttpConfiguration.parse({"url": url}), secret=secret, client=client)
             await backend.call({}, ScriptedContext())
 
     with pytest.raises(errors.ConnectionFailed) as caught:
@@ -296,9 +292,7 @@ def test_cancelled_call_is_cancelled() -> None:
             await asyncio.Event().wait()
 
         async with serving(stall) as peer, egress.client(egress.EgressPolicy(allow=("127.0.0.1",))) as client:
-            backend = HttpBackend(
-                HttpConfiguration.parse({"url": peer.url}), secret=secret, client=client
-            )
+            backend = HttpBackend(HttpConfiguration.parse({"url": peer.url}), secret=secret, client=client)
             task = asyncio.create_task(backend.call({}, ScriptedContext()))
             await asked.wait()
             task.cancel()

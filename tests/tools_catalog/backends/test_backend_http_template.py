@@ -101,9 +101,7 @@ def test_argument_that_looks_like_a_placeholder_is_text() -> None:
     assert "s3cr" not in url_of(ITEM, id="{secret:KEY}", part=2).split("?")[0]
 
 
-@pytest.mark.parametrize(
-    "value", ["", "..", ".", None, [1], {"a": 1}, "a/../b", "%2e%2e", "a\\..\\b", "a\x00"]
-)
+@pytest.mark.parametrize("value", ["", "..", ".", None, [1], {"a": 1}, "a/../b", "%2e%2e", "a\\..\\b", "a\x00"])
 def test_value_that_cannot_be_a_segment_is_explained(value: Any) -> None:
     with pytest.raises(errors.ArgumentsInvalid, match="id"):
         url_of(ITEM, id=value, part=2)
@@ -134,9 +132,7 @@ def test_body_arguments_are_not_templates() -> None:
 
 
 def test_form_encodes_scalars_lists_and_objects() -> None:
-    assert request(
-        {"body": "arguments", "body_encoding": "form"}, a="x y", b=[1, 2], c=True, d={"e": 1}, f=None
-    ) == (
+    assert request({"body": "arguments", "body_encoding": "form"}, a="x y", b=[1, 2], c=True, d={"e": 1}, f=None) == (
         "application/x-www-form-urlencoded",
         b"a=x+y&b=1&b=2&c=true&d=%7B%22e%22%3A1%7D",
     )

@@ -169,9 +169,7 @@ def test_fetch_refuses_private_addresses_and_odd_urls() -> None:
             fetch(always(reply()), url=url)
 
 
-@pytest.mark.parametrize(
-    "html", ["", "<", "<a", "<script>", "</script>x", "<a href='http://[x'>t</a>", "&#xD800;"]
-)
+@pytest.mark.parametrize("html", ["", "<", "<a", "<script>", "</script>x", "<a href='http://[x'>t</a>", "&#xD800;"])
 def test_broken_markup_never_fails(html: str) -> None:
     assert isinstance(readable(html, "http://x/"), str)
 

@@ -211,9 +211,7 @@ async def typed(city: City, on: date, colour: Colour, *, points: tuple[Point, ..
 
 
 def test_models_dates_and_enums_arrive_as_python_values() -> None:
-    result = run_tool(
-        typed, {"city": {"name": "Rom"}, "on": "2026-01-02", "colour": "red", "points": [{"x": 1}]}
-    )
+    result = run_tool(typed, {"city": {"name": "Rom"}, "on": "2026-01-02", "colour": "red", "points": [{"x": 1}]})
     assert result.content[0]["text"] == (
         "City(name='Rom', founded=None) datetime.date(2026, 1, 2) <Colour.RED: 'red'> (Point(x=1, y=0.5),)"
     )

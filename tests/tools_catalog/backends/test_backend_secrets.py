@@ -50,9 +50,7 @@ def test_lost_key_is_named(settings) -> None:
         secrets.decrypt(token, aad="a")
 
 
-@pytest.mark.parametrize(
-    "token", ["", "v1", "v1.new.!.?", "v2.new.AAAA.AAAA", "v1.new.AAAA.AAAA", "v1.new.é.é"]
-)
+@pytest.mark.parametrize("token", ["", "v1", "v1.new.!.?", "v2.new.AAAA.AAAA", "v1.new.AAAA.AAAA", "v1.new.é.é"])
 def test_broken_token_is_one_kind_of_error(token: str) -> None:
     with pytest.raises(secrets.SecretError):
         secrets.decrypt(token, aad="a")

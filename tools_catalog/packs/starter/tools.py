@@ -84,9 +84,7 @@ async def current_time(
     )
 
 
-@tool(
-    title="Fetch a web page", destructive=False, output_schema=FetchedPage, timeout_seconds=30
-)
+@tool(title="Fetch a web page", destructive=False, output_schema=FetchedPage, timeout_seconds=30)
 async def fetch_url(
     context: Context,
     url: Annotated[str, Field(description="Absolute http or https address.", max_length=8000)],
@@ -138,9 +136,7 @@ def _zone(name: str) -> tzinfo:
         return ZoneInfo(name)
     # The time zone database is files: odd names fail as paths do.
     except (ZoneInfoNotFoundError, ValueError, OSError) as exc:
-        raise ToolError(
-            f"'{name}' is not a known time zone. Use an IANA name such as Europe/Berlin, or UTC."
-        ) from exc
+        raise ToolError(f"'{name}' is not a known time zone. Use an IANA name such as Europe/Berlin, or UTC.") from exc
 
 
 async def _text_of(body: bytes, content_type: str, charset: str | None, url: str) -> str:
