@@ -1,5 +1,7 @@
 # make serve   a fresh clone becomes a running hub; ARGS="--port 9000" passes flags on
 # make test    the test suite; ARGS="tests/wire -x" passes arguments on
+# make rigs    what kills, floods, tampers and races for minutes; needs PostgreSQL. KILLS=300 ROWS=100000 SPOILT=10000
+#              is the long form
 # make check   what must be clean before a commit
 # make messages   the Russian catalogue after a change of words; needs gettext
 # make conformance | bench   the official suite, the figures; both start their own hub
@@ -11,6 +13,10 @@ VENV ?= .venv
 ARGS ?=
 # Test processes; most of the suite waits for servers that it started.
 JOBS ?= 3
+# How long the rigs run.
+KILLS ?= 20
+ROWS ?= 4000
+SPOILT ?= 1500
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt
 
@@ -18,13 +24,22 @@ PIP := $(BIN)/python -m pip install -q --disable-pip-version-check -c constraint
 PRODUCTION := MCPHUB_DATA_DIR=$(VENV)/check MCPHUB_PUBLIC_URL=https://hub.example \
 	MCPHUB_ALLOWED_HOSTS=hub.example MCPHUB_BEHIND_PROXY=1
 
-.PHONY: serve test check conformance bench messages install install-dev clean
+.PHONY: serve test rigs check conformance bench messages install install-dev clean
 
 serve: $(VENV)/.installed
 	@exec $(BIN)/mcphub serve $(ARGS)
 
 test: $(VENV)/.installed-dev
-	@$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile $(ARGS)
+	@$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile -m "not rig" $(ARGS)
+
+rigs: $(VENV)/.installed-dev
+	@$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile -m rig $(ARGS)
+	@$(BIN)/python -m tests.rigs.kill_nine --kills $(KILLS) --ready-seconds 15
+	@$(BIN)/python -m tests.rigs.kill_nine --kills $(KILLS) --ready-seconds 15 --database postgresql --workers 2
+	@$(BIN)/python -m tests.rigs.two_workers
+	@$(BIN)/python -m tests.rigs.tampering --rows $(ROWS) --samples 5 --bytes 500
+	@$(BIN)/python -m tests.rigs.tampering --rows $(ROWS) --samples 5 --bytes 500 --database postgresql
+	@$(BIN)/python -m tests.rigs.mutations --count $(SPOILT)
 
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

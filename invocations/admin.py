@@ -20,7 +20,7 @@ from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import ChoicesDropdownFilter
 
-from invocations import admin_mapping  # noqa: F401 - it registers its page
+from invocations import admin_audit, admin_mapping  # noqa: F401 - they register their pages
 from invocations.admin_envelopes import may_read_bodies
 from invocations.admin_filters import (
     ClientFilter,
@@ -31,6 +31,7 @@ from invocations.admin_filters import (
     ToolFilter,
 )
 from invocations.models import McpToolInvocation
+from invocations.tasks.admin import link_of
 from sessions_app.admin_base import TimeRangeFilter, UncountedAdmin, mark
 from sessions_app.models import McpSession
 from sessions_app.shown import INLINE_CHARACTERS, cell, clipped, duration, json_block, mono, pretty, visible
@@ -142,6 +143,8 @@ class McpToolInvocationAdmin(UncountedAdmin):
     def shown_duplicate(self, row: McpToolInvocation) -> SafeString | str:
         if row.duplicate_of:
             return mark("off", _("Duplicate"))
+        if row.continues:
+            return mark("off", _("Continued"))
         if row.occurrences > 1:
             return mark("warn", _("× %(count)d") % {"count": row.occurrences})
         return ""
@@ -152,8 +155,10 @@ class McpToolInvocationAdmin(UncountedAdmin):
         head = ["shown_status", "tool_link", "when"]
         if obj is not None and obj.status == "error":
             head.insert(1, "shown_failure")
-        if obj is not None and (obj.duplicate_of or obj.occurrences > 1):
+        if obj is not None and (obj.duplicate_of or obj.continues or obj.occurrences > 1):
             head.append("shown_note")
+        if obj is not None and link_of(obj.invocation_id) is not None:
+            head.append("task")
         bodies = ["hidden_bodies"]
         if may_read_bodies(request):
             outcome = [name for name in ("result", "error") if obj is None or getattr(obj, name) is not None]
@@ -224,18 +229,16 @@ class McpToolInvocationAdmin(UncountedAdmin):
     @admin.display(description=_("note"))
     def shown_note(self, row: McpToolInvocation) -> SafeString | str:
         if row.duplicate_of:
-            address = (
-                f"{reverse('admin:invocations_mcptoolinvocation_changelist')}?{urlencode({'q': row.duplicate_of})}"
-            )
-            return format_html(
-                '{} <a class="hub-link hub-mono" href="{}">{}</a>',
-                _t("Repeats the answer of"),
-                address,
-                row.duplicate_of,
-            )
+            return _linked(_t("Repeats the answer of"), row.duplicate_of)
+        if row.continues:
+            return _linked(_t("Goes on, with the client's answers, with"), row.continues)
         if row.occurrences > 1:
             return _t("Stands for %(count)d equal refusals in a row.") % {"count": row.occurrences}
         return "-"
+
+    @admin.display(description=_("task"))
+    def task(self, row: McpToolInvocation) -> SafeString | str:
+        return link_of(row.invocation_id) or "-"
 
     @admin.display(description=_("bodies"))
     def hidden_bodies(self, row: McpToolInvocation) -> str:
@@ -324,3 +327,8 @@ def _is_uuid(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _linked(words: str, invocation_id: str) -> SafeString:
+    address = f"{reverse('admin:invocations_mcptoolinvocation_changelist')}?{urlencode({'q': invocation_id})}"
+    return format_html('{} <a class="hub-link hub-mono" href="{}">{}</a>', words, address, invocation_id)

@@ -63,8 +63,8 @@ class ErrorCodeFilter(_Choice):
         return [(code, code) for code in sorted(errors.INTERNAL_CODES)]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        # The second condition is the partial index's own.
-        return queryset.filter(error_code=self.value()).exclude(error_code="") if self.value() else queryset
+        # The status is the partial index's own condition.
+        return queryset.filter(error_code=self.value(), status="error") if self.value() else queryset
 
 
 class DuplicateFilter(_Choice):

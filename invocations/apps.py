@@ -1,14 +1,18 @@
 from django.apps import AppConfig
 from django.utils.translation import gettext_lazy as _
 
+from invocations.chain import rules
 from sessions_app.triggers import Announce, RefuseUpdate, Rule, install_after_migrate
 
 RULES: tuple[Rule, ...] = (
     Announce("invocations_mcperrormapping", "errors_changed"),
-    *(
-        RefuseUpdate(f"invocations_{table}", f"mcphub_{table}_append_only", "OLD.id = NEW.id", "records never change")
-        for table in ("mcprequestenvelope", "mcptoolinvocation")
+    RefuseUpdate(
+        "invocations_mcptask",
+        "mcphub_mcptask_terminal",
+        "OLD.state IN ('completed', 'failed', 'cancelled')",
+        "a task that is over never changes",
     ),
+    *rules.RULES,
 )
 
 
@@ -17,4 +21,7 @@ class InvocationsConfig(AppConfig):
     verbose_name = _("Calls")
 
     def ready(self) -> None:
+        from invocations import governance
+
+        governance.connect()
         install_after_migrate(self, RULES)

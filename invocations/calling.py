@@ -8,22 +8,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
 from django.conf import settings
 
 from invocations import repeats
-from invocations.context import CallContext
+from invocations.context import Asker, CallContext, Suspended
 from invocations.ledger import Ledger
+from invocations.limits import take_token
 from invocations.mapping import ErrorMap, as_result
 from invocations.origin import Origin, Voice
-from invocations.records import Intent, Key, Outcome, Take, Verdict, new_invocation_id
+from invocations.records import Intent, Outcome, Verdict
 from invocations.refusals import Refusals
-from invocations.rows import CallRow, Rows
-from invocations.running import Running, RunningCalls, Watch
+from invocations.rows import Rows
+from invocations.running import Call, RunningCalls, Watch
 from sessions_app.protocol import json
 from sessions_app.protocol.errors import (
     ArgumentsInvalid,
@@ -33,7 +35,6 @@ from sessions_app.protocol.errors import (
     ExecutionError,
     HubError,
     InvalidParams,
-    RateLimited,
     ResultInvalid,
     ServerBusy,
     ServerError,
@@ -46,18 +47,23 @@ from tools_catalog.catalog import Catalog, Tool
 
 logger = logging.getLogger(__name__)
 
+_IDEMPOTENCY_KEY = re.compile(r"[\x21-\x7e]{1,255}")
 _DEEPEST_RESULT = 256
 """Levels of arrays and objects. What clients send is bound to 64; readers of the audit must not overflow."""
-_LONGEST_REQUEST_ID = 300
-"""Characters of a request id that stand in its key as they are; a longer one is told by its digest."""
 
 
-@dataclass(frozen=True, slots=True)
+Conduct = Callable[[Call, dict[str, Any], CallContext], Awaitable[ToolResult]]
+
+
+@dataclass(slots=True)
 class CallResult:
-    """The answer to a call that was made. `wire` is a CallToolResult in its newest form."""
+    """The answer to a call that was made."""
 
     invocation_id: str
     wire: dict[str, Any]
+    """A CallToolResult in its newest form."""
+    text: str | None
+    """The same as canonical JSON; None where the record leaves something out."""
     is_error: bool
     duplicate_of: str = ""
 
@@ -92,16 +98,24 @@ class Calls:
         arguments: Any,
         *,
         request_id: str | int | None = None,
+        idempotency_key: str | None = None,
         check: Callable[[Tool], None] | None = None,
         voice: Voice | None = None,
         progress_token: str | int | None = None,
         log_level: str | None = None,
         watch: Watch | None = None,
+        asker: Callable[[], Asker] | None = None,
+        conduct: Conduct | None = None,
+        meta: dict[str, Any] | None = None,
     ) -> CallResult:
         """Make one call and give its answer. `name` and `arguments` are taken as they came.
 
         `check` may raise a ProtocolError for the tool found (rungs 9 and 10 of the stateless ladder).
-        `watch` returns when the client has gone and the era takes that for a cancellation.
+        `watch` returns when the client has gone and the era takes that for a cancellation. `asker` is how the tool
+        asks the client. A call with an `idempotency_key` that its caller used before is not made again: it gets
+        the first one's answer, with `duplicate_of`, or DuplicateRequest where it asks for something else.
+        `conduct` runs the backend in place of this, under the tool's own deadline however long: see tasks. Such a
+        call may be answered before its outcome is there, so its intent is always recorded.
 
         Raises ProtocolError or Refused for a call that was not made, AuditUnavailable where it could not
         be recorded. A ToolFailure does not come out: it is the CallResult, with `is_error`.
@@ -114,45 +128,43 @@ class Calls:
                 raise InvalidParams("tools/call needs name, the name of a tool.")
             if not isinstance(arguments, dict):
                 raise InvalidParams("arguments must be an object of the tool's arguments by name.")
+            if idempotency_key is not None and not _IDEMPOTENCY_KEY.fullmatch(idempotency_key):
+                raise InvalidParams("An idempotency key has 1 to 255 visible ASCII characters, such as a UUID.")
             tool = self._catalog().find(name, origin.caller)
             self._admit(tool, arguments, check)
-            if tool.calls_per_minute or origin.caller.calls_per_minute:
+            is_limited = tool.calls_per_minute or origin.caller.calls_per_minute
+            if is_limited:
                 await self._take_tokens(origin, tool)
         except HubError as error:
             return await self._refused(origin, error, name, arguments, request_id, received, tool)
 
-        text = json.canonical(arguments)
-        digest = json.digest(text)
         request_json = None if request_id is None else json.canonical(request_id)
-        invocation_id = new_invocation_id()
-        key: Key | None = None
-        session = origin.session_id if origin.handshake else None
-        if session is not None and request_json is not None:
-            key = (f"session:{session}", _short(request_json), json.digest(f"{name}\n{digest}"))
-        row = self.rows.call(origin, tool, invocation_id, request_json, text, digest, received)
-
+        call = Call(origin, tool, json.canonical(arguments), request_json, received, watch, idempotency_key)
         task = asyncio.current_task()
         assert task is not None
         cancellations = task.cancelling()
-        request = (session, request_json) if session is not None and request_json is not None else None
-        running = Running(invocation_id, request, watch)
-        self.running.add(running)
+        self.running.add(call)
         try:
-            if not tool.read_only:
-                verdict = await self._intend(row, key, session)
+            if not tool.read_only or conduct is not None:
+                verdict = await self._intend(call)
                 if not verdict.session_alive:
                     return await self._refused(origin, SessionNotFound(), name, arguments, request_id, received, tool)
                 if verdict.first_invocation_id:
-                    return await self._repeat(origin, verdict, key, row)
-            started = time.time()
+                    return await self._repeat(call, verdict)
+            started = received if tool.read_only and not is_limited else time.time()
+            context = CallContext(origin, tool.name, call.invocation_id, voice, progress_token, log_level)
             clock = time.monotonic()
-            failure: HubError | None = None
             wire: dict[str, Any] | None = None
-            text_out: str | None = None
-            context = CallContext(origin, tool.name, invocation_id, voice, progress_token, log_level)
+            text: str | None = None
+            is_sent_as_recorded = True
+            failure: HubError | None = None
+            context.make_asker = asker
+            context.meta = meta
             try:
-                result = await self._run(running, task, tool, arguments, context)
-                wire, text_out, failure = self._judge(tool, result)
+                result = await self._run(call, task, arguments, context, clock, conduct)
+                wire, text, failure = self._judge(tool, result)
+            except Suspended as asks:
+                wire, text, is_sent_as_recorded = asks.wire, json.canonical(asks.recorded), False
             except HubError as error:
                 failure = error
             finally:
@@ -160,33 +172,31 @@ class Calls:
             elapsed = time.monotonic() - clock
             rendered = None
             if failure is not None:
-                failure.invocation_id = invocation_id
+                failure.invocation_id = call.invocation_id
                 rendered = self._errors().render(
-                    failure, invocation_id=invocation_id, trace_id=origin.trace_id, tool=name,
+                    failure, invocation_id=call.invocation_id, trace_id=origin.trace_id, tool=name,
                     retry_safe=tool.retry_safe,
                 )  # fmt: skip
                 if isinstance(failure, ToolFailure) and wire is None:
                     wire = as_result(rendered)
-                    text_out = json.canonical(wire)
-            outcome = Outcome(
-                row.outcome(started, elapsed, text_out, failure.code if failure else "", rendered),
-                invocation_id,
-                key if tool.read_only else None,
-                session if tool.read_only else None,
-            )
-            verdict = await self._record(outcome)
+                    text = json.canonical(wire)
+            row = self.rows.outcome(call, started, elapsed, text, failure.code if failure else "", rendered)
+            if tool.read_only:
+                verdict = await self._record(Outcome(row, call.invocation_id, call.key, call.session))
+            else:
+                verdict = await self._record(Outcome(row, call.invocation_id))
             if task.cancelling() > cancellations:
                 raise asyncio.CancelledError  # whoever gave the call up is told so once it is on record
             if not verdict.session_alive:
                 return await self._refused(origin, SessionNotFound(), name, arguments, request_id, received, tool)
             if verdict.first_invocation_id:
-                return await self._repeat(origin, verdict, key, row)
+                return await self._repeat(call, verdict)
             if failure is not None and not isinstance(failure, ToolFailure):
                 raise failure
             assert wire is not None
-            return CallResult(invocation_id, wire, failure is not None)
+            return CallResult(call.invocation_id, wire, text if is_sent_as_recorded else None, failure is not None)
         finally:
-            self.running.remove(running)
+            self.running.remove(call)
 
     def _admit(self, tool: Tool, arguments: dict[str, Any], check: Callable[[Tool], None] | None) -> None:
         if check is not None:
@@ -205,59 +215,62 @@ class Calls:
             (f"tool:{tool.name}", tool.calls_per_minute),
         ):
             if limit:
-                verdict = await self.ledger.append(Take(bucket, limit))
-                if verdict.wait_seconds > 0:
-                    wait = max(1, round(verdict.wait_seconds + 0.5))
-                    error = RateLimited(
-                        f"The limit of {limit} calls a minute is reached. Try again in {wait} s.",
-                        retry_after_seconds=wait,
-                    )
-                    error.retry_after_seconds = wait
-                    raise error
+                await take_token(self.ledger, bucket, limit)
 
-    async def _intend(self, row: CallRow, key: Key | None, session: str | None) -> Verdict:
-        intent = Intent(row.envelope(), row.invocation_id, key, session)
+    async def _intend(self, call: Call) -> Verdict:
+        intent = Intent(self.rows.envelope(call), call.invocation_id, call.key, call.session)
         committed = self.ledger.append(intent)
         intent.on_abandoned = lambda verdict: self._disown(
-            row, verdict, Cancelled() if committed.cancelled() else AuditUnavailable()
+            call, verdict, Cancelled() if committed.cancelled() else AuditUnavailable()
         )
         try:
             return await committed
         except asyncio.CancelledError:
             if not committed.cancelled() and committed.exception() is None:
-                self._disown(row, committed.result(), Cancelled())  # the verdict came in the same moment
+                self._disown(call, committed.result(), Cancelled())  # the verdict came in the same moment
             raise
 
-    def _disown(self, row: CallRow, verdict: Verdict, error: HubError) -> None:
+    def _disown(self, call: Call, verdict: Verdict, error: HubError) -> None:
         """Close an intent whose caller had gone before it knew of the commit: nothing ran."""
         if verdict.session_alive and not verdict.first_invocation_id:
-            rendered = self._errors().render(error, invocation_id=row.invocation_id)
-            outcome = Outcome(row.outcome(time.time(), 0, None, error.code, rendered), row.invocation_id)
+            rendered = self._errors().render(error, invocation_id=call.invocation_id)
+            row = self.rows.outcome(call, time.time(), 0, None, error.code, rendered)
             try:
-                self.ledger.append(outcome).add_done_callback(lambda future: future.cancelled() or future.exception())
+                future = self.ledger.append(Outcome(row, call.invocation_id))
+                future.add_done_callback(lambda future: future.cancelled() or future.exception())
             except AuditUnavailable:
-                logger.warning("The intent %s stays without an outcome until recovery", row.invocation_id)
+                logger.warning("The intent %s stays without an outcome until recovery", call.invocation_id)
 
     async def _run(
         self,
-        running: Running,
+        call: Call,
         task: asyncio.Task[Any],
-        tool: Tool,
         arguments: dict[str, Any],
         context: CallContext,
+        clock: float,
+        conduct: Conduct | None,
     ) -> ToolResult:
-        seconds = min(tool.timeout_seconds, self._longest_seconds)
-        running.deadline = context.deadline = time.monotonic() + seconds
-        if running.why is not None:
+        """Give what the backend answers within its time; `clock` is the monotonic moment of its start."""
+        tool = call.tool
+        seconds = tool.timeout_seconds
+        if conduct is None and seconds > self._longest_seconds:
+            seconds = self._longest_seconds
+        call.deadline = context.deadline = clock + seconds
+        if call.why is not None:
             raise Cancelled
-        running.task = task
+        context.running = call
+        call.task = task
         try:
+            if conduct is not None:
+                return await conduct(call, arguments, context)
             return await tool.backend.call(arguments, context)
         except asyncio.CancelledError:
-            if running.why == "timeout":
+            if call.why == "timeout":
                 raise ToolTimeout(
                     f"The tool did not finish within {seconds:g} s. It may still take effect.", timeout_seconds=seconds
                 ) from None
+            if call.why == "asks":
+                raise context.suspended() from None
             raise Cancelled from None
         except HubError:
             raise
@@ -265,8 +278,8 @@ class Calls:
             logger.exception("The backend of %s failed", tool.name)
             raise ServerError from error
         finally:
-            running.task = None
-            if running.interrupted:
+            call.task = None
+            if call.interrupted:
                 task.uncancel()  # the cancellation was ours; that of a door or of a stop remains
 
     def _judge(self, tool: Tool, result: ToolResult) -> tuple[dict[str, Any], str, HubError | None]:
@@ -276,7 +289,7 @@ class Calls:
             text = json.canonical(wire)
             if _is_deep(wire, text):
                 raise ValueError(f"nested deeper than {_DEEPEST_RESULT} levels")
-            said = " ".join(block["text"] for block in result.content if block.get("type") == "text")
+            said = " ".join([block["text"] for block in result.content if block["type"] == "text"])
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ResultInvalid(f"The tool's result cannot be sent as JSON: {error}") from error
         if result.is_error:
@@ -319,50 +332,48 @@ class Calls:
             arguments = {"not_an_object": arguments}  # the column holds objects
         rendered = await self.refusals.record(origin, error, name, arguments, request_id, received, tool)
         if isinstance(error, ToolFailure):
-            return CallResult(error.invocation_id, as_result(rendered), True)
+            wire = as_result(rendered)
+            return CallResult(error.invocation_id, wire, json.canonical(wire), True)
         raise error
 
-    async def _repeat(self, origin: Origin, verdict: Verdict, key: Key | None, row: CallRow) -> CallResult:
+    async def _repeat(self, call: Call, verdict: Verdict) -> CallResult:
         """Answer a request id that was used before: as the first was, or not at all where it asked for other things."""
         first = verdict.first_invocation_id
-        assert key is not None
-        if verdict.first_fingerprint != key[2]:
-            error: HubError = DuplicateRequest(first=first)
-            error.invocation_id = row.invocation_id
+        assert call.key is not None
+        error: HubError | None = None
+        code = ""
+        rendered: dict[str, Any] | None = None
+        wire: dict[str, Any] | None = None
+        if verdict.first_fingerprint != call.key[2]:
+            error = DuplicateRequest(first=first)
+            error.invocation_id = call.invocation_id
         else:
             stored = await repeats.outcome_of(first, self.running, self._longest_seconds)
-            if stored is not None and (stored.result is not None or stored.error_code):
-                wire = stored.result
-                told = repeats.as_error(stored) if wire is None else None
-                if isinstance(told, ToolFailure):
-                    wire = as_result(stored.error)  # recovery knows of no result
-                await self._record(
-                    Outcome(
-                        row.outcome(
-                            time.time(), 0, None if wire is None else json.canonical(wire), stored.error_code,
-                            stored.error, duplicate_of=first,
-                        ),
-                        row.invocation_id,
-                    )
-                )  # fmt: skip
-                if wire is None:
-                    assert told is not None
-                    raise told
-                return CallResult(row.invocation_id, wire, bool(stored.error_code), first)
-            error = ToolTimeout("The first call with this request id is still running.", first=first)
-        rendered = self._errors().render(error, invocation_id=row.invocation_id, trace_id=origin.trace_id)
-        wire = as_result(rendered) if isinstance(error, ToolFailure) else None
+            if stored is None or (stored.result is None and not stored.error_code):
+                error = ToolTimeout("The first call of this request is still running. Try again later.", first=first)
+            elif stored.result is not None and stored.result.get("resultType") == "input_required":
+                error = DuplicateRequest(
+                    "The first call under this key asked its client and ended there. Begin again with a new key.",
+                    first=first,
+                )
+            else:
+                wire, rendered, code = stored.result, stored.error, stored.error_code
+                error = repeats.as_error(stored) if code else None
+        if error is not None:
+            code = code or error.code
+            if rendered is None:
+                rendered = self._errors().render(
+                    error, invocation_id=call.invocation_id, trace_id=call.origin.trace_id, retry_safe=True
+                )  # asking once more under the same key does nothing twice
+            if isinstance(error, ToolFailure) and wire is None:
+                wire = as_result(rendered)  # recovery knows of no result
         text = None if wire is None else json.canonical(wire)
-        await self._record(
-            Outcome(row.outcome(time.time(), 0, text, error.code, rendered, duplicate_of=first), row.invocation_id)
-        )
-        if wire is None:
+        row = self.rows.outcome(call, time.time(), 0, text, code, rendered, duplicate_of=first)
+        await self._record(Outcome(row, call.invocation_id))
+        if wire is None or text is None:
+            assert error is not None
             raise error
-        return CallResult(row.invocation_id, wire, True, first)
-
-
-def _short(request_json: str) -> str:
-    return request_json if len(request_json) <= _LONGEST_REQUEST_ID else f"sha256:{json.digest(request_json)}"
+        return CallResult(call.invocation_id, wire, text, error is not None, first)
 
 
 def _is_deep(value: Any, text: str) -> bool:

@@ -2,21 +2,55 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from invocations.origin import Origin, Voice
-from sessions_app.protocol.errors import MissingClientCapability
+from invocations.running import Running
+from sessions_app.protocol import revisions, shapes
+from sessions_app.protocol.errors import AskFailed, Cancelled, MissingClientCapability
+from tools_catalog.backends.asks import Asks
+from tools_catalog.backends.questions import Question
+
+if TYPE_CHECKING:
+    from invocations.tasks.job import Job
 
 LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 """MCP's levels, least severe first (RFC 5424)."""
 
 
-class CallContext:
+class Asker(Protocol):
+    """How a running call asks its client. One for each call, made when the tool first asks."""
+
+    async def ask(self, call: CallContext, questions: Mapping[str, Question]) -> dict[str, Any]:
+        """Give the answers by key; raise AskFailed or MissingClientCapability, or give the call up for now by
+        `call.suspend()`."""
+        ...
+
+    def suspended(self, call: CallContext) -> Suspended:
+        """Say what a call that was given up is answered with."""
+        ...
+
+
+class Suspended(Exception):
+    """The call ended without a result, because its client must answer first. `wire` is what the client gets,
+    `recorded` what the audit keeps of it."""
+
+    def __init__(self, wire: dict[str, Any], recorded: dict[str, Any]) -> None:
+        super().__init__("input required")
+        self.wire = wire
+        self.recorded = recorded
+
+
+class CallContext(Asks):
     """The ToolContext of one call. Silent once the call has ended."""
 
-    __slots__ = ("_last", "_log_from", "_open", "_origin", "_token", "_voice", "deadline", "invocation_id", "tool_name")
+    __slots__ = (
+        "_asker", "_keys", "_last", "_log_from", "_open", "_origin", "_parked", "_token", "_voice", "deadline",
+        "invocation_id", "job", "make_asker", "meta", "running", "tool_name",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -36,6 +70,15 @@ class CallContext:
         self._last = float("-inf")
         self._open = True
         self.deadline = float("inf")
+        self.meta: Mapping[str, Any] | None = None
+        self.make_asker: Callable[[], Asker] | None = None
+        """None where nobody could answer, as with REST."""
+        self.running: Running | None = None
+        self._asker: Asker | None = None
+        self._keys: set[str] | None = None
+        self._parked: asyncio.Future[NoReturn] | None = None
+        self.job: Job | None = None
+        """Of a call that may become a task."""
 
     @property
     def caller_label(self) -> str:
@@ -55,6 +98,8 @@ class CallContext:
 
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         """Send `notifications/progress`, if the client gave a token. What does not rise is left out (MCP, Progress)."""
+        if self.job is not None and message and self._open:
+            await self.job.note(message)
         if self._voice is None or self._token is None or not self._open:
             return
         if not self._last < progress < float("inf"):  # NaN neither rises nor can be sent
@@ -65,6 +110,8 @@ class CallContext:
             params["total"] = total
         if message is not None:
             params["message"] = message
+            if self._origin.protocol_version:
+                params = shapes.progress_for(revisions.revision(self._origin.protocol_version), params)
         await self._voice.notify("notifications/progress", params)
 
     async def log(self, level: str, data: Any, logger: str | None = None) -> None:
@@ -85,5 +132,65 @@ class CallContext:
         if name not in self._origin.client_capabilities:
             raise MissingClientCapability({name: {}})
 
+    def can_ask(self, question: Question) -> bool:
+        version = self._origin.protocol_version
+        if self.make_asker is None or version not in revisions.ALL:
+            return False
+        return question.is_possible(self._origin.client_capabilities, revisions.revision(version))
+
+    async def ask(self, questions: Mapping[str, Question]) -> dict[str, Any]:
+        """Ask the client; see `ToolContext.ask`."""
+        if not self._open:
+            raise Cancelled
+        if self.make_asker is None:
+            raise AskFailed("The tool asks its client, and this way in has none that could answer. Use an MCP client.")
+        self._keys = self._keys or set()
+        used = self._keys & questions.keys()
+        if used:
+            raise ValueError(f"A key names one question of a call; {sorted(used)[0]!r} was used before.")
+        self._keys |= questions.keys()
+        if self._asker is None:
+            self._asker = self.make_asker()
+        return await self._asker.ask(self, questions)
+
+    async def suspend(self) -> NoReturn:
+        """Give the call up until the client has answered: the tool is cancelled and never comes back from here.
+
+        Not at once, so that what the tool asks side by side is asked in one round.
+        """
+        loop = asyncio.get_running_loop()
+        if self._parked is None:
+            assert self.running is not None
+            self._parked = loop.create_future()
+            loop.call_soon(self.running.cancel, "asks")
+        await asyncio.shield(self._parked)
+        raise AssertionError("nobody answers a parked call")
+
+    def suspended(self) -> Suspended:
+        assert self._asker is not None
+        return self._asker.suspended(self)
+
+    async def close_stream(self) -> None:
+        close = getattr(self._voice, "close", None)
+        if close is not None and self._open:
+            await close()
+
+    async def begin_task(self) -> None:
+        """Go on as a task, where the client can follow one: it is answered now, and polls for the result."""
+        if self.job is not None:
+            await self.job.begin_task()
+
+    def speak_through(self, voice: Voice | None) -> None:
+        """Speak another way from now on, or not at all."""
+        self._voice = voice
+
     def close(self) -> None:
         self._open = False
+        if self._parked is not None:
+            self._parked.cancel()
+
+    def _key(self, question: Question) -> str:
+        number = 1
+        while f"{question.kind}_{number}" in (self._keys or ()):
+            number += 1
+        return f"{question.kind}_{number}"

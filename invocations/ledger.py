@@ -21,7 +21,7 @@ from typing import Any, cast
 import psycopg
 from django.conf import settings
 
-from invocations import statements
+from invocations.batches import Batches
 from invocations.records import Intent, Outcome, Record, Take, Touch, Verdict
 from sessions_app.database import Dedicated
 from sessions_app.protocol.errors import AuditUnavailable
@@ -39,7 +39,7 @@ _LOOKS_SECONDS = 0.5
 
 _POISON = (
     sqlite3.IntegrityError, sqlite3.DataError, psycopg.IntegrityError, psycopg.DataError, ValueError, OverflowError,
-    TypeError,
+    TypeError, psycopg.errors.ProgramLimitExceeded,
 )  # fmt: skip
 """What a record's own content may raise: the others of its batch are then written one by one."""
 
@@ -56,22 +56,23 @@ class Ledger:
         self._wake: SimpleQueue[None] = SimpleQueue()
         self._is_waking = False
         self._stopping = False
-        self._database = connect(self._prepare)
-        self._touched: dict[str, float] = {}
-        self._committing = False
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._watchdog: asyncio.Task[None] | None = None
         self._bound_seconds = settings.MCPHUB_LEDGER_TIMEOUT_SECONDS
+        self._batches = Batches(connect, self._bound_seconds)
         self._queue_limit = settings.MCPHUB_LEDGER_QUEUE
         self.failing: str | None = None
         """Why the last commit failed; None while the ledger works."""
-        self.not_durable: str | None = None
-        """Why a reported commit might not survive a crash of the machine; None when it does."""
 
     @property
     def is_sqlite(self) -> bool:
-        return self._database.is_sqlite
+        return self._batches.is_sqlite
+
+    @property
+    def not_durable(self) -> str | None:
+        """Why a reported commit might not survive a crash of the machine; None when it does."""
+        return self._batches.not_durable
 
     # On the event loop ---------------------------------------------------------------------------
 
@@ -204,17 +205,17 @@ class Ledger:
     def _commit(self, batch: list[Record]) -> list[tuple[Record, Verdict | BaseException]]:
         for attempt in (1, 2):
             try:
-                verdicts = self._transact(batch)
+                verdicts = self._batches.transact(batch)
             except _POISON as error:
                 if len(batch) == 1:
                     return [(batch[0], self._refused(batch[0], error))]
                 return [pair for record in batch for pair in self._commit([record])]
             except Exception as error:
                 # What was sent may or may not be committed; every statement can be repeated safely.
-                if self._committing:
+                if self._batches.may_have_committed(error):
                     for record in batch:
                         record.in_doubt = True
-                self._database.close()
+                self._batches.close()
                 if attempt == 2 or (time.monotonic() - batch[0].queued_at) > self._bound_seconds:
                     if self.failing is None:
                         logger.error("The ledger cannot commit: %s", error)
@@ -241,7 +242,7 @@ class Ledger:
     def _pay_all(self) -> None:
         while self._owed and self._pay():
             pass
-        self._database.close()
+        self._batches.close()
 
     def _pay(self) -> bool:
         """Write the outcomes that could not be written; their callers were told that the outcome is unknown.
@@ -252,14 +253,14 @@ class Ledger:
         while left:
             batch = left.pop()
             try:
-                self._transact(batch)
+                self._batches.transact(batch)
             except _POISON as error:
                 if len(batch) == 1:
                     self._refused(batch[0], error)
                 else:
                     left.extend([record] for record in reversed(batch))
             except Exception:
-                self._database.close()
+                self._batches.close()
                 unpaid = [record for part in [batch, *reversed(left)] for record in part]
                 self._owed.extendleft(cast("list[Outcome]", unpaid[::-1]))
                 return False
@@ -271,97 +272,6 @@ class Ledger:
     def _refused(self, record: Record, error: BaseException) -> AuditUnavailable:
         logger.error("A record was refused by the database: %s", type(error).__name__, exc_info=error)
         return self._unavailable(record)
-
-    def _prepare(self, raw: Any, is_sqlite: bool) -> None:
-        self.not_durable = statements.prepare(raw, is_sqlite, self._bound_seconds)
-
-    def _transact(self, batch: list[Record]) -> list[Verdict]:
-        now = time.time()
-        self._committing = False
-        with statements.transaction(self._database):
-            alive = self._check_sessions(batch, now)
-            firsts = self._claim_keys(batch, alive)
-            self._insert_envelopes(batch, alive, firsts)
-            # In one order in every process: no deadlock.
-            takes = sorted((record for record in batch if type(record) is Take), key=lambda take: take.bucket)
-            waits = {id(record): statements.take(self._database, record, now) for record in takes}
-            superseded = self._insert_outcomes(batch, alive, firsts)
-            self._committing = True
-        return [self._verdict(record, alive, firsts, waits, superseded) for record in batch]
-
-    def _check_sessions(self, batch: list[Record], now: float) -> set[str]:
-        ids = {record.session_id for record in batch if record.session_id}
-        if not ids:
-            return set()
-        touched = self._touched
-        stale = {id_ for id_ in ids if now - touched.get(id_, 0) >= 1}
-        alive = statements.live_sessions(self._database, sorted(ids), sorted(stale), now)
-        if len(touched) > 50_000:
-            touched.clear()
-        for id_ in stale:
-            touched[id_] = now
-        return alive
-
-    def _claim_keys(self, batch: list[Record], alive: set[str]) -> dict[tuple[str, str], tuple[str, str]]:
-        claims = [
-            (*record.key, record.invocation_id)
-            for record in batch
-            if isinstance(record, Intent | Outcome)
-            and record.key is not None
-            and (record.session_id is None or record.session_id in alive)
-        ]
-        return statements.claim_keys(self._database, claims, time.time()) if claims else {}
-
-    @staticmethod
-    def _is_first(record: Intent | Outcome, firsts: dict[tuple[str, str], tuple[str, str]]) -> bool:
-        if record.key is None:
-            return True
-        first = firsts.get(record.key[:2])
-        return first is None or first[0] == record.invocation_id
-
-    def _insert_envelopes(
-        self, batch: list[Record], alive: set[str], firsts: dict[tuple[str, str], tuple[str, str]]
-    ) -> None:
-        rows = [
-            record.row
-            for record in batch
-            if type(record) is Intent
-            and (record.session_id is None or record.session_id in alive)
-            and self._is_first(record, firsts)
-        ]
-        if rows:
-            statements.insert(self._database, statements.ENVELOPE, rows)
-
-    def _insert_outcomes(
-        self, batch: list[Record], alive: set[str], firsts: dict[tuple[str, str], tuple[str, str]]
-    ) -> set[str]:
-        rows = [
-            record.row
-            for record in batch
-            if type(record) is Outcome
-            and (record.session_id is None or record.session_id in alive)
-            and self._is_first(record, firsts)
-        ]
-        if not rows or statements.insert(self._database, statements.INVOCATION, rows) == len(rows):
-            return set()
-        return statements.superseded(self._database, rows)
-
-    def _verdict(
-        self,
-        record: Record,
-        alive: set[str],
-        firsts: dict[tuple[str, str], tuple[str, str]],
-        waits: dict[int, float],
-        superseded: set[str],
-    ) -> Verdict:
-        if type(record) is Take:
-            return Verdict(wait_seconds=waits[id(record)])
-        verdict = Verdict(session_alive=record.session_id is None or record.session_id in alive)
-        if isinstance(record, Intent | Outcome):
-            if record.key is not None and not self._is_first(record, firsts):
-                verdict.first_invocation_id, verdict.first_fingerprint = firsts[record.key[:2]]
-            verdict.superseded = record.invocation_id in superseded
-        return verdict
 
 
 __all__ = ["Intent", "Ledger", "Outcome", "Take", "Touch", "Verdict"]

@@ -28,14 +28,16 @@ _DETAIL_FIELDS: Mapping[str, frozenset[str]] = {
     "method_not_found": frozenset({"method"}),
     "rate_limited": frozenset({"retry_after_seconds"}),
     "duplicate_request": frozenset({"first"}),
+    "resource_not_found": frozenset({"uri"}),
+    "prompt_not_found": frozenset({"prompt"}),
 }
 
 FIXED_CODES: Mapping[str, int] = {
     kind.code: kind.jsonrpc_code
     for kind in (
         errors.ParseError, errors.InvalidRequest, errors.MethodNotFound, errors.InvalidParams,
-        errors.ToolNotFound, errors.HeaderMismatch, errors.MissingClientCapability,
-        errors.UnsupportedProtocolVersion,
+        errors.ToolNotFound, errors.ResourceNotFound, errors.PromptNotFound, errors.HeaderMismatch,
+        errors.MissingClientCapability, errors.UnsupportedProtocolVersion,
     )
 }  # fmt: skip
 """Numbers that the protocol prescribes; a mapping may change their words, not them."""
@@ -150,7 +152,8 @@ class ErrorMap:
         validator = self._validators.get(rule.internal_code)
         if validator is not None and not validator.is_valid(data):
             data["details"] = {}
-        return {"code": rule.json_rpc_code, "message": message, "data": data}
+        number = rule.json_rpc_code if error.wire_code is None else error.wire_code
+        return {"code": number, "message": message, "data": data}
 
 
 def _sendable(details: dict[str, Any]) -> dict[str, Any]:

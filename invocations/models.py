@@ -6,8 +6,6 @@ updated or deleted by the application.
 
 from __future__ import annotations
 
-from typing import Any
-
 from django.core.exceptions import ValidationError
 from django.db import models
 from django.db.models import Q
@@ -16,35 +14,16 @@ from django.utils.translation import gettext_lazy as _
 from simple_history.models import HistoricalRecords
 
 from invocations import mapping
+from invocations.append_only import AppendOnly
+from invocations.chain import models as chain_models  # noqa: F401 - where Django looks for models
 from sessions_app.fields import JSONText
 from sessions_app.models import McpSession, ServerProcess, Transport
 from sessions_app.protocol import errors
 from sessions_app.shown import clipped
 
+from invocations.tasks.models import McpTask  # isort: skip  # a model of this app, in a file of its own
 
-class AppendOnlyQuerySet(models.QuerySet[Any]):
-    """Refuses to change what was recorded; retention is a named command."""
-
-    def update(self, **kwargs: Any) -> int:
-        raise ValidationError(_("Records of calls are never changed."))
-
-    def delete(self) -> tuple[int, dict[str, int]]:
-        raise ValidationError(_("Records of calls are never deleted."))
-
-
-class AppendOnly(models.Model):
-    objects = AppendOnlyQuerySet.as_manager()
-
-    class Meta:
-        abstract = True
-
-    def save(self, *args: Any, **kwargs: Any) -> None:
-        if not self._state.adding:
-            raise ValidationError(_("Records of calls are never changed."))
-        super().save(*args, **kwargs)
-
-    def delete(self, *args: Any, **kwargs: Any) -> Any:
-        raise ValidationError(_("Records of calls are never deleted."))
+__all__ = ["McpErrorMapping", "McpIdempotencyKey", "McpRequestEnvelope", "McpTask", "McpToolInvocation"]
 
 
 class McpRequestEnvelope(AppendOnly):
@@ -135,6 +114,10 @@ class McpToolInvocation(AppendOnly):
     client_version = models.CharField(_("client version"), max_length=100, blank=True)
     client_address = models.CharField(_("address"), max_length=64, blank=True)
     trace_id = models.CharField(_("trace"), max_length=64, blank=True)
+    continues = models.CharField(  # noqa: DJ001 - null is outside the index, and outside the hash of older rows
+        _("continues"), max_length=36, null=True, blank=True,
+        help_text=_("The first attempt of a call that asked its client and came back with the answers."),
+    )  # fmt: skip
 
     class Meta:
         verbose_name = _("invocation")
@@ -156,15 +139,17 @@ class McpToolInvocation(AppendOnly):
             ),
             models.CheckConstraint(condition=Q(transport__in=Transport.values), name="invocation_transport_known"),
         ]
-        # Each for a filter of the admin list and of GET /api/invocations/, newest first. Whole ones: SQLite does not
-        # use a partial index for a bound value.
+        # Each for a filter of the admin list and of GET /api/invocations/, newest first. The key ascends, so that a row
+        # is added at the end of its group; successes are most rows and stand in no index of their own.
         indexes = [
-            models.Index(fields=["tool_name", "-id"], name="invocation_by_tool"),
-            models.Index(fields=["status", "-id"], name="invocation_by_status"),
-            models.Index(fields=["session", "-id"], name="invocation_by_session"),
-            models.Index(fields=["principal", "-id"], name="invocation_by_principal"),
-            models.Index(fields=["error_code", "-id"], name="invocation_by_code"),
-            models.Index(fields=["started_at"], name="invocation_by_time"),
+            models.Index(fields=["tool_name", "id"], name="invocation_by_tool"),
+            models.Index(fields=["session", "id"], name="invocation_by_session"),
+            models.Index(fields=["principal", "id"], name="invocation_by_principal"),
+            models.Index(fields=["id"], condition=Q(status="error"), name="invocation_errors"),
+            models.Index(fields=["error_code", "id"], condition=Q(status="error"), name="invocation_by_code"),
+            models.Index(fields=["started_at", "id"], name="invocation_by_time"),
+            # Of few rows; a comparison implies its condition, so SQLite uses it too.
+            models.Index(fields=["continues", "id"], condition=Q(continues__isnull=False), name="invocation_rounds"),
         ]
 
     def __str__(self) -> str:
@@ -174,7 +159,8 @@ class McpToolInvocation(AppendOnly):
 class McpIdempotencyKey(models.Model):
     """Says which call came first under a key; a unique row decides between processes.
 
-    `scope` is `session:<id>` for the JSON-RPC ids of a handshake session (seed 000).
+    `scope` is `session:<id>` for the JSON-RPC ids of a handshake session (seed 000), and `caller:<principal>` for
+    keys that clients choose.
     """
 
     scope = models.CharField(max_length=100)

@@ -50,6 +50,7 @@ class Origin:
         client_capabilities: Mapping[str, Any] | None = None,
         trace_id: str = "",
         handshake: bool = False,
+        continues: str | None = None,
     ) -> None:
         self.caller = caller
         self.session_id = session_id
@@ -64,20 +65,28 @@ class Origin:
         """The session is a real one: it must be live, and its request ids are used once."""
         self.columns = (
             transport, protocol_version, caller.principal, clip(caller.label, 150), self.client_name,
-            self.client_version, self.client_address, self.trace_id,
+            self.client_version, self.client_address, self.trace_id, continues,
         )  # fmt: skip
         """The last columns of an invocation's row."""
         self._context: str | None = None
 
-    def of_request(self, client_capabilities: Mapping[str, Any], trace_id: str) -> Origin:
-        """Give the same origin for another request of it."""
-        if not trace_id and client_capabilities == self.client_capabilities and not self.trace_id:
-            return self
+    def continuing(self, first: str) -> Origin:
+        """Give the same origin for a call that goes on with what the invocation `first` began."""
         return Origin(
             caller=self.caller, session_id=self.session_id, transport=self.transport,
             protocol_version=self.protocol_version, client_name=self.client_name,
             client_version=self.client_version, client_address=self.client_address,
-            client_capabilities=client_capabilities, trace_id=trace_id, handshake=self.handshake,
+            client_capabilities=self.client_capabilities, trace_id=self.trace_id, handshake=self.handshake,
+            continues=first,
+        )  # fmt: skip
+
+    def beyond_session(self) -> Origin:
+        """Give the same origin for a call that the session's end does not end."""
+        return Origin(
+            caller=self.caller, session_id=self.session_id, transport=self.transport,
+            protocol_version=self.protocol_version, client_name=self.client_name,
+            client_version=self.client_version, client_address=self.client_address,
+            client_capabilities=self.client_capabilities, trace_id=self.trace_id,
         )  # fmt: skip
 
     @property
@@ -90,6 +99,7 @@ class Origin:
                     "caller_label": clip(self.caller.label, 150), "client_name": self.client_name,
                     "client_version": self.client_version, "client_address": self.client_address,
                     "trace_id": self.trace_id,
+                    **({"continues": self.columns[-1]} if self.columns[-1] else {}),
                 }
             )  # fmt: skip
         return self._context

@@ -38,19 +38,15 @@ class Verdict:
 class Record:
     """A queued request to the ledger."""
 
-    __slots__ = ("abandoned", "future", "in_doubt", "on_abandoned", "queued_at", "session_id")
-
     future: asyncio.Future[Verdict]
     queued_at: float
-
-    def __init__(self, session_id: str | None = None) -> None:
-        self.session_id = session_id
-        """A handshake session that must be live at the moment of the commit."""
-        self.abandoned = False
-        self.on_abandoned: Callable[[Verdict], None] | None = None
-        """Told, on the event loop, when the record was committed, or may have been, and its caller does not know."""
-        self.in_doubt = False
-        """Its COMMIT was sent and never confirmed."""
+    session_id: str | None = None
+    """A handshake session that must be live at the moment of the commit."""
+    abandoned = False
+    on_abandoned: Callable[[Verdict], None] | None = None
+    """Told, on the event loop, when the record was committed, or may have been, and its caller does not know."""
+    in_doubt = False
+    """Its COMMIT was sent and never confirmed."""
 
     @property
     def characters(self) -> int:
@@ -64,17 +60,15 @@ class Record:
 class Touch(Record):
     """A request of a handshake session that is no call: is the session live? Counts as activity."""
 
-    __slots__ = ()
+    def __init__(self, session_id: str) -> None:
+        self.session_id = session_id
 
 
 class Intent(Record):
     """A call about to be made; its row goes to McpRequestEnvelope."""
 
-    __slots__ = ("invocation_id", "key", "row")
-
     def __init__(self, row: Row, invocation_id: str, key: Key | None, session_id: str | None) -> None:
-        super().__init__(session_id)
-        self.row, self.invocation_id, self.key = row, invocation_id, key
+        self.row, self.invocation_id, self.key, self.session_id = row, invocation_id, key, session_id
 
     @property
     def characters(self) -> int:
@@ -84,11 +78,8 @@ class Intent(Record):
 class Outcome(Record):
     """A call whose outcome is known; its row goes to McpToolInvocation."""
 
-    __slots__ = ("invocation_id", "key", "row")
-
     def __init__(self, row: Row, invocation_id: str, key: Key | None = None, session_id: str | None = None) -> None:
-        super().__init__(session_id)
-        self.row, self.invocation_id, self.key = row, invocation_id, key
+        self.row, self.invocation_id, self.key, self.session_id = row, invocation_id, key, session_id
 
     @property
     def characters(self) -> int:
@@ -98,10 +89,7 @@ class Outcome(Record):
 class Take(Record):
     """Draw one token from a bucket that refills at `per_minute` and holds as many."""
 
-    __slots__ = ("bucket", "per_minute")
-
     def __init__(self, bucket: str, per_minute: int) -> None:
-        super().__init__()
         self.bucket, self.per_minute = bucket, per_minute
 
 

@@ -14,6 +14,7 @@ from django.utils import timezone
 
 from invocations.mapping import ErrorMap
 from invocations.models import McpRequestEnvelope, McpToolInvocation
+from invocations.tasks import store as tasks
 from sessions_app.models import ServerProcess
 from sessions_app.protocol import json
 from sessions_app.protocol.errors import Interrupted
@@ -80,8 +81,9 @@ def recover(host: str, own_process_id: str, errors: ErrorMap) -> int:
     return total
 
 
-def has_open_calls(process_id: str) -> bool:
-    return _open_calls(process_id).exists()
+def has_open(process_id: str) -> bool:
+    """Whether a process leaves calls or tasks behind."""
+    return _open_calls(process_id).exists() or tasks.has_open(process_id)
 
 
 def _open_calls(process_id: str) -> QuerySet[Any]:
@@ -95,6 +97,7 @@ def _close_open_calls(process: ServerProcess, errors: ErrorMap) -> int:
     rows = [_interrupted(envelope, errors, envelope.tool_name in again) for envelope in open_.iterator()]
     # Another process that noticed at the same moment wins or loses by the unique id.
     McpToolInvocation.objects.bulk_create(rows, ignore_conflicts=True, batch_size=500)
+    tasks.interrupt(process.pk, errors.render(Interrupted()))
     return len(rows)
 
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
 from asgiref.sync import sync_to_async
+from django.conf import settings
 from django.db import DatabaseError, close_old_connections
+from django.db.models import Q, Value
+from django.db.models.functions import Concat
 from django.utils import timezone
 
 from invocations.running import RunningCalls
@@ -52,23 +56,33 @@ async def outcome_of(invocation_id: str, running: RunningCalls, seconds: float) 
 
 
 def purge(limit: int = 1000) -> int:
-    """Remove keys of sessions that have ended: their ids are never used again. Give how many; a few at a time."""
+    """Remove keys that are past use: of ended sessions, and of callers after their time.
+
+    Gives how many, `limit` at most. Request ids of an ended session are never used again; an hour is left for
+    calls that outlive it.
+    """
     from invocations.models import McpIdempotencyKey
     from sessions_app.models import McpSession
 
-    old = McpIdempotencyKey.objects.filter(created_at__lt=timezone.now() - timedelta(hours=1)).order_by("created_at")
-    scopes = {scope for scope in old.values_list("scope", flat=True)[:limit] if scope.startswith(_SESSION)}
-    ids = [scope.removeprefix(_SESSION) for scope in scopes]
-    live = McpSession.objects.live().filter(session_id__in=ids).values_list("session_id", flat=True)
-    gone = scopes - {f"{_SESSION}{session_id}" for session_id in live}
-    return McpIdempotencyKey.objects.filter(scope__in=gone).delete()[0]
+    now = timezone.now()
+    live = McpSession.objects.live().annotate(scope=Concat(Value(_SESSION), "session_id"))
+    ended = Q(scope__startswith=_SESSION, created_at__lt=now - timedelta(hours=1)) & ~Q(scope__in=live.values("scope"))
+    over = Q(created_at__lt=now - timedelta(hours=settings.MCPHUB_IDEMPOTENCY_HOURS)) & ~Q(scope__startswith=_SESSION)
+    old = McpIdempotencyKey.objects.filter(ended | over).order_by("created_at").values_list("pk", flat=True)
+    return McpIdempotencyKey.objects.filter(pk__in=list(old[:limit])).delete()[0]
 
 
 def as_error(stored: Any) -> errors.HubError:
     """Give the error that a stored outcome was answered with."""
+    return error_of(stored.error, stored.invocation_id)
+
+
+def error_of(rendered: Mapping[str, Any], invocation_id: str) -> errors.HubError:
+    """Give the error that was rendered as a JSON-RPC error."""
+    data = rendered.get("data", {})
     kinds = {kind.code: kind for kind in errors._tree(errors.HubError)}
-    kind = kinds.get(stored.error_code, errors.ServerError)
+    kind = kinds.get(data.get("errorCode"), errors.ServerError)
     error = kind.__new__(kind)
-    errors.HubError.__init__(error, stored.error["message"], **stored.error["data"].get("details", {}))
-    error.invocation_id = stored.invocation_id
+    errors.HubError.__init__(error, rendered.get("message"), **data.get("details", {}))
+    error.invocation_id = invocation_id
     return error

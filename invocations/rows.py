@@ -8,6 +8,7 @@ from typing import Any
 
 from invocations.origin import Origin, clip
 from invocations.records import Row, new_invocation_id
+from invocations.running import Call
 from sessions_app.protocol import json
 from tools_catalog.catalog import Tool
 
@@ -29,17 +30,41 @@ class Rows:
             self._prefix = datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%d %H:%M:%S.")
         return f"{self._prefix}{int((seconds - second) * 1e6):06d}{self._zone}"
 
-    def call(
+    def envelope(self, call: Call) -> Row:
+        """Give the row of an intent."""
+        tool, origin = call.tool, call.origin
+        params = f'{{"arguments":{call.arguments},"name":{json.canonical(tool.name)}}}'
+        return (
+            call.invocation_id, origin.session_id, self.process_id, call.request_json, "tools/call", params,
+            tool.name, tool.version, tool.digest, origin.caller.principal, origin.context, self.moment(call.received),
+        )  # fmt: skip
+
+    def outcome(
         self,
-        origin: Origin,
-        tool: Tool,
-        invocation_id: str,
-        request_json: str | None,
-        arguments: str,
-        arguments_digest: str,
-        received: float,
-    ) -> CallRow:
-        return CallRow(self, origin, tool, invocation_id, request_json, arguments, arguments_digest, received)
+        call: Call,
+        started: float,
+        elapsed_seconds: float,
+        result: str | None,
+        code: str,
+        rendered: dict[str, Any] | None,
+        *,
+        duplicate_of: str = "",
+    ) -> Row:
+        """Give the invocation's row; `result` is canonical JSON.
+
+        The duration is of a monotonic clock; `finished_at` follows from it.
+        """
+        tool, moment = call.tool, self.moment
+        error = json_code = retryable = None
+        if rendered is not None:
+            error, json_code, retryable = json.canonical(rendered), rendered["code"], rendered["data"]["retryable"]
+        return (
+            call.invocation_id, call.origin.session_id, self.process_id, call.request_json, tool.name,
+            tool.version, tool.digest, call.arguments, call.digest, "error" if code else "ok",
+            result, error, code, json_code, retryable, moment(call.received), moment(started),
+            moment(started + elapsed_seconds), int(elapsed_seconds * 1000), duplicate_of, 1,
+            *call.origin.columns,
+        )  # fmt: skip
 
     def refusal(
         self,
@@ -65,66 +90,4 @@ class Rows:
             tool.digest if tool else "", arguments, json.digest(arguments), "error", result,
             json.canonical(rendered), code, rendered["code"], rendered["data"]["retryable"],
             self.moment(received), moment, moment, 0, "", occurrences, *origin.columns,
-        )  # fmt: skip
-
-
-class CallRow:
-    """What is known of a call before it is made; gives its envelope and, later, its outcome."""
-
-    __slots__ = (
-        "_arguments", "_digest", "_origin", "_received", "_request", "_rows", "_tool", "invocation_id",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        rows: Rows,
-        origin: Origin,
-        tool: Tool,
-        invocation_id: str,
-        request_json: str | None,
-        arguments: str,
-        arguments_digest: str,
-        received: float,
-    ) -> None:
-        self._rows = rows
-        self._origin = origin
-        self._tool = tool
-        self.invocation_id = invocation_id
-        self._request = request_json
-        self._arguments = arguments
-        self._digest = arguments_digest
-        self._received = rows.moment(received)
-
-    def envelope(self) -> Row:
-        tool, origin = self._tool, self._origin
-        params = f'{{"arguments":{self._arguments},"name":{json.canonical(tool.name)}}}'
-        return (
-            self.invocation_id, origin.session_id, self._rows.process_id, self._request, "tools/call", params,
-            tool.name, tool.version, tool.digest, origin.caller.principal, origin.context, self._received,
-        )  # fmt: skip
-
-    def outcome(
-        self,
-        started: float,
-        elapsed_seconds: float,
-        result: str | None,
-        code: str,
-        rendered: dict[str, Any] | None,
-        *,
-        duplicate_of: str = "",
-    ) -> Row:
-        """Give the invocation's row; `result` is canonical JSON.
-
-        The duration is of a monotonic clock; `finished_at` follows from it.
-        """
-        tool = self._tool
-        moment = self._rows.moment
-        return (
-            self.invocation_id, self._origin.session_id, self._rows.process_id, self._request, tool.name,
-            tool.version, tool.digest, self._arguments, self._digest, "error" if code else "ok",
-            result, None if rendered is None else json.canonical(rendered),
-            code, None if rendered is None else rendered["code"],
-            None if rendered is None else rendered["data"]["retryable"], self._received, moment(started),
-            moment(started + elapsed_seconds), int(elapsed_seconds * 1000), duplicate_of, 1,
-            *self._origin.columns,
         )  # fmt: skip

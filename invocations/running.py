@@ -10,35 +10,34 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Awaitable, Callable
-from typing import Literal
+from typing import Any, Literal
 
-Why = Literal["timeout", "cancelled"]
+from invocations.origin import Origin
+from invocations.records import Key, new_invocation_id
+from sessions_app.protocol import json
+from tools_catalog.catalog import Tool
+
+Why = Literal["timeout", "cancelled", "asks"]
+"""`asks`: the tool asked its client, who must call again with the answers."""
 Watch = Callable[[], Awaitable[None]]
 """Returns when the client has gone."""
 
 _TICK_SECONDS = 0.05
+_LONGEST_REQUEST_ID = 300
+"""Characters of a request id that stand in its key as they are; a longer one is told by its digest."""
 
 
 class Running:
-    """One call under way."""
+    """A backend at work, and how it is stopped."""
 
-    __slots__ = (
-        "deadline", "finished", "interrupted", "invocation_id", "request", "task", "watch", "watcher", "why",
-    )  # fmt: skip
+    __slots__ = ("interrupted", "task", "why")
 
-    def __init__(self, invocation_id: str, request: tuple[str, str] | None, watch: Watch | None) -> None:
-        self.invocation_id = invocation_id
-        self.request = request
-        """Session id and JSON request id: how a client names the call that it cancels."""
-        self.watch = watch
-        self.watcher: asyncio.Task[None] | None = None
-        self.task: asyncio.Task[object] | None = None
+    def __init__(self) -> None:
+        self.task: asyncio.Task[Any] | None = None
         """Set while the backend runs; None before and after."""
-        self.deadline = 0.0
         self.why: Why | None = None
         self.interrupted = False
         """The task was cancelled for `why`."""
-        self.finished: asyncio.Event | None = None
 
     def cancel(self, why: Why) -> None:
         """Stop the backend, if it runs. Called on the event loop."""
@@ -48,9 +47,88 @@ class Running:
                 self.interrupted = self.task.cancel()
 
 
+class Work(Running):
+    """What the supervisor looks after."""
+
+    __slots__ = ("deadline", "finished", "invocation_id", "request_json", "session", "watch", "watcher")
+
+    invocation_id: str
+    session: str | None
+    request_json: str | None
+    watch: Watch | None
+    watcher: asyncio.Task[None] | None
+    deadline: float
+    finished: asyncio.Event | None
+
+
+class Errand(Work):
+    """A function that answers a request but is no call of a tool: it leaves no row."""
+
+    __slots__ = ()
+
+    def __init__(self, origin: Origin, request_json: str, watch: Watch | None, seconds: float) -> None:
+        super().__init__()
+        self.invocation_id = new_invocation_id()
+        self.session = origin.session_id if origin.handshake else None
+        self.request_json = request_json
+        self.watch = watch
+        self.watcher = None
+        self.deadline = time.monotonic() + seconds
+        self.finished = None
+
+
+class Call(Work):
+    """One call under way: what its rows will say, and when and why it ends before its time."""
+
+    __slots__ = ("arguments", "digest", "key", "origin", "received", "tool")
+
+    def __init__(
+        self,
+        origin: Origin,
+        tool: Tool,
+        arguments: str,
+        request_json: str | None,
+        received: float,
+        watch: Watch | None,
+        idempotency_key: str | None,
+    ) -> None:
+        super().__init__()
+        self.invocation_id = new_invocation_id()
+        self.origin = origin
+        self.tool = tool
+        self.arguments = arguments
+        """Canonical JSON."""
+        self.digest = json.digest(arguments)
+        self.request_json = request_json
+        """The client's request id as canonical JSON; with the session it is how the client names the call."""
+        self.received = received
+        """Seconds since the epoch."""
+        self.session = origin.session_id if origin.handshake else None
+        """A handshake session, which must be live when the call is recorded."""
+        self.key: Key | None = None
+        """What makes a repeat of this call one: the client's own key, or else its request id in its session."""
+        if idempotency_key is not None:
+            self.key = (f"caller:{origin.caller.principal}", idempotency_key, self._fingerprint())
+        elif self.session is not None and request_json is not None:
+            self.key = (f"session:{self.session}", _short(request_json), self._fingerprint())
+        self.watch = watch
+        self.watcher = None
+        self.deadline = 0.0
+        self.finished = None
+
+    def _fingerprint(self) -> str:
+        return json.digest(f"{self.tool.name}\n{self.digest}")
+
+    def forget_client(self) -> None:
+        """Go on whether the client is there or not: it has its answer."""
+        self.watch = None
+        if self.watcher is not None:
+            self.watcher.cancel()
+
+
 class RunningCalls:
     def __init__(self) -> None:
-        self._calls: dict[str, Running] = {}
+        self._calls: dict[str, Work] = {}
         self._supervisor: asyncio.Task[None] | None = None
 
     def __len__(self) -> int:
@@ -72,19 +150,19 @@ class RunningCalls:
             await asyncio.sleep(_TICK_SECONDS)
         return not self._calls
 
-    def add(self, running: Running) -> None:
-        self._calls[running.invocation_id] = running
+    def add(self, call: Work) -> None:
+        self._calls[call.invocation_id] = call
 
-    def remove(self, running: Running) -> None:
-        self._calls.pop(running.invocation_id, None)
-        if running.watcher is not None:
-            running.watcher.cancel()
-        if running.finished is not None:
-            running.finished.set()
+    def remove(self, call: Work) -> None:
+        self._calls.pop(call.invocation_id, None)
+        if call.watcher is not None:
+            call.watcher.cancel()
+        if call.finished is not None:
+            call.finished.set()
 
     def cancel_all(self) -> None:
-        for running in list(self._calls.values()):
-            running.cancel("cancelled")
+        for call in list(self._calls.values()):
+            call.cancel("cancelled")
 
     def cancel_request(self, session_id: str, request_id: str) -> bool:
         """Cancel the call that a session named by its JSON request id; False where no backend runs for it here.
@@ -92,34 +170,38 @@ class RunningCalls:
         One that waits for its intent is cancelled too, but may turn out to repeat a call of another process.
         """
         found = False
-        for running in self._calls.values():
-            if running.request == (session_id, request_id):
-                found = found or running.task is not None
-                running.cancel("cancelled")
+        for call in self._calls.values():
+            if call.session == session_id and call.request_json == request_id:
+                found = found or call.task is not None
+                call.cancel("cancelled")
         return found
 
     def end_of(self, invocation_id: str) -> asyncio.Event | None:
         """Give the event of a call's end, or None where it does not run in this process."""
-        running = self._calls.get(invocation_id)
-        if running is None:
+        call = self._calls.get(invocation_id)
+        if call is None:
             return None
-        if running.finished is None:
-            running.finished = asyncio.Event()
-        return running.finished
+        if call.finished is None:
+            call.finished = asyncio.Event()
+        return call.finished
 
     async def _supervise(self) -> None:
         while True:
             await asyncio.sleep(_TICK_SECONDS)
             now = time.monotonic()
-            for running in list(self._calls.values()):
-                if running.task is None:
+            for call in list(self._calls.values()):
+                if call.task is None:
                     continue
-                if now >= running.deadline:
-                    running.cancel("timeout")
-                elif running.watch is not None and running.watcher is None:
-                    running.watcher = asyncio.create_task(self._watch(running, running.watch))
+                if now >= call.deadline:
+                    call.cancel("timeout")
+                elif call.watch is not None and call.watcher is None:
+                    call.watcher = asyncio.create_task(self._watch(call, call.watch))
 
     @staticmethod
-    async def _watch(running: Running, watch: Watch) -> None:
+    async def _watch(call: Work, watch: Watch) -> None:
         await watch()
-        running.cancel("cancelled")
+        call.cancel("cancelled")
+
+
+def _short(request_json: str) -> str:
+    return request_json if len(request_json) <= _LONGEST_REQUEST_ID else f"sha256:{json.digest(request_json)}"

@@ -1,52 +1,66 @@
 """The ledger's SQL, for SQLite and PostgreSQL: one statement a batch and table.
 
-A batch travels as few statements of many rows (SQLite) or one array a column (PostgreSQL), so the interpreter
+A batch travels as few statements of many rows (SQLite) or as one JSON parameter (PostgreSQL), so the interpreter
 lock is given up a few times a batch, not once a row. Every statement may be repeated after a commit whose fate
-is unknown.
+is unknown. Parameters are written `$1`; SQLite's text is made of that.
 """
 
 from __future__ import annotations
 
 import contextlib
+import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import chain
 from typing import Any
 
 import orjson
+import psycopg
 
+from invocations import durability
 from invocations.records import Row, Take
 from sessions_app.database import Dedicated
 
-_ROWS = (128, 64, 32, 16, 8, 4, 2, 1)
-"""Rows in one SQLite statement: powers of two, so that few are prepared and kept.
-
-Measured beside one JSON parameter and `json_each`: a third to a half of the time a row, and no copies of bodies.
-"""
+_SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
+"""Rows that a SQLite statement takes: few, so that few are prepared and kept. Empty rows fill the last one up."""
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table that the ledger appends to. `columns`: name -> PostgreSQL type, in the order of a row."""
+    """A table that the ledger appends to. `columns`: name -> PostgreSQL type, in the order of a row.
+
+    A row that stands there under the same `unique` columns, the first of which is never null, is left as it is.
+    """
 
     name: str
     columns: dict[str, str]
+    unique: str = "invocation_id"
     sqlite: dict[int, str] = field(init=False, default_factory=dict)
     """By the number of rows that a statement takes."""
     postgresql: str = field(init=False, default="")
 
     def __post_init__(self) -> None:
-        names = ", ".join(self.columns)
         row = f"({', '.join('?' * len(self.columns))})"
-        arrays = ", ".join(f"%s::{type_}[]" for type_ in self.columns.values())
-        conflict = "ON CONFLICT (invocation_id) DO NOTHING"
-        # Table and column names are ours; values travel as parameters.
-        for size in _ROWS:
-            self.sqlite[size] = f"INSERT INTO {self.name} ({names}) VALUES {', '.join([row] * size)} {conflict}"  # noqa: S608
-        object.__setattr__(
-            self,
-            "postgresql",
-            f"INSERT INTO {self.name} ({names}) SELECT * FROM unnest({arrays}) {conflict}",  # noqa: S608
+        for size in _SIZES:
+            # OR ROLLBACK: a row that breaks a rule undoes the transaction, as it would anyway, and SQLite need not
+            # copy each page first to be able to undo the statement alone: a quarter of the time a row.
+            self.sqlite[size] = (
+                f"INSERT OR ROLLBACK INTO {self.name} ({', '.join(self.columns)}) "  # noqa: S608 - our own names
+                f"SELECT * FROM (VALUES {', '.join([row] * size)}) WHERE column1 IS NOT NULL "
+                f"ON CONFLICT ({self.unique}) DO NOTHING"
+            )
+        object.__setattr__(self, "postgresql", self.insert_from("jsonb_array_elements($1::jsonb) AS v"))
+
+    def insert_from(self, source: str, first: int = 0) -> str:
+        """Give PostgreSQL's INSERT of rows that `source` holds as JSON arrays `v`, from their item `first` on.
+
+        One JSON parameter costs this process a tenth of an array a column, and is one text for any number of rows.
+        """
+        values = ", ".join(f"(v->>{number})::{type_}" for number, type_ in enumerate(self.columns.values(), first))
+        return (
+            f"INSERT INTO {self.name} ({', '.join(self.columns)}) SELECT {values} FROM {source} "  # noqa: S608
+            f"ON CONFLICT ({self.unique}) DO NOTHING"
         )
 
 
@@ -69,10 +83,18 @@ INVOCATION = Table(
         "finished_at": "timestamptz", "duration_ms": "int4", "duplicate_of": "text", "occurrences": "int4",
         "transport": "text", "protocol_version": "text", "principal": "text", "caller_label": "text",
         "client_name": "text", "client_version": "text", "client_address": "text", "trace_id": "text",
+        "continues": "text",
     },
 )  # fmt: skip
 
+KEY = Table(
+    "invocations_mcpidempotencykey",
+    {"scope": "text", "key": "text", "fingerprint": "text", "invocation_id": "text", "created_at": "timestamptz"},
+    "scope, key",
+)
+
 _CODE = list(INVOCATION.columns).index("error_code")
+LIVE = "state IN ('created', 'initialized')"
 
 
 def prepare(raw: Any, is_sqlite: bool, bound_seconds: float) -> str | None:
@@ -81,15 +103,22 @@ def prepare(raw: Any, is_sqlite: bool, bound_seconds: float) -> str | None:
     if is_sqlite:
         raw.execute(f"PRAGMA busy_timeout={milliseconds}")
         raw.execute("PRAGMA wal_autocheckpoint=4000")
-        level = raw.execute("PRAGMA synchronous").fetchone()[0]
-        return None if level >= 2 else "SQLite runs with PRAGMA synchronous below FULL"
+        return durability.why_not(raw, is_sqlite)
     raw.execute(f"SET statement_timeout = {milliseconds}")
     raw.execute("SET application_name = 'mcphub ledger'")
-    for name in ("fsync", "synchronous_commit"):
-        value = raw.execute(f"SHOW {name}").fetchone()[0]
-        if value == "off":
-            return f"PostgreSQL runs with {name}={value}"
-    return None
+    not_durable = durability.why_not(raw, is_sqlite)
+    # Django's cursors write the parameters into the statement, which is then parsed and planned each time.
+    raw.cursor_factory = psycopg.RawCursor
+    raw.prepare_threshold = 0
+    return not_durable
+
+
+def was_undone(error: Exception) -> bool:
+    """Whether the database says with its error that nothing of the transaction stays."""
+    if isinstance(error, sqlite3.Error):
+        return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK) & 0xFF == sqlite3.SQLITE_BUSY
+    state = error.sqlstate if isinstance(error, psycopg.Error) else None
+    return state is not None and (state == "57014" or state[:2] in ("40", "55"))  # cancelled, deadlock, lock
 
 
 @contextlib.contextmanager
@@ -109,97 +138,83 @@ def transaction(database: Dedicated) -> Iterator[None]:
         raise
 
 
+def is_one_statement(database: Dedicated, rows: Sequence[Row]) -> bool:
+    return not database.is_sqlite or len(rows) <= _SIZES[-1]
+
+
 def insert(database: Dedicated, table: Table, rows: Sequence[Row]) -> int:
     """Append rows; give how many were new."""
     raw = database.raw
     if not database.is_sqlite:
-        return int(raw.execute(table.postgresql, [list(column) for column in zip(*rows, strict=True)]).rowcount)
-    new = done = 0
-    for size in _ROWS:
-        while len(rows) - done >= size:
-            values = list(chain.from_iterable(rows[done : done + size]))
-            new += raw.execute(table.sqlite[size], values).rowcount
-            done += size
+        return int(raw.execute(table.postgresql, (orjson.dumps(rows).decode(),)).rowcount)
+    new = 0
+    for begin in range(0, len(rows), _SIZES[-1]):
+        part = rows[begin : begin + _SIZES[-1]]
+        size = next(size for size in _SIZES if size >= len(part))
+        values = [*chain.from_iterable(part), *(None,) * (len(table.columns) * (size - len(part)))]
+        new += raw.execute(table.sqlite[size], values).rowcount
     return new
 
 
 def superseded(database: Dedicated, rows: Sequence[Row]) -> set[str]:
     """Give the ids among `rows` under which another outcome stands: interrupted, found by another process."""
     ours = {row[0]: row[_CODE] for row in rows}
-    found = _among(
-        database, "SELECT invocation_id, error_code FROM invocations_mcptoolinvocation WHERE invocation_id", list(ours)
-    )
+    query = "SELECT invocation_id, error_code FROM invocations_mcptoolinvocation WHERE invocation_id"
+    found = _execute(database, f"{query} {_among(database, 1)}", _packed(database, list(ours))).fetchall()
     return {id_ for id_, code in found if code == "interrupted" and ours[id_] != "interrupted"}
 
 
-def live_sessions(database: Dedicated, ids: list[str], stale: list[str], now: float) -> set[str]:
-    """Give which sessions are live; write the activity of those in `stale`."""
+def live_sessions(database: Dedicated, ids: list[str], stale: list[str], now: float, expires: float) -> set[str]:
+    """Give which sessions are live; write the activity of those in `stale`, which then live until `expires`."""
     moment = database.timestamp(now)
-    mark = "?" if database.is_sqlite else "%s"
-    found = _among(
+    found = _execute(
         database,
-        "SELECT session_id FROM sessions_app_mcpsession WHERE state IN ('created', 'initialized') "  # noqa: S608
-        f"AND (expires_at IS NULL OR expires_at > {mark}) AND session_id",
-        ids,
+        f"SELECT session_id FROM sessions_app_mcpsession WHERE {LIVE} "  # noqa: S608
+        f"AND (expires_at IS NULL OR expires_at > $1) AND session_id {_among(database, 2)}",
         moment,
+        _packed(database, ids),
     )
     alive = {row[0] for row in found}
     active = [id_ for id_ in stale if id_ in alive]
     if active:
-        from django.conf import settings
-
-        expires = database.timestamp(now + settings.MCPHUB_SESSION_IDLE_SECONDS)
-        if database.is_sqlite:
-            database.raw.execute(
-                "UPDATE sessions_app_mcpsession SET last_activity_at = max(last_activity_at, ?), expires_at = ? "
-                "WHERE session_id IN (SELECT value FROM json_each(?)) AND expires_at IS NOT NULL",
-                (moment, expires, orjson.dumps(active).decode()),
-            )
-        else:
-            # A row that another process is touching or ending needs no second touch, and no deadlock.
-            database.raw.execute(
-                "UPDATE sessions_app_mcpsession SET last_activity_at = greatest(last_activity_at, %s::timestamptz), "
-                "expires_at = %s::timestamptz WHERE session_id IN (SELECT session_id FROM sessions_app_mcpsession "
-                "WHERE session_id = ANY(%s) AND expires_at IS NOT NULL "
-                "AND state IN ('created', 'initialized') FOR UPDATE SKIP LOCKED)",
-                (moment, expires, active),
-            )
+        # On PostgreSQL a row that another process is touching or ending needs no second touch, and no deadlock.
+        latest, lock = ("max", "") if database.is_sqlite else ("greatest", "FOR UPDATE SKIP LOCKED")
+        _execute(
+            database,
+            f"UPDATE sessions_app_mcpsession SET last_activity_at = {latest}(last_activity_at, $1), "  # noqa: S608
+            "expires_at = $2 WHERE session_id IN (SELECT session_id FROM sessions_app_mcpsession "
+            f"WHERE session_id {_among(database, 3)} AND expires_at IS NOT NULL AND {LIVE} {lock})",
+            moment,
+            database.timestamp(expires),
+            _packed(database, active),
+        )
     return alive
 
 
 def claim_keys(
     database: Dedicated, claims: list[tuple[str, str, str, str]], now: float
 ) -> dict[tuple[str, str], tuple[str, str]]:
-    """Claim (scope, key, fingerprint, invocation id); give each (scope, key)'s first id and fingerprint."""
-    claims = sorted(claims)  # one order in every process: no deadlock
+    """Claim (scope, key, fingerprint, invocation id); give first id and fingerprint of each (scope, key).
+
+    Nothing is given where all were first.
+    """
     moment = database.timestamp(now)
-    columns = "scope, key, fingerprint, invocation_id, created_at"
+    claims = sorted(claims)  # one order in every process: no deadlock
+    if insert(database, KEY, [(*claim, moment) for claim in claims]) == len(claims):
+        return {}
     if database.is_sqlite:
-        packed = orjson.dumps(claims).decode()
-        database.raw.execute(
-            f"INSERT INTO invocations_mcpidempotencykey ({columns}) SELECT json_extract(value, '$[0]'), "  # noqa: S608
-            "json_extract(value, '$[1]'), json_extract(value, '$[2]'), json_extract(value, '$[3]'), ? "
-            "FROM json_each(?) WHERE true ON CONFLICT (scope, key) DO NOTHING",
-            (moment, packed),
-        )
         rows = database.raw.execute(
             "SELECT k.scope, k.key, k.invocation_id, k.fingerprint FROM json_each(?) AS c "
             "JOIN invocations_mcpidempotencykey AS k "
             "ON k.scope = json_extract(c.value, '$[0]') AND k.key = json_extract(c.value, '$[1]')",
-            (packed,),
+            (orjson.dumps(claims).decode(),),
         ).fetchall()
     else:
-        scopes, keys, prints, ids = (list(column) for column in zip(*claims, strict=True))
-        database.raw.execute(
-            f"INSERT INTO invocations_mcpidempotencykey ({columns}) SELECT *, %s::timestamptz "  # noqa: S608
-            "FROM unnest(%s::text[], %s::text[], %s::text[], %s::text[]) ON CONFLICT (scope, key) DO NOTHING",
-            (moment, scopes, keys, prints, ids),
-        )
         rows = database.raw.execute(
             "SELECT k.scope, k.key, k.invocation_id, k.fingerprint "
-            "FROM unnest(%s::text[], %s::text[]) AS c(scope, key) "
+            "FROM unnest($1::text[], $2::text[]) AS c(scope, key) "
             "JOIN invocations_mcpidempotencykey AS k USING (scope, key)",
-            (scopes, keys),
+            ([claim[0] for claim in claims], [claim[1] for claim in claims]),
         ).fetchall()
     return {(scope, key): (id_, fingerprint) for scope, key, id_, fingerprint in rows}
 
@@ -208,37 +223,57 @@ def take(database: Dedicated, record: Take, now: float) -> float:
     """Draw a token: 0, or the seconds until there is one. A clock that went back adds nothing."""
     rate = record.per_minute / 60
     moment = database.timestamp(now)
-    mark = "?" if database.is_sqlite else "%s"
-    database.raw.execute(
-        "INSERT INTO sessions_app_ratelimitbucket "  # noqa: S608
+    _execute(
+        database,
+        "INSERT INTO sessions_app_ratelimitbucket "
         "(client_id, tokens, capacity, refill_per_second, last_refill, request_count, last_request) "
-        f"VALUES ({mark}, {mark}, {mark}, {mark}, {mark}, 0, {mark}) ON CONFLICT (client_id) DO NOTHING",
-        (record.bucket, record.per_minute, record.per_minute, rate, moment, moment),
+        "VALUES ($1, $2, $2, $3, $4, 0, $4) ON CONFLICT (client_id) DO NOTHING",
+        record.bucket,
+        record.per_minute,
+        rate,
+        moment,
     )
     lock = "" if database.is_sqlite else " FOR UPDATE"
     elapsed = (
-        "max(0, (julianday(?) - julianday(last_refill)) * 86400)"
+        "max(0, (julianday($1) - julianday(last_refill)) * 86400)"
         if database.is_sqlite
-        else "greatest(0, extract(epoch FROM %s::timestamptz - last_refill))"
+        else "greatest(0, extract(epoch FROM $1::timestamptz - last_refill))"
     )
-    tokens, seconds = database.raw.execute(
-        f"SELECT tokens, {elapsed} FROM sessions_app_ratelimitbucket WHERE client_id = {mark}{lock}",  # noqa: S608
-        (moment, record.bucket),
+    tokens, seconds = _execute(
+        database,
+        f"SELECT tokens, {elapsed} FROM sessions_app_ratelimitbucket WHERE client_id = $2{lock}",  # noqa: S608
+        moment,
+        record.bucket,
     ).fetchone()
     level = min(float(record.per_minute), tokens + float(seconds) * rate)
     given = level >= 1
-    database.raw.execute(
-        f"UPDATE sessions_app_ratelimitbucket SET tokens = {mark}, capacity = {mark}, refill_per_second = {mark}, "  # noqa: S608
-        f"last_refill = {'max' if database.is_sqlite else 'greatest'}(last_refill, {mark}), "
-        f"request_count = request_count + 1, last_request = {mark} WHERE client_id = {mark}",
-        (level - 1 if given else level, record.per_minute, rate, moment, moment, record.bucket),
+    latest = "max" if database.is_sqlite else "greatest"
+    _execute(
+        database,
+        "UPDATE sessions_app_ratelimitbucket SET tokens = $1, capacity = $2, refill_per_second = $3, "  # noqa: S608
+        f"last_refill = {latest}(last_refill, $4), request_count = request_count + 1, last_request = $4 "
+        "WHERE client_id = $5",
+        level - 1 if given else level,
+        record.per_minute,
+        rate,
+        moment,
+        record.bucket,
     )
     return 0.0 if given else (1 - level) / rate
 
 
-def _among(database: Dedicated, query: str, ids: list[str], *first: Any) -> list[Any]:
-    """Run `query`, one of this module's, for those of `ids`."""
-    among = "IN (SELECT value FROM json_each(?))" if database.is_sqlite else "= ANY(%s)"
-    last = orjson.dumps(ids).decode() if database.is_sqlite else ids
-    rows: list[Any] = database.raw.execute(f"{query} {among}", (*first, last)).fetchall()
-    return rows
+def _execute(database: Dedicated, query: str, *values: Any) -> Any:
+    return database.raw.execute(_for_sqlite(query) if database.is_sqlite else query, values)
+
+
+@lru_cache(maxsize=64)
+def _for_sqlite(query: str) -> str:
+    return query.replace("$", "?")
+
+
+def _among(database: Dedicated, number: int) -> str:
+    return f"IN (SELECT value FROM json_each(${number}))" if database.is_sqlite else f"= ANY(${number})"  # noqa: S608 - a number
+
+
+def _packed(database: Dedicated, ids: list[str]) -> Any:
+    return orjson.dumps(ids).decode() if database.is_sqlite else ids

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.http import Http404
+from django.http import Http404, HttpRequest, HttpResponseBase
 from django.urls import re_path
+from django.views import defaults
 from drf_spectacular.renderers import OpenApiJsonRenderer2, OpenApiYamlRenderer2
 from drf_spectacular.utils import extend_schema
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerView
@@ -18,9 +19,15 @@ from rest_framework.request import Request
 from rest_framework.routers import SimpleRouter
 from rest_framework.views import APIView
 
-from invocations.api import ErrorMappingViewSet, InvocationViewSet
+from invocations.api import InvocationViewSet
+from invocations.api_audit import CheckpointViewSet, ConsistencyViewSet, EventViewSet, ProofViewSet
+from invocations.rest.mappings import ErrorMappingViewSet
+from invocations.tasks.api import TaskViewSet
 from sessions_app.api import SessionViewSet
+from sessions_app.rest.errors import render_outside
 from tools_catalog.api import ToolDefinitionViewSet, ToolVersionViewSet
+from tools_catalog.api_connections import ConnectionViewSet
+from tools_catalog.api_content import PromptViewSet, ResourceViewSet
 
 
 class Router(SimpleRouter):
@@ -58,15 +65,33 @@ class Nowhere(APIView):
         raise Http404
 
 
+def malformed(request: HttpRequest, exception: Exception) -> HttpResponseBase:
+    """Django's handler400: what is refused before any view, as JSON where a program asked."""
+    if request.path.startswith("/api/"):
+        return render_outside(exception)
+    return defaults.bad_request(request, exception)
+
+
 router = Router()
 router.register("invocations", InvocationViewSet)
 router.register("sessions", SessionViewSet)
+router.register("tasks", TaskViewSet)
 router.register("tool-definitions", ToolDefinitionViewSet)
 router.register(r"tool-definitions/(?P<name>[^/]+)/versions", ToolVersionViewSet)
+router.register("connections", ConnectionViewSet)
+router.register("resources", ResourceViewSet)
+router.register("prompts", PromptViewSet)
 router.register("error-mappings", ErrorMappingViewSet)
+router.register("audit/checkpoints", CheckpointViewSet, basename="checkpoint")
+router.register("audit/events", EventViewSet)
+router.register("audit/proofs", ProofViewSet, basename="proof")
 
 urlpatterns = [
     *router.urls,
+    re_path(
+        r"^audit/consistency/(?P<old>[0-9]{1,18})/(?P<new>[0-9]{1,18})/?$",
+        ConsistencyViewSet.as_view({"get": "between"}),
+    ),
     re_path(r"^schema/?$", SchemaView.as_view(), name="schema"),
     re_path(r"^docs/?$", SpectacularSwaggerView.as_view(url_name="schema"), name="docs"),
     re_path(r"", Nowhere.as_view()),

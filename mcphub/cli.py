@@ -1,4 +1,4 @@
-"""The command line: `mcphub serve`, `token`, `catalog`, `client-config`, `doctor`, and every Django command.
+"""The command line: `mcphub serve`, `token`, `catalog`, `audit`, `client-config`, `doctor`, and every Django command.
 
 Flags become `MCPHUB_*` variables before the settings are read, so flags win and both go one way. What is
 wrong stops the command with one sentence on standard error: status 2 for flags and settings, 1 for the rest.
@@ -17,8 +17,10 @@ from mcphub.commands.stop import Stop
 
 COMMANDS = {
     "serve": "start the hub",
+    "stdio": "serve one client over standard input and output",
     "token": "make API keys",
     "catalog": "load tools from a bundle or a pack, or write the catalogue out",
+    "audit": "verify and export the audit, publish a checkpoint, change its key, remove what is too old",
     "client-config": "print the configuration for an MCP client",
     "doctor": "say what is wrong and how to mend it",
 }

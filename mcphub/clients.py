@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -19,6 +20,15 @@ CLIENTS = {
     "inspector": "MCP Inspector",
 }
 """Key of each client -> its title."""
+
+_PLACES = {
+    "vscode": ".vscode/mcp.json of a workspace, or the command MCP: Open User Configuration",
+    "claude": "claude_desktop_config.json, by Settings > Developer > Edit Config",
+    "claude-code": "a terminal",
+    "cline": "cline_mcp_settings.json, by MCP Servers > Configure > Configure MCP Servers",
+    "cursor": ".cursor/mcp.json of a project, or ~/.cursor/mcp.json",
+    "inspector": "a terminal; needs Node.js 22.19 or newer",
+}
 
 _NAME = "mcp-hub"
 """What the clients call this server."""
@@ -39,22 +49,35 @@ def snippets(url: str, token: str) -> list[Snippet]:
     header = f"Bearer {token}"
     remote = {"url": url, "headers": {"Authorization": header}}
     made = {
-        "vscode": (".vscode/mcp.json of a workspace, or the command MCP: Open User Configuration",
-                   _json({"servers": {_NAME: {"type": "http", **remote}}})),
-        "claude": ("claude_desktop_config.json, by Settings > Developer > Edit Config; needs Node.js",
-                   _json({"mcpServers": {_NAME: _bridge(url, header)}})),
-        "claude-code": ("a terminal",
-                        f"claude mcp add --transport http {_NAME} {shlex.quote(url)} "
-                        f"--header {shlex.quote(f'Authorization: {header}')}"),
-        "cline": ("cline_mcp_settings.json, by MCP Servers > Configure > Configure MCP Servers",
-                  _json({"mcpServers": {_NAME: {"type": "streamableHttp", **remote, "disabled": False}}})),
-        "cursor": (".cursor/mcp.json of a project, or ~/.cursor/mcp.json",
-                   _json({"mcpServers": {_NAME: remote}})),
-        "inspector": ("a terminal; needs Node.js 22.19 or newer",
-                      f"npx -y @modelcontextprotocol/inspector@2.12.0 --cli {shlex.quote(url)} --transport http "
-                      f"--header {shlex.quote(f'Authorization: {header}')} --method tools/list"),
+        "vscode": _json({"servers": {_NAME: {"type": "http", **remote}}}),
+        "claude": _json({"mcpServers": {_NAME: _bridge(url, header)}}),
+        "claude-code": f"claude mcp add --transport http {_NAME} {shlex.quote(url)} "
+                       f"--header {shlex.quote(f'Authorization: {header}')}",
+        "cline": _json({"mcpServers": {_NAME: {"type": "streamableHttp", **remote, "disabled": False}}}),
+        "cursor": _json({"mcpServers": {_NAME: remote}}),
+        "inspector": f"npx -y @modelcontextprotocol/inspector@2.12.0 --cli {shlex.quote(url)} --transport http "
+                     f"--header {shlex.quote(f'Authorization: {header}')} --method tools/list",
     }  # fmt: skip
-    return [Snippet(key=key, title=title, where=made[key][0], text=made[key][1]) for key, title in CLIENTS.items()]
+    places = {**_PLACES, "claude": f"{_PLACES['claude']}; needs Node.js"}
+    return [Snippet(key=key, title=title, where=places[key], text=made[key]) for key, title in CLIENTS.items()]
+
+
+def stdio_snippets(command: Sequence[str], environment: Mapping[str, str]) -> list[Snippet]:
+    """Give the configuration of every client that starts the hub by itself, with `command` and `environment`."""
+    program = {"command": command[0], "args": list(command[1:])}
+    with_environment = {**program, **({"env": dict(environment)} if environment else {})}
+    told = " ".join(f"-e {shlex.quote(f'{name}={value}')}" for name, value in environment.items())
+    words = shlex.join(command)
+    made = {
+        "vscode": _json({"servers": {_NAME: {"type": "stdio", **with_environment}}}),
+        "claude": _json({"mcpServers": {_NAME: with_environment}}),
+        "claude-code": f"claude mcp add {_NAME}{f' {told}' if told else ''} -- {words}",
+        "cline": _json({"mcpServers": {_NAME: {**with_environment, "disabled": False}}}),
+        "cursor": _json({"mcpServers": {_NAME: {"type": "stdio", **with_environment}}}),
+        "inspector": f"npx -y @modelcontextprotocol/inspector@2.12.0 --cli {f'{told} ' if told else ''}"
+                     f"{words} --method tools/list",
+    }  # fmt: skip
+    return [Snippet(key=key, title=title, where=_PLACES[key], text=made[key]) for key, title in CLIENTS.items()]
 
 
 def _bridge(url: str, header: str) -> dict[str, object]:

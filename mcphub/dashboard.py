@@ -65,14 +65,30 @@ def navigation(request: HttpRequest) -> list[dict[str, Any]]:
             "items": [
                 item(_("Invocations"), "receipt_long", "invocations_mcptoolinvocation"),
                 item(_("Sessions"), "cable", "sessions_app_mcpsession"),
+                item(_("Tasks"), "task_alt", "invocations_mcptask"),
                 item(_("Request envelopes"), "drafts", "invocations_mcprequestenvelope"),
                 item(_("Server processes"), "memory", "sessions_app_serverprocess"),
+            ],
+        },
+        {
+            "title": _("Evidence"),
+            "items": [
+                item(_("Events"), "history_edu", "invocations_auditevent"),
+                item(_("Blocks"), "link", "invocations_auditblock"),
+                item(_("Tombstones"), "delete_history", "invocations_audittombstone"),
+                item(_("Legal holds"), "gavel", "invocations_audithold"),
+                item(_("Retention"), "auto_delete", "invocations_auditpolicy"),
             ],
         },
         {
             "title": _("Catalogue"),
             "items": [
                 item(_("Tools"), "build", "tools_catalog_mcptooldefinition"),
+                item(_("Connections"), "lan", "tools_catalog_mcpconnection"),
+                item(_("Upstream tools"), "inbox", "tools_catalog_mcpupstreamtool"),
+                item(_("Launch profiles"), "terminal", "tools_catalog_launchprofile"),
+                item(_("Resources"), "description", "tools_catalog_mcpresource"),
+                item(_("Prompts"), "chat", "tools_catalog_mcpprompt"),
                 item(_("Error mappings"), "report", "invocations_mcperrormapping"),
                 item(_("Secrets"), "lock", "tools_catalog_secret"),
             ],
@@ -98,7 +114,7 @@ def _calls() -> list[dict[str, Any]]:
         .order_by("started_at")
         .values_list("pk", flat=True)[:1]
     )
-    # Rows are appended in time, so the day is a range of the key; the index by status covers it too.
+    # Rows are appended in time, so the day is a range of the key; the index of errors holds it too.
     since = next(iter(first), None)
     day = McpToolInvocation.objects.order_by("-id")
     day = day.filter(pk__gte=since) if since is not None else day.none()

@@ -28,6 +28,8 @@ from sessions_app.database import Dedicated
 
 Level = Literal["wrong", "hint"]
 
+_UNSEALED_ROWS = 50_000
+"""More than a busy hub writes between two rounds of sealing."""
 _LEAST_FREE_BYTES = 500 * 1024 * 1024
 
 
@@ -50,7 +52,7 @@ def examine() -> Iterator[tuple[str, list[Finding]]]:
     if any(finding.level == "wrong" for finding in database):
         return
     subjects: dict[str, Callable[[], Iterator[Finding]]] = {
-        "durability": _durability, "tools": _tools, "keys and people": _keys, "processes": _processes,
+        "durability": _durability, "audit": _audit, "tools": _tools, "keys and people": _keys, "processes": _processes,
     }  # fmt: skip
     for subject, check in subjects.items():
         yield subject, list(check())
@@ -81,7 +83,7 @@ def _files() -> Iterator[Finding]:
         yield Finding("hint", f"The data directory {home} does not exist yet.", "The first start makes it.")
         return
     secret_key = Path(env.text("MCPHUB_SECRET_KEY_FILE", str(home / "secret_key")))
-    private = [secret_key, settings.MCPHUB_ENCRYPTION_KEY_FILE]
+    private = [secret_key, settings.MCPHUB_ENCRYPTION_KEY_FILE, settings.MCPHUB_AUDIT_DIR / "signing.key"]
     if connection.vendor == "sqlite":
         private.append(Path(settings.DATABASES["default"]["NAME"]))
     # Others reach a file only through its directory.
@@ -90,7 +92,7 @@ def _files() -> Iterator[Finding]:
         for path in private:
             if path.is_file() and path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
                 yield Finding("wrong", f"Other users can read {path}.", f"chmod 600 {path}")
-    for path in private[:2]:
+    for path in private[:3]:
         if path.parent != home and path.is_file() and path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
             yield Finding("wrong", f"Other users can read {path}.", f"chmod 600 {path}")
     free = shutil.disk_usage(home).free
@@ -158,8 +160,34 @@ def _durability() -> Iterator[Finding]:
     if why:
         yield Finding(
             "wrong", f"An audit row might not survive a crash of the machine: {why}.",
-            "Set synchronous_commit and fsync to on (PostgreSQL), synchronous to FULL (SQLite).",
+            "PostgreSQL: set synchronous_commit, fsync and full_page_writes to on. SQLite: a local disk.",
         )  # fmt: skip
+
+
+def _audit() -> Iterator[Finding]:
+    from invocations.chain import service
+    from invocations.chain.keys import KeyProblem
+
+    database = Dedicated()
+    try:
+        sealer = service.sealer_of(database)
+        try:
+            sealer.check_key()
+            if service.publisher().is_ahead(sealer):
+                yield Finding(
+                    "wrong", "The audit's log is shorter than a checkpoint that was published.",
+                    "mcphub audit verify. After a restored backup put the file `checkpoints` aside and note why.",
+                )  # fmt: skip
+        except KeyProblem as problem:
+            yield Finding("wrong", f"The audit is not sealed here: {problem}", "Until then nothing proves new rows.")
+        waiting = sealer.unsealed()
+        if waiting > _UNSEALED_ROWS:
+            yield Finding(
+                "hint", f"About {waiting} rows of the audit are not sealed yet.",
+                "A running hub seals them; without one, mcphub audit checkpoint does.",
+            )  # fmt: skip
+    finally:
+        database.close()
 
 
 def _tools() -> Iterator[Finding]:

@@ -14,14 +14,39 @@ from django.apps import apps
 from django.conf import settings
 from django.db import connection, transaction
 
+from invocations import durability
+from mcphub.commands.stop import Stop
 from sessions_app.database import Dedicated
 
 _LOCK = 0x6D637068  # "mcph"
 """Key of the PostgreSQL advisory lock under which a start prepares the database."""
 
 
-class PackRefused(Exception):
-    """A pack cannot be loaded; the text says which and why."""
+class CannotStart(Exception):
+    """The hub must not serve like this; the text says why and what to do."""
+
+
+class PackRefused(CannotStart):
+    """A pack cannot be loaded."""
+
+
+class NotDurable(CannotStart):
+    """What the database confirms might not survive a crash of the machine."""
+
+
+def check_durability() -> str | None:
+    """Give why the audit is not durable where that is allowed, None where it is; else raise NotDurable."""
+    database = Dedicated()
+    try:
+        why = durability.why_not(database.raw, database.is_sqlite)
+    finally:
+        database.close()
+    if why and not settings.MCPHUB_ALLOW_NOT_DURABLE:
+        raise NotDurable(
+            f"what is recorded might not survive a crash of this machine: {why}; mend that, or set "
+            "MCPHUB_ALLOW_NOT_DURABLE=1 to serve without that promise."
+        )
+    return why
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,13 +58,17 @@ class Credentials:
     key: str | None = None
 
 
-def prepare(packs: Sequence[str] = ()) -> Credentials:
-    """Make the database ready to serve; safe with several starts at once, quick when all is done."""
+def prepare(packs: Sequence[str] = (), *, credentials: bool = True) -> Credentials:
+    """Make the database ready to serve; safe with several starts at once, quick when all is done.
+
+    Without `credentials` the first operator and key are left to a start that can show them.
+    """
     with _one_at_a_time():
         _migrate()
+        check_durability()
         _load_packs(packs)
         with transaction.atomic():
-            return _first_credentials()
+            return _first_credentials() if credentials else Credentials()
 
 
 def migrate() -> None:
@@ -78,6 +107,11 @@ def _migrate() -> None:
 
     executor = MigrationExecutor(connection)
     targets = executor.loader.graph.leaf_nodes()
+    if not settings.MCPHUB_MIGRATE:
+        if executor.migration_plan(targets):
+            sentence = "mcphub: migrations are pending and MCPHUB_MIGRATE is off; run `mcphub migrate` as the owner."
+            raise Stop(sentence, status=2)
+        return
     mark = settings.MCPHUB_DATA_DIR / "migrated"
     done = _fingerprint(targets)
     if executor.migration_plan(targets) or not mark.is_file() or mark.read_text() != done:

@@ -8,23 +8,40 @@ from typing import Any
 _SEEN = (
     "sessions_app.view_mcpsession", "sessions_app.view_serverprocess", "tools_catalog.view_mcptooldefinition",
     "tools_catalog.view_mcptoolversion", "invocations.view_mcptoolinvocation", "invocations.view_mcprequestenvelope",
-    "invocations.view_mcperrormapping",
+    "invocations.view_mcperrormapping", "tools_catalog.view_mcpconnection", "tools_catalog.view_mcpupstreamtool",
+    "invocations.view_mcptask", "tools_catalog.view_mcpresource", "tools_catalog.view_mcpprompt",
 )  # fmt: skip
 _CATALOGUE = (
     "tools_catalog.add_mcptooldefinition", "tools_catalog.change_mcptooldefinition",
     "tools_catalog.try_mcptooldefinition", "tools_catalog.view_secret", "auth.view_group",
+    "tools_catalog.add_mcpconnection", "tools_catalog.change_mcpconnection", "tools_catalog.change_mcpupstreamtool",
+    "tools_catalog.approve_mcpupstreamtool",
+    "tools_catalog.add_mcpresource", "tools_catalog.change_mcpresource", "tools_catalog.delete_mcpresource",
+    "tools_catalog.add_mcpprompt", "tools_catalog.change_mcpprompt", "tools_catalog.delete_mcpprompt",
 )  # fmt: skip
+_EVIDENCE = (
+    "invocations.view_auditblock",
+    "invocations.view_auditevent",
+    "invocations.view_audittombstone",
+    "invocations.view_auditpolicy",
+    "invocations.view_audithold",
+    "invocations.add_audithold",
+    "invocations.change_audithold",
+)
 
 ROLES: Mapping[str, tuple[str, ...]] = {
     "Viewer": _SEEN,
-    "Auditor": (*_SEEN, "invocations.read_bodies", "sessions_app.view_apikey"),
+    "Auditor": (*_SEEN, *_EVIDENCE, "invocations.read_bodies", "sessions_app.view_apikey"),
     "Operator": (
-        *_SEEN, *_CATALOGUE, "invocations.change_mcperrormapping", "invocations.add_mcperrormapping",
+        *_SEEN, *_CATALOGUE, "invocations.cancel_mcptask", "invocations.change_mcperrormapping",
+        "invocations.add_mcperrormapping",
         "sessions_app.change_mcpsession", "sessions_app.view_apikey", "sessions_app.add_apikey",
         "sessions_app.change_apikey",
     ),
     "Upstream manager": (
-        *_SEEN, *_CATALOGUE, "tools_catalog.add_secret", "tools_catalog.change_secret", "tools_catalog.delete_secret",
+        *_SEEN, *_CATALOGUE, "tools_catalog.launch_mcpconnection", "tools_catalog.view_launchprofile",
+        "tools_catalog.add_launchprofile", "tools_catalog.change_launchprofile", "tools_catalog.add_secret",
+        "tools_catalog.change_secret", "tools_catalog.delete_secret",
     ),
 }  # fmt: skip
 """Name -> permissions. A Viewer reads calls without their bodies, which ask for `read_bodies`."""

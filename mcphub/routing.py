@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from mcphub import runtime
-from mcphub.transports import health, sse, streamable_http, wellknown
+from mcphub.transports import health, remote, sse, streamable_http, wellknown
 
 logger = logging.getLogger(__name__)
 
@@ -17,6 +17,8 @@ CONSUMERS: dict[str, Application] = {
     "/mcp": streamable_http.StreamableHttp.as_asgi(),
     "/sse": sse.EventStream.as_asgi(),
     "/messages": sse.Messages.as_asgi(),
+    "/mcp/events": remote.Events.as_asgi(),
+    "/mcp/messages": remote.Messages.as_asgi(),
     "/.well-known/mcp": wellknown.Description.as_asgi(),
     "/live": health.Live.as_asgi(),
     "/ready": health.Ready.as_asgi(),

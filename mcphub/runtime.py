@@ -20,19 +20,31 @@ from django.utils import timezone
 
 from invocations import errormap, recovery, repeats
 from invocations.calling import Calls
+from invocations.chain.service import Sealing
 from invocations.ledger import Ledger
 from invocations.mapping import ErrorMap
+from invocations.tasks import store as tasks
+from invocations.tasks.desk import Desk
+from mcphub import first_run
 from mcphub.reading import Reading
+from mcphub.server import resources
+from mcphub.server.inquiries import Inquiries
 from mcphub.server.listening import Streams
-from sessions_app import bus, store
+from mcphub.server.resuming import Resuming
+from sessions_app import bus, events, store
 from sessions_app.caller import Keys
 from sessions_app.models import ApiKey, ServerProcess
-from tools_catalog import egress
-from tools_catalog.catalog import Catalog
+from tools_catalog import discovery, egress, links
+from tools_catalog.catalog import Catalog, secret_for
+from tools_catalog.offers import Prompts, Resources
+from tools_catalog.upstream.listing import Listed
+from tools_catalog.upstream.pool import Pool, Surroundings
 
 logger = logging.getLogger(__name__)
 
 _HOUSEKEEPING_SECONDS = 3
+_SEALING_AFTER_SECONDS = 0.5
+"""What a hub that was killed left is sealed at once, but not before this one serves."""
 _LAST_WORDS_SECONDS = 3
 """For calls that a stop cancels: to be recorded and answered."""
 _SWEEP_EVERY = 10
@@ -47,25 +59,48 @@ class Hub:
         self.host = socket.gethostname()
         self.follower = bus.Follower()
         self.ledger = Ledger()
+        self.sealing = Sealing()
         self.sessions = store.Sessions()
         self.streams = Streams(settings.MCPHUB_HEARTBEAT_SECONDS, settings.MCPHUB_MAX_STREAMS)
+        self.inquiries = Inquiries()
+        self.resuming = Resuming(settings.MCPHUB_HEARTBEAT_SECONDS, settings.MCPHUB_MAX_STREAMS)
         self.calls = Calls(self.ledger, self.process_id, self.catalog, self.errors)
+        self.tasks = Desk(self.calls, self.process_id, self.errors)
         self.reading = Reading()
+        self.links = links.LinkKeeper(self.process_id)
+        self.upstreams = Pool(
+            Surroundings(
+                secret=secret_for, version=settings.MCPHUB_VERSION, report=self.links.report,
+                lasts_seconds=settings.MCPHUB_CALL_TIMEOUT_SECONDS, discovered=self._discovered, lease=self.links.lease,
+            )
+        )  # fmt: skip
         self.max_body_bytes = settings.MCPHUB_MAX_BODY_BYTES
         self.body_timeout_seconds = settings.MCPHUB_BODY_TIMEOUT_SECONDS
         self.is_draining = False
+        self._not_durable: str | None = None
+        """Why, at the start; the ledger finds out again with each connection."""
         self.background: set[asyncio.Task[None]] = set()
         """Work that outlives the request that began it: calls that came over HTTP+SSE."""
         self._catalog = Catalog()
+        self._resources = Resources()
+        self._prompts = Prompts()
         self._errors = ErrorMap()
         self._keys = Keys({})
         self._stale: set[str] = set()
+        self._updated: set[str] = set()
+        """URIs of resources that read differently, although their rows are as they were."""
         self._reload = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._drained: asyncio.Task[None] | None = None
 
     def catalog(self) -> Catalog:
         return self._catalog
+
+    def resources(self) -> Resources:
+        return self._resources
+
+    def prompts(self) -> Prompts:
+        return self._prompts
 
     def errors(self) -> ErrorMap:
         return self._errors
@@ -80,6 +115,8 @@ class Hub:
         self._errors = await database_sync_to_async(errormap.load)()
         self._keys = await database_sync_to_async(Keys.load)()
         self._catalog = await database_sync_to_async(Catalog.load)(None)
+        self._resources = await database_sync_to_async(Resources.load)()
+        self._prompts = await database_sync_to_async(Prompts.load)()
         await database_sync_to_async(recovery.recover)(self.host, self.process_id, self._errors)
         await database_sync_to_async(store.sweep)()
         self.ledger.start()
@@ -90,6 +127,7 @@ class Hub:
             asyncio.create_task(self._follow(), name="mcphub-snapshots"),
             asyncio.create_task(self._keep_house(), name="mcphub-housekeeping"),
         ]
+        self.upstreams.follow(self._catalog.upstreams.specs, self._catalog.upstreams.undiscovered)
         await database_sync_to_async(self._set_status)(ServerProcess.Status.RUNNING)
         logger.info("The hub runs: %d tools", len(self._catalog.tools))
 
@@ -104,10 +142,13 @@ class Hub:
         await self.streams.stop()
         with contextlib.suppress(Exception):
             await database_sync_to_async(self._set_status)(ServerProcess.Status.STOPPING)
+        self.tasks.drain()
         if not await self.calls.running.drained(settings.MCPHUB_DRAIN_SECONDS):
             logger.warning("%d calls did not end in time and are cancelled", len(self.calls.running))
             self.calls.running.cancel_all()
             await self.calls.running.drained(_LAST_WORDS_SECONDS)
+        await self.tasks.stop()
+        await self.resuming.stop()
 
     async def stop(self) -> None:
         """Drain, write what is queued, leave."""
@@ -115,15 +156,20 @@ class Hub:
         for task in [*self._tasks, *self.background]:
             task.cancel()
         await asyncio.gather(*self._tasks, *self.background, return_exceptions=True)
+        await self.upstreams.stop()
+        with contextlib.suppress(Exception):
+            async with asyncio.timeout(_LAST_WORDS_SECONDS):
+                await self.links.stop()
         await self.reading.stop()
         await self.calls.stop()
         await self.ledger.stop()
+        await asyncio.to_thread(self.sealing.stop)
         await asyncio.to_thread(self.follower.stop)
         await egress.close_shared_client()
         with contextlib.suppress(Exception):
             await database_sync_to_async(self._flush)()
             # With a call still open the process is left as stopping, for another's recovery to find.
-            if not await database_sync_to_async(recovery.has_open_calls)(self.process_id):
+            if not await database_sync_to_async(recovery.has_open)(self.process_id):
                 await database_sync_to_async(self._set_status)(ServerProcess.Status.STOPPED)
 
     def spawn(self, task: asyncio.Task[None]) -> None:
@@ -141,6 +187,8 @@ class Hub:
         def session_ended(event: bus.Event) -> None:
             self.sessions.forget(event.payload)
             self.streams.end_session(event.payload)
+            self.resuming.end_session(event.payload)
+            self.inquiries.end_session(event.payload)
 
         def session_message(event: bus.Event) -> None:
             session_id, _, message = event.payload.partition(" ")
@@ -150,26 +198,43 @@ class Hub:
             session_id, _, request_id = event.payload.partition(" ")
             self.calls.running.cancel_request(session_id, request_id)
 
-        self.follower.on([bus.TOOLS_CHANGED, bus.ERRORS_CHANGED, bus.KEYS_CHANGED], stale)
+        def resource_updated(event: bus.Event) -> None:
+            self._updated.add(event.payload)
+            self._reload.set()
+
+        self.follower.on(bus.FOLLOWED, stale)
+        self.follower.on([bus.RESOURCE_UPDATED], resource_updated)
         self.follower.on([bus.SESSION_ENDED], session_ended)
         self.follower.on([bus.SESSION_CHANGED], lambda event: self.sessions.forget(event.payload))
         self.follower.on([bus.SESSION_MESSAGE], session_message)
+
+        def stream_taken(event: bus.Event) -> None:
+            stream, _, token = event.payload.partition(" ")
+            self.resuming.taken(stream, token)
+
+        self.follower.on([bus.STREAM_GREW], lambda event: self.resuming.grew(event.payload))
+        self.follower.on([bus.STREAM_TAKEN], stream_taken)
+        self.follower.on([bus.SESSION_ANSWER], lambda event: self.inquiries.heard(event.payload))
         self.follower.on([bus.CALL_CANCELLED], call_cancelled)
+        self.follower.on([bus.UPSTREAM_REFRESH], lambda event: self.upstreams.refresh(event.payload))
+        self.follower.on([bus.TASK_CHANGED], lambda event: self.tasks.heard(event.payload))
 
     async def _follow(self) -> None:
         while True:
             await self._reload.wait()
             self._reload.clear()
             stale, self._stale = self._stale, set()
+            updated, self._updated = self._updated, set()
             try:
-                await self._load(stale)
+                await self._load(stale, updated)
             except Exception:
                 logger.exception("The configuration could not be read; the hub goes on with what it has")
                 self._stale |= stale
+                self._updated |= updated
                 await asyncio.sleep(1)
                 self._reload.set()
 
-    async def _load(self, stale: set[str]) -> None:
+    async def _load(self, stale: set[str], updated: set[str]) -> None:
         if bus.KEYS_CHANGED in stale:
             used = self._keys.used
             self._keys = await database_sync_to_async(Keys.load)()
@@ -178,17 +243,33 @@ class Hub:
             self._errors = await database_sync_to_async(errormap.load)()
         if bus.TOOLS_CHANGED in stale:
             self._catalog = await database_sync_to_async(Catalog.load)(self._catalog)
-            self.streams.tell_tools_changed()
+            self.upstreams.follow(self._catalog.upstreams.specs, self._catalog.upstreams.undiscovered)
+            self.streams.tell_list_changed("tools")
+        if bus.PROMPTS_CHANGED in stale:
+            self._prompts = await database_sync_to_async(Prompts.load)()
+            self.streams.tell_list_changed("prompts")
+        before = self._resources
+        if bus.RESOURCES_CHANGED in stale:
+            self._resources = await database_sync_to_async(Resources.load)()
+            self.streams.tell_list_changed("resources")
+        await resources.tell_updated(self.streams, self._resources.changed_since(before), updated)
+
+    async def _discovered(self, connection_id: int, tools: dict[str, Listed]) -> None:
+        await database_sync_to_async(discovery.reconcile)(connection_id, tools)
 
     # Housekeeping ----------------------------------------------------------------------------------
 
     async def _keep_house(self) -> None:
         rounds = 0
+        await asyncio.sleep(_SEALING_AFTER_SECONDS)
+        with contextlib.suppress(Exception):  # the first round says what is wrong
+            await database_sync_to_async(self.sealing.look)()
         while True:
             await asyncio.sleep(_HOUSEKEEPING_SECONDS)
             rounds += 1
             try:
                 await database_sync_to_async(self._round)(rounds % _SWEEP_EVERY == 0)
+                self.links.flush(self.upstreams.links())
             except Exception as error:
                 logger.warning("Housekeeping failed: %s", error)
 
@@ -196,10 +277,16 @@ class Hub:
         ServerProcess.objects.filter(pk=self.process_id).update(last_seen_at=timezone.now())
         recovery.recover(self.host, self.process_id, self._errors)
         self._flush()
+        self.sealing.look()
         if sweep:
             store.sweep()
             bus.purge()
+            events.purge()
+            live = ServerProcess.objects.exclude(status__in=[ServerProcess.Status.STOPPED, ServerProcess.Status.ERROR])
+            links.keep_only(live.values_list("process_id", flat=True))
             repeats.purge()
+            tasks.purge()
+            self.sealing.retain()
 
     def _flush(self) -> None:
         used, self._keys.used = self._keys.used, {}
@@ -211,6 +298,10 @@ class Hub:
             store.touch(sorted(seen))
 
     def _enter(self) -> None:
+        self._not_durable = first_run.check_durability()
+        if self._not_durable:
+            sentence = "NOT DURABLE: what is recorded might not survive a crash of this machine: %s"
+            logger.warning(sentence, self._not_durable)
         ServerProcess.objects.create(
             process_id=self.process_id, version=settings.MCPHUB_VERSION, host=self.host, pid=os.getpid(),
             boot_mark=recovery.boot_mark(os.getpid()),
@@ -230,7 +321,7 @@ class Hub:
         def database() -> None:
             ServerProcess.objects.filter(pk=self.process_id).exists()
 
-        parts = {"database": "ok", "ledger": self.ledger.failing or "ok", "catalogue": "ok"}
+        parts = {"database": "ok", "ledger": self.ledger.failing or "ok", "durability": "ok", "catalogue": "ok"}
         try:
             async with asyncio.timeout(2):
                 await database_sync_to_async(database)()
@@ -238,8 +329,8 @@ class Hub:
             parts["database"] = type(error).__name__
         if self.follower.failing_since is not None:
             parts["catalogue"] = f"not followed for {time.monotonic() - self.follower.failing_since:.0f} s"
-        if self.ledger.not_durable and parts["ledger"] == "ok":
-            parts["ledger"] = f"not durable: {self.ledger.not_durable}"
+        if why := self.ledger.not_durable or self._not_durable:
+            parts["durability"] = f"{'not promised' if settings.MCPHUB_ALLOW_NOT_DURABLE else 'lost'}: {why}"
         if self.is_draining:
             parts["server"] = "stopping"
         return parts

@@ -50,7 +50,7 @@ class Listen:
     def from_environment(cls) -> Listen:
         # Read here and not by the settings: the default of MCPHUB_PUBLIC_URL comes from them.
         if (mode := env.text("MCPHUB_MODE", "remote")) != "remote":
-            raise ImproperlyConfigured(f"MCPHUB_MODE is {mode!r}; write remote.")
+            raise ImproperlyConfigured(f"MCPHUB_MODE is {mode!r}; write remote or stdio.")
         return cls(
             host=env.text("MCPHUB_HOST", "127.0.0.1"),
             port=env.whole("MCPHUB_PORT", 8000, least=1, most=65535),
@@ -158,7 +158,7 @@ def _prepare(listen: Listen) -> None:
     try:
         with database_or_stop():
             made = first_run.prepare(listen.packs)
-    except first_run.PackRefused as error:
+    except first_run.CannotStart as error:
         raise Stop(f"mcphub serve: {error}", status=2) from error
     finally:
         for connection in connections.all(initialized_only=True):

@@ -132,6 +132,8 @@ ALLOWED_HOSTS = [*_LOOPBACK, *env.names("MCPHUB_ALLOWED_HOSTS")]
 MCPHUB_ALLOWED_ORIGINS = env.names("MCPHUB_ALLOWED_ORIGINS")
 """Origins that browsers may call from, besides pages of the allowed hosts; set by --cors."""
 MCPHUB_ALLOW_ANONYMOUS = env.flag("MCPHUB_ALLOW_ANONYMOUS")
+MCPHUB_API_KEY = env.text("MCPHUB_API_KEY")
+"""The key of whoever calls over stdio; the other doors take it from each request."""
 MCPHUB_PUBLIC_URL = env.text("MCPHUB_PUBLIC_URL", "http://127.0.0.1:8000")
 """Where clients reach the hub; printed into client configurations."""
 CSRF_TRUSTED_ORIGINS = [origin for origin in MCPHUB_ALLOWED_ORIGINS if origin != "*"]
@@ -157,21 +159,51 @@ MCPHUB_MAX_BODY_BYTES = env.whole("MCPHUB_MAX_BODY_BYTES", 4 * 1024 * 1024, leas
 MCPHUB_BODY_TIMEOUT_SECONDS = env.number("MCPHUB_BODY_TIMEOUT_SECONDS", 15, least=0.1, most=600)
 MCPHUB_CALL_TIMEOUT_SECONDS = env.number("MCPHUB_CALL_TIMEOUT_SECONDS", 60, least=0.1, most=3600)
 """Ceiling of every tool's own timeout; --request-timeout-ms."""
+MCPHUB_ANSWER_SECONDS = env.number("MCPHUB_ANSWER_SECONDS", 900, least=1, most=86_400)
+"""How long a stateless client may take to answer what a tool asks: the life of a requestState."""
 MCPHUB_HEARTBEAT_SECONDS = env.number("MCPHUB_HEARTBEAT_SECONDS", 25, least=0.1, most=600)
 """A comment line on an otherwise silent event stream; --heartbeat-interval-ms."""
 MCPHUB_MAX_CALLS = env.whole("MCPHUB_MAX_CALLS", 1000, least=1, most=100_000)
 """Calls under way in one process; above it `server_busy`."""
 MCPHUB_MAX_STREAMS = env.whole("MCPHUB_MAX_STREAMS", 10_000, least=1, most=1_000_000)
-"""Listening streams held by one process; --max-clients."""
+"""Listening streams held by one process."""
+MCPHUB_MAX_CLIENTS = env.whole("MCPHUB_MAX_CLIENTS", 10, least=1, most=1_000_000)
+"""Clients of the remote profile, in all processes together; --max-clients."""
 MCPHUB_MAX_SESSIONS = env.whole("MCPHUB_MAX_SESSIONS", 10_000, least=1, most=10_000_000)
 MCPHUB_MAX_SESSIONS_PER_CALLER = env.whole("MCPHUB_MAX_SESSIONS_PER_CALLER", 2_000, least=1, most=10_000_000)
 MCPHUB_SESSION_IDLE_SECONDS = env.number("MCPHUB_SESSION_IDLE_SECONDS", 3600, least=1, most=30 * 86400)
+MCPHUB_IDEMPOTENCY_HOURS = env.whole("MCPHUB_IDEMPOTENCY_HOURS", 48, least=24, most=24 * 366)
+"""For so long the hub remembers the idempotency keys of callers."""
+MCPHUB_ALLOW_NOT_DURABLE = env.flag("MCPHUB_ALLOW_NOT_DURABLE")
+"""Serve although what is recorded may be lost when the machine crashes; said in the log and by /ready."""
+MCPHUB_MIGRATE = env.flag("MCPHUB_MIGRATE", True)
+"""Whether a start brings the tables up to date; off where the hub's role in the database may not."""
 MCPHUB_LEDGER_QUEUE = env.whole("MCPHUB_LEDGER_QUEUE", 10_000, least=10, most=1_000_000)
 MCPHUB_LEDGER_TIMEOUT_SECONDS = env.number("MCPHUB_LEDGER_TIMEOUT_SECONDS", 2, least=0.05, most=60)
+MCPHUB_AUDIT_DIR = Path(env.text("MCPHUB_AUDIT_DIR", str(MCPHUB_DATA_DIR / "audit")))
+"""The key that signs the audit, its public keys and the published checkpoints. Secret, and to be backed up."""
+MCPHUB_SEAL_SECONDS = env.number("MCPHUB_SEAL_SECONDS", 1, least=0, most=3600)
+"""How often new rows of the audit are sealed; 0: not by this process."""
+MCPHUB_CHECKPOINT_SECONDS = env.number("MCPHUB_CHECKPOINT_SECONDS", 60, least=0.1, most=86400)
+"""How often a checkpoint leaves the database, while the log grows."""
 MCPHUB_TOOL_THREADS = env.whole("MCPHUB_TOOL_THREADS", 16, least=1, most=512)
 MCPHUB_FOLLOW_SECONDS = env.number("MCPHUB_FOLLOW_SECONDS", 0.1, least=0.01, most=0.25)
 """How often a process asks the database whether the configuration moved."""
 MCPHUB_DRAIN_SECONDS = env.number("MCPHUB_DRAIN_SECONDS", 20, least=0, most=600)
+MCPHUB_LIST_PAGE_SIZE = env.whole("MCPHUB_LIST_PAGE_SIZE", 1000, least=1, most=100_000)
+"""Entries on one page of tools/list, resources/list and their like."""
+MCPHUB_MAX_RESOURCE_BYTES = env.whole("MCPHUB_MAX_RESOURCE_BYTES", 4 * 1024 * 1024, least=1024, most=64 * 1024 * 1024)
+"""What one resources/read or prompts/get may answer; stored content too."""
+MCPHUB_MAX_SUBSCRIPTIONS = env.whole("MCPHUB_MAX_SUBSCRIPTIONS", 1000, least=1, most=100_000)
+"""Resources that one session, or one subscriptions/listen, may be told of."""
+MCPHUB_TASK_AFTER_SECONDS = env.number("MCPHUB_TASK_AFTER_SECONDS", 0.5, least=0, most=60)
+"""A call that may be a task, of a client of 2026-07-28, becomes one when it runs longer."""
+MCPHUB_TASK_TTL_SECONDS = env.number("MCPHUB_TASK_TTL_SECONDS", 3600, least=1, most=30 * 86400)
+"""How long a task's result can be fetched where the client asks for no lifetime, counted from the tool's timeout."""
+MCPHUB_MAX_TASK_TTL_SECONDS = env.number("MCPHUB_MAX_TASK_TTL_SECONDS", 86400, least=1, most=30 * 86400)
+MCPHUB_MAX_OPEN_TASKS_PER_CALLER = env.whole("MCPHUB_MAX_OPEN_TASKS_PER_CALLER", 100, least=1, most=100_000)
+MCPHUB_MAX_TASKS_PER_CALLER = env.whole("MCPHUB_MAX_TASKS_PER_CALLER", 1000, least=1, most=1_000_000)
+"""Finished ones included, until their lifetime is over."""
 MCPHUB_EGRESS_ALLOW = env.names("MCPHUB_EGRESS_ALLOW")
 """Hosts, host:port or networks that tools may reach although they are private."""
 
@@ -212,8 +244,16 @@ SPECTACULAR_SETTINGS = {
     "ENUM_NAME_OVERRIDES": {
         "TransportEnum": "sessions_app.models.Transport",
         "SessionStateEnum": "sessions_app.models.McpSession.State",
+        "TaskStateEnum": "invocations.tasks.models.McpTask.State",
+        "TaskSupportEnum": "tools_catalog.models.TaskChoice",
         "OutcomeEnum": "invocations.models.McpToolInvocation.Status",
         "BackendEnum": "tools_catalog.models.Backend",
+        "ConnectionTransportEnum": "tools_catalog.models.McpConnection.Transport",
+        "ConnectionStatusEnum": "tools_catalog.models.McpConnection.Status",
+        "ConnectionPolicyEnum": "tools_catalog.models.McpConnection.Policy",
+        "ConnectionSessionsEnum": "tools_catalog.models.McpConnection.Sessions",
+        "ResourceBackendEnum": "tools_catalog.models_content.ResourceBackend",
+        "PromptBackendEnum": "tools_catalog.models_content.PromptBackend",
     },
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",

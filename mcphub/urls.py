@@ -10,3 +10,5 @@ urlpatterns = [
     path("admin/", admin.site.urls),
     path("api/", include("mcphub.api")),
 ]
+
+handler400 = "mcphub.api.malformed"

@@ -25,6 +25,8 @@ logger = logging.getLogger(__name__)
 TOOLS_CHANGED = "tools_changed"
 PROMPTS_CHANGED = "prompts_changed"
 RESOURCES_CHANGED = "resources_changed"
+RESOURCE_UPDATED = "resource_updated"
+"""Payload: the URI of a resource whose content changed without its row."""
 ERRORS_CHANGED = "errors_changed"
 KEYS_CHANGED = "keys_changed"
 SESSION_ENDED = "session_ended"
@@ -33,8 +35,21 @@ SESSION_CHANGED = "session_changed"
 """Payload: the session id."""
 SESSION_MESSAGE = "session_message"
 """Payload: `<session id> <one JSON-RPC message>` for the stream that another process may hold."""
+SESSION_ANSWER = "session_answer"
+"""Payload: `<session id> <one JSON-RPC response>` to a request that another process sent the client."""
+STREAM_GREW = "stream_grew"
+"""Payload: the id of a call's stream, which another process may be sending to a client that came back for it."""
+STREAM_TAKEN = "stream_taken"
+"""Payload: `<stream id> <token>`: the stream goes on in the connection of that token, and in no other."""
 CALL_CANCELLED = "call_cancelled"
 """Payload: `<session id> <JSON request id>`."""
+UPSTREAM_REFRESH = "upstream_refresh"
+"""Payload: the name of a connection whose tools are to be listed again."""
+TASK_CHANGED = "task_changed"
+"""Payload: the task id."""
+
+FOLLOWED = (TOOLS_CHANGED, PROMPTS_CHANGED, RESOURCES_CHANGED, ERRORS_CHANGED, KEYS_CHANGED)
+"""Of what every process holds a snapshot."""
 
 KEEP_SECONDS = 3600
 
@@ -114,7 +129,7 @@ class Follower:
                 events = self._news()
                 if self.failing_since is not None:
                     # The outage may have outlived what the table keeps: what is followed is read anew.
-                    events += [Event(subject, "") for subject in (TOOLS_CHANGED, ERRORS_CHANGED, KEYS_CHANGED)]
+                    events += [Event(subject, "") for subject in FOLLOWED]
                     self.failing_since = None
                 if events:
                     loop.call_soon_threadsafe(self._dispatch, events)

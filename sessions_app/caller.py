@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import logging
+import os
+import pwd
 import time
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,13 +15,15 @@ from sessions_app.protocol.errors import Forbidden, Unauthenticated
 
 logger = logging.getLogger(__name__)
 
+_KEPT_ORIGINS = 1000
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
     """Who calls, told by the credential alone; no header, path or parameter adds to it."""
 
     principal: str
-    """`key:<id>`, `user:<id>` or `anonymous`."""
+    """`key:<id>`, `user:<id>`, `local:<user number>` or `anonymous`."""
     label: str
     scopes: frozenset[str]
     groups: frozenset[int] = frozenset()
@@ -29,6 +34,11 @@ class Caller:
     origins: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
     """A cache of this process for what is built of the caller; it goes with the snapshot of keys."""
 
+    def remember(self, key: Any, origin: Any) -> None:
+        if len(self.origins) >= _KEPT_ORIGINS:
+            self.origins.clear()
+        self.origins[key] = origin
+
     def need(self, scope: str) -> None:
         """Raise Forbidden where the credential does not carry `scope`."""
         if scope not in self.scopes:
@@ -36,6 +46,17 @@ class Caller:
 
 
 ANONYMOUS = Caller(principal="anonymous", label="anonymous", scopes=frozenset({"tools:list", "tools:call"}))
+
+
+@functools.cache
+def local_caller() -> Caller:
+    """Give the caller who started this process on the hub's own data, and so could read them without asking."""
+    number = os.getuid()
+    try:
+        name = pwd.getpwuid(number).pw_name
+    except KeyError:  # a container's user without an entry
+        name = str(number)
+    return Caller(principal=f"local:{number}", label=f"{name} on this machine", scopes=ANONYMOUS.scopes)
 
 
 class Keys:
@@ -72,16 +93,29 @@ class Keys:
         """Give the caller of an `Authorization` header; raise Unauthenticated with the reason."""
         if not authorization:
             raise Unauthenticated
-        scheme, _, token = authorization.partition(" ")
-        token = token.strip()
-        if scheme.lower() != "bearer" or not token:
+        digest = self.digest(authorization)
+        if digest is None:
             raise Unauthenticated("The Authorization header must read `Bearer <key>`.")
-        found = self._callers.get(hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest())
-        now = time.time()
+        return self.holder(digest)
+
+    def holder(self, digest: bytes) -> Caller:
+        """Give whom a key belongs to, by the key's digest; raise Unauthenticated with the reason."""
+        found = self._callers.get(digest)
         if found is None:
             raise Unauthenticated("The key is unknown or was revoked. Ask the operator for a new one.")
-        if found[1] <= now:
+        caller, expires_at = found
+        now = time.time()
+        if expires_at <= now:
             raise Unauthenticated("The key has expired. Ask the operator for a new one.")
-        if found[0].key_id is not None:
-            self.used[found[0].key_id] = now
-        return found[0]
+        if caller.key_id is not None:
+            self.used[caller.key_id] = now
+        return caller
+
+    @staticmethod
+    def digest(authorization: str | None) -> bytes | None:
+        """Give the digest of the key in an `Authorization` header, or None where it holds no bearer key."""
+        scheme, _, token = (authorization or "").partition(" ")
+        token = token.strip()
+        if scheme.lower() != "bearer" or not token:
+            return None
+        return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()

@@ -169,16 +169,19 @@ class McpSessionQuerySet(models.QuerySet["McpSession"]):
 
     def end(self, event: SessionEvent, reason: str) -> int:
         """End the live sessions of the selection and tell every process; give the count."""
-        ended = 0
+        ended = []
         with transaction.atomic():
             for row in self.live().select_for_update():
                 row.state = advance(SessionState(row.state), event).value
                 row.ended_at = timezone.now()
                 row.end_reason = reason[:100]
                 row.save(update_fields=["state", "ended_at", "end_reason"])
+                ResourceSubscription.objects.filter(session=row).delete()
                 bus.publish(bus.SESSION_ENDED, row.session_id)
-                ended += 1
-        return ended
+                ended.append(row.session_id)
+            if ended:
+                StreamEvent.objects.filter(session_id__in=ended).delete()
+        return len(ended)
 
     def close(self, reason: str) -> int:
         return self.end(SessionEvent.CLOSE, reason)
@@ -252,6 +255,69 @@ class McpSession(models.Model):
 
     def __str__(self) -> str:
         return f"{clipped(self.client_name or self.caller_label or self.transport, 60)} {self.session_id[:12]}…"
+
+
+class RemoteConnection(models.Model):
+    """A stream of the remote profile and the one request that it may have under way (seed 004).
+
+    Says for all processes what ClientSession and RequestState say of one. The row lives as long as the stream; a
+    request's params stand in its envelope, under the rules of the audit.
+    """
+
+    session = models.OneToOneField(McpSession, models.CASCADE, primary_key=True, related_name="remote_connection")
+    seen_at = models.DateTimeField(default=timezone.now)  # when its process last said that the stream is open
+    request_id = models.CharField(max_length=300, blank=True)  # of the newest request, as JSON
+    method = models.CharField(max_length=100, blank=True)
+    received_at = models.DateTimeField(null=True, blank=True)
+    finished_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        default_permissions = ()
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(request_id="", received_at=None, finished_at=None)
+                | (~Q(request_id="") & Q(received_at__isnull=False)),
+                name="remote_request_received",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return self.session_id
+
+
+class ResourceSubscription(models.Model):
+    """A session wants to hear when a resource reads differently. Ends with the session."""
+
+    session = models.ForeignKey(McpSession, models.CASCADE, related_name="subscriptions")
+    uri = models.CharField(max_length=2000)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["session", "uri"], name="subscription_once")]
+        indexes = [models.Index(fields=["uri"], name="subscription_by_resource")]  # a changed resource
+
+    def __str__(self) -> str:
+        return f"{self.session_id[:12]}… {self.uri}"
+
+
+class StreamEvent(models.Model):
+    """One event of a call's stream, kept for a client that comes back for it (MCP, Streamable HTTP, Resumability)."""
+
+    session_id = models.CharField(max_length=64)
+    stream = models.CharField(max_length=16)
+    number = models.PositiveIntegerField()
+    message = models.TextField(blank=True)
+    is_last = models.BooleanField(default=False)
+    created_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        default_permissions = ()
+        constraints = [
+            models.UniqueConstraint(fields=["session_id", "stream", "number"], name="stream_event_once"),
+        ]
+        indexes = [models.Index(fields=["created_at"], name="stream_event_purge")]
+
+    def __str__(self) -> str:
+        return f"{self.stream}.{self.number}"
 
 
 class RateLimitBucket(models.Model):

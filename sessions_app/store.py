@@ -6,8 +6,11 @@ ledger, in the transaction that records the call.
 
 from __future__ import annotations
 
+import asyncio
 import secrets
+import time
 from collections import OrderedDict
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -21,11 +24,13 @@ from sessions_app import bus
 from sessions_app.caller import Caller
 from sessions_app.models import McpSession
 from sessions_app.protocol import json
-from sessions_app.protocol.errors import ServerBusy, SessionNotFound
+from sessions_app.protocol.errors import AlreadyInitialized, ServerBusy, SessionNotFound
 from sessions_app.protocol.lifecycle import LifecycleError, SessionEvent, SessionState, advance
 
 _LIVE = [SessionState.CREATED.value, SessionState.INITIALIZED.value]
 _KEPT_VIEWS = 20_000
+_COUNT_SECONDS = 1.0
+"""For so long a count of live sessions is good, away from the bound; opening does not become slow with their number."""
 _IMPLICIT_PER_CALLER = 200
 """Client programs that one caller's history tells apart; further ones share a row."""
 _IMPLICIT_LIFE = timedelta(days=30)
@@ -56,10 +61,23 @@ class SessionView:
         )  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """A session that somebody waits for."""
+
+    caller: Caller
+    transport: str
+    client: dict[str, Any]
+    future: asyncio.Future[SessionView]
+
+
 class Sessions:
     """One a process."""
 
     def __init__(self) -> None:
+        self._wanted: list[_Wanted] = []
+        self._opening: asyncio.Task[None] | None = None
+        self._room = _Room()
         self._views: OrderedDict[str, SessionView] = OrderedDict()
         self._implicit: dict[tuple[str, str, str, str], str] = {}
         self._identities: dict[str, tuple[str, str, str, str]] = {}
@@ -78,10 +96,34 @@ class Sessions:
 
         A caller at its bound loses the session it used least recently. Raises ServerBusy at the hub's bound.
         """
-        return self._keep(await database_sync_to_async(_open)(caller, transport, client))
+        wanted = _Wanted(caller, transport, client, asyncio.get_running_loop().create_future())
+        self._wanted.append(wanted)
+        if self._opening is None or self._opening.done():
+            self._opening = asyncio.create_task(self._open(), name="mcphub-sessions")
+        return self._keep(await wanted.future)
+
+    async def _open(self) -> None:
+        """Open what is wanted until nothing is; what gathers during one commit shares the next."""
+        while self._wanted:
+            batch, self._wanted = self._wanted, []
+            found: Sequence[SessionView | Exception]
+            try:
+                found = await database_sync_to_async(self._room.open)(batch)
+            except Exception as error:
+                found = [error] * len(batch)
+            for wanted, view in zip(batch, found, strict=True):
+                if wanted.future.done():
+                    continue  # the client has gone; its session will expire
+                if isinstance(view, Exception):
+                    wanted.future.set_exception(view)
+                else:
+                    wanted.future.set_result(view)
 
     async def initialize(self, session_id: str, **client: Any) -> SessionView:
-        """Take a created session through `initialize`; raise SessionNotFound where it has ended or did so before."""
+        """Take a created session through `initialize`; raise SessionNotFound where it has ended.
+
+        Raises AlreadyInitialized where it has been through it.
+        """
         return self._keep(await database_sync_to_async(_initialize)(session_id, client))
 
     async def find(self, session_id: str, caller: Caller, transport: str) -> SessionView:
@@ -122,6 +164,13 @@ class Sessions:
         self.seen.add(known)
         return known
 
+    def recall(self, session_id: str) -> bool:
+        """Count an implicit session as used now; False where it has to be asked for again."""
+        if session_id not in self._identities:
+            return False
+        self.seen.add(session_id)
+        return True
+
     def _keep(self, view: SessionView) -> SessionView:
         self._views[view.session_id] = view
         if len(self._views) > _KEPT_VIEWS:
@@ -160,27 +209,72 @@ def _client(client: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _open(caller: Caller, transport: str, client: dict[str, Any]) -> SessionView:
-    live = McpSession.objects.filter(state__in=_LIVE, is_implicit=False)
-    own = live.filter(principal=caller.principal)
-    surplus = own.count() + 1 - settings.MCPHUB_MAX_SESSIONS_PER_CALLER
-    if surplus > 0:
-        oldest = own.order_by("last_activity_at").values_list("session_id", flat=True)[:surplus]
-        end(list(oldest), SessionEvent.EXPIRE, "too many sessions of this caller")
-    elif live.count() >= settings.MCPHUB_MAX_SESSIONS:
-        busy = ServerBusy("The hub holds as many sessions as it may. Close one, or try again later.")
-        busy.retry_after_seconds = 30
-        raise busy
+class _Room:
+    """Opens sessions within the bounds, many in one transaction. Used by one thread at a time."""
+
+    def __init__(self) -> None:
+        self._counted: dict[str, tuple[float, int]] = {}
+        """Principal, or none for the hub -> when its live sessions were counted, and how many there were."""
+        self._new: list[McpSession] = []
+
+    def open(self, batch: Sequence[_Wanted]) -> list[SessionView | Exception]:
+        try:
+            with transaction.atomic():
+                rows = [self._admitted(wanted) for wanted in batch]
+                self._insert()
+        except Exception as error:
+            self._counted.clear()
+            self._new = []
+            if len(batch) == 1:
+                return [error]
+            return [view for wanted in batch for view in self.open([wanted])]
+        return [SessionView.of(row) if isinstance(row, McpSession) else row for row in rows]
+
+    def _admitted(self, wanted: _Wanted) -> McpSession | ServerBusy:
+        principal = wanted.caller.principal
+        live = McpSession.objects.filter(state__in=_LIVE, is_implicit=False)
+        own = live.filter(principal=principal)
+        surplus = self._count(principal, settings.MCPHUB_MAX_SESSIONS_PER_CALLER, own.count) + 1
+        surplus -= settings.MCPHUB_MAX_SESSIONS_PER_CALLER
+        if surplus > 0:
+            oldest = own.order_by("last_activity_at").values_list("session_id", flat=True)[:surplus]
+            end(list(oldest), SessionEvent.EXPIRE, "too many sessions of this caller")
+        elif self._count("", settings.MCPHUB_MAX_SESSIONS, live.count) >= settings.MCPHUB_MAX_SESSIONS:
+            busy = ServerBusy("The hub holds as many sessions as it may. Close one, or try again later.")
+            busy.retry_after_seconds = 30
+            return busy
+        for whose in (principal, ""):
+            at, known = self._counted.get(whose, (0.0, 0))
+            self._counted[whose] = at, known + 1
+        row = _row(wanted)
+        self._new.append(row)
+        return row
+
+    def _insert(self) -> None:
+        new, self._new = self._new, []
+        McpSession.objects.bulk_create(new)
+
+    def _count(self, whose: str, bound: int, count: Callable[[], int]) -> int:
+        at, known = self._counted.get(whose, (0.0, bound))
+        now = time.monotonic()
+        if known >= bound * 0.9 or now - at > _COUNT_SECONDS:
+            if len(self._counted) > _KEPT_VIEWS:
+                self._counted.clear()
+            self._insert()  # those of this batch count too
+            known = count()
+            self._counted[whose] = now, known
+        return known
+
+
+def _row(wanted: _Wanted) -> McpSession:
     now = timezone.now()
-    initialized = "protocol_version" in client
-    row = McpSession(
-        session_id=secrets.token_urlsafe(24), transport=transport, principal=caller.principal,
-        caller_label=caller.label[:150], created_at=now, last_activity_at=now, expires_at=now + _idle(),
-        state=(advance(SessionState.CREATED, SessionEvent.INITIALIZE) if initialized else SessionState.CREATED).value,
-        initialized_at=now if initialized else None, **_client(client),
+    initialized = "protocol_version" in wanted.client
+    state = advance(SessionState.CREATED, SessionEvent.INITIALIZE) if initialized else SessionState.CREATED
+    return McpSession(
+        session_id=secrets.token_urlsafe(24), transport=wanted.transport, principal=wanted.caller.principal,
+        caller_label=wanted.caller.label[:150], created_at=now, last_activity_at=now, expires_at=now + _idle(),
+        state=state.value, initialized_at=now if initialized else None, **_client(wanted.client),
     )  # fmt: skip
-    row.save(force_insert=True)
-    return SessionView.of(row)
 
 
 def _initialize(session_id: str, client: dict[str, Any]) -> SessionView:
@@ -191,7 +285,9 @@ def _initialize(session_id: str, client: dict[str, Any]) -> SessionView:
         try:
             row.state = advance(SessionState(row.state), SessionEvent.INITIALIZE).value
         except LifecycleError as error:
-            raise SessionNotFound("The session is initialized already, or has ended.") from error
+            if error.state == SessionState.INITIALIZED:
+                raise AlreadyInitialized from error
+            raise SessionNotFound from error
         row.initialized_at = row.last_activity_at = timezone.now()
         for name, value in _client(client).items():
             setattr(row, name, value)

@@ -101,6 +101,49 @@ class RefuseUpdate:
 
 
 @dataclass(frozen=True, slots=True)
+class Dialects:
+    """One SQL condition, written for each database."""
+
+    sqlite: str = "FALSE"
+    postgresql: str = "FALSE"
+
+
+@dataclass(frozen=True, slots=True)
+class AppendOnly:
+    """Refuse every UPDATE, DELETE and TRUNCATE of `table`, save where a condition over OLD and NEW admits it."""
+
+    table: str
+    may_delete: Dialects = Dialects()
+    may_update: Dialects = Dialects()
+
+    @property
+    def _name(self) -> str:
+        return f"mcphub_{self.table.partition('_')[2]}_append_only"
+
+    def sqlite(self) -> list[str]:
+        refuse = "SELECT RAISE(ABORT, 'records never change')"
+        return [
+            *_sqlite_trigger(self._name, "BEFORE UPDATE", self.table, refuse, f"NOT ({self.may_update.sqlite})"),
+            *_sqlite_trigger(
+                f"{self._name}_delete", "BEFORE DELETE", self.table, refuse, f"NOT ({self.may_delete.sqlite})"
+            ),
+        ]
+
+    def postgresql(self) -> list[str]:
+        name = self._name
+        return [
+            f"CREATE OR REPLACE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+            f"IF TG_OP = 'DELETE' THEN IF {self.may_delete.postgresql} THEN RETURN OLD; END IF; END IF; "
+            f"IF TG_OP = 'UPDATE' THEN IF {self.may_update.postgresql} THEN RETURN NEW; END IF; END IF; "
+            "RAISE EXCEPTION 'records never change' USING ERRCODE = 'integrity_constraint_violation'; END $$",
+            f"CREATE OR REPLACE TRIGGER {name} BEFORE UPDATE OR DELETE ON {self.table} "
+            f"FOR EACH ROW EXECUTE FUNCTION {name}()",
+            f"CREATE OR REPLACE TRIGGER {name}_truncate BEFORE TRUNCATE ON {self.table} "
+            f"FOR EACH STATEMENT EXECUTE FUNCTION {name}()",
+        ]
+
+
+@dataclass(frozen=True, slots=True)
 class Notify:
     """Wake every process that listens, at the commit that publishes. SQLite has no such thing: there they poll."""
 

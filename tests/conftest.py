@@ -8,6 +8,7 @@ from django.conf import settings
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "postgresql: about what only PostgreSQL has; left out on SQLite")
+    config.addinivalue_line("markers", "rig: many processes, started and killed; `make rigs` runs it, `make test` not")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

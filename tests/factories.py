@@ -9,9 +9,9 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group
 from django.utils import timezone
 
-from invocations.models import McpRequestEnvelope, McpToolInvocation
+from invocations.models import McpRequestEnvelope, McpTask, McpToolInvocation
 from sessions_app.models import ApiKey, McpSession, ServerProcess
-from tools_catalog.models import McpToolDefinition
+from tools_catalog.models import LaunchProfile, McpConnection, McpPrompt, McpResource, McpToolDefinition
 
 
 class UserFactory(factory.django.DjangoModelFactory):
@@ -77,6 +77,41 @@ class McpToolDefinitionFactory(factory.django.DjangoModelFactory):
     timeout_seconds = 30.0  # as it is read back: the version's digest tells 30 from 30.0
 
 
+class McpConnectionFactory(factory.django.DjangoModelFactory):
+    class Meta:
+        model = McpConnection
+
+    slug = factory.Sequence("upstream{}".format)
+    transport = "streamable-http"
+    url = "https://mcp.example.org/mcp"
+
+
+class LaunchProfileFactory(factory.django.DjangoModelFactory):
+    class Meta:
+        model = LaunchProfile
+
+    name = factory.Sequence("profile{}".format)
+    command = "mcp-server-example"
+
+
+class McpResourceFactory(factory.django.DjangoModelFactory):
+    class Meta:
+        model = McpResource
+
+    uri = factory.Sequence("test://resource/{}".format)
+    name = "resource"
+    mime_type = "text/plain"
+    content = "Some text."
+
+
+class McpPromptFactory(factory.django.DjangoModelFactory):
+    class Meta:
+        model = McpPrompt
+
+    name = factory.Sequence("prompt-{}".format)
+    messages = factory.LazyFunction(lambda: [{"role": "user", "content": "Say something."}])
+
+
 class McpRequestEnvelopeFactory(factory.django.DjangoModelFactory):
     class Meta:
         model = McpRequestEnvelope
@@ -127,3 +162,28 @@ class McpToolInvocationFactory(factory.django.DjangoModelFactory):
     transport = "streamable-http"
     principal = "key:1"
     client_name = "client"
+
+
+class McpTaskFactory(factory.django.DjangoModelFactory):
+    """A task that works; `over=True` for one that completed."""
+
+    class Meta:
+        model = McpTask
+
+    class Params:
+        over = factory.Trait(
+            state="completed",
+            result={"content": [{"type": "text", "text": "hello"}]},
+            finished_at=factory.SelfAttribute("created_at"),
+        )
+
+    task_id = factory.Sequence("task-{}".format)
+    invocation_id = factory.Sequence("invocation-of-task-{}".format)
+    principal = "key:1"
+    session = factory.SubFactory(McpSessionFactory)
+    process = factory.SubFactory(ServerProcessFactory)
+    tool_name = "echo"
+    ttl_ms = 3_600_000
+    poll_ms = 1000
+    created_at = factory.LazyFunction(timezone.now)
+    expires_at = factory.LazyAttribute(lambda row: row.created_at + timedelta(milliseconds=row.ttl_ms))

@@ -66,9 +66,10 @@ class Hub:
         """The key of the first start; it may list, call, and read the audit."""
         self._flags = [*flags, *(word for pack in packs for word in ("--pack", pack))]
         self._bundle = bundle
-        self._environment = {
+        self.environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith("MCPHUB_")},
             "MCPHUB_DATA_DIR": str(self.data),
+            "MCPHUB_ALLOW_NOT_DURABLE": "1",  # temporary files may lie in memory
             "PYTHONUNBUFFERED": "1",
             **(environment or {}),
         }
@@ -83,7 +84,7 @@ class Hub:
         with (self.folder / "stderr.log").open("w") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "mcphub.cli", "serve", "--port", str(self.port), *self._flags],
-                cwd=ROOT, env=self._environment, stdout=subprocess.PIPE, stderr=log, text=True,
+                cwd=ROOT, env=self.environment, stdout=subprocess.PIPE, stderr=log, text=True,
             )  # fmt: skip
         threading.Thread(target=self._read, daemon=True).start()
         self._await_ready()
@@ -95,6 +96,11 @@ class Hub:
             self._operator = None
         status = self.stop()
         assert status == 0, f"The hub stopped with status {status}.\n{self.log()}"
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
 
     def stop(self) -> int:
         """Send SIGTERM and give the exit status; kill what does not stop in time."""
@@ -109,11 +115,17 @@ class Hub:
             process.wait()
             return -signal.SIGKILL
 
+    def kill(self) -> None:
+        """Send SIGKILL, as a crash would; another Hub may then be entered over the same folder."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+
     def command(self, *words: str, stdin: str | None = None) -> str:
         """Run another `mcphub` command over the same data, in a process of its own; give what it prints."""
         done = subprocess.run(
             [sys.executable, "-m", "mcphub.cli", *words],
-            cwd=ROOT, env=self._environment, input=stdin, capture_output=True, text=True, timeout=90,
+            cwd=ROOT, env=self.environment, input=stdin, capture_output=True, text=True, timeout=90,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
@@ -122,7 +134,7 @@ class Hub:
         """Run Python with the hub's models in another process, as an operator's edit does; give what it prints."""
         if self._operator is None:
             self._operator = subprocess.Popen(
-                [sys.executable, "-c", _OPERATOR], cwd=ROOT, env=self._environment,
+                [sys.executable, "-c", _OPERATOR], cwd=ROOT, env=self.environment,
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
             )  # fmt: skip
         operator = self._operator

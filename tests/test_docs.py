@@ -119,6 +119,30 @@ def test_documented_http_tools_can_be_read() -> None:
         HttpConfiguration.parse(tool["configuration"])
 
 
+@pytest.mark.django_db
+def test_documented_resources_and_prompts_can_be_loaded() -> None:
+    from tools_catalog.backends import offered
+    from tools_catalog.importers import bundle
+
+    text = (HOME / "docs" / "resources.md").read_text()
+    [code], [written] = (re.findall(rf"```{kind}\n(.*?)```", text, re.DOTALL) for kind in ("python", "json"))
+    registries = (offered.resources, offered.prompts, offered.completions)
+    before = [dict(registry) for registry in registries]
+    try:
+        exec(compile(code, "house_tools/tools.py", "exec"), {"__name__": "house_tools.tools"})
+        functions = {
+            "resources": [{"function": f"house_tools.tools:{name}"} for name in ("stock", "all_stock")],
+            "prompts": [{"function": "house_tools.tools:order"}],
+        }
+        for document in (json.loads(written), {"format": bundle.FORMAT, **functions}):
+            report = bundle.load(document, reason="docs")
+            assert (len(report.created), report.refused) == (3, [])
+    finally:
+        for registry, kept in zip(registries, before, strict=True):
+            registry.clear()
+            registry.update(kept)
+
+
 def test_documented_python_tools_can_be_registered() -> None:
     from tools_catalog.backends import python
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from django.contrib import admin, messages
-from django.db.models import QuerySet
+from django.contrib import admin
 from django.http import HttpRequest
 from django.urls import NoReverseMatch, path, reverse
 from django.utils.html import format_html
@@ -21,10 +20,11 @@ from sessions_app.admin_base import (
     detail_action,
     mark,
     moment,
-    names_and_count,
 )
 from sessions_app.shown import clipped, visible
+from tools_catalog import admin_connections, admin_content, admin_upstream_tools  # noqa: F401 - they register their pages
 from tools_catalog.admin_forms import SecretForm, ToolForm
+from tools_catalog.admin_switch import SwitchActions
 from tools_catalog.admin_versions import VersionPages
 from tools_catalog.models import McpToolDefinition, Secret
 
@@ -37,7 +37,7 @@ _REGISTERED = moment("created_at", _("registered"))
 
 
 @admin.register(McpToolDefinition)
-class McpToolDefinitionAdmin(VersionPages, RecordedAdmin):
+class McpToolDefinitionAdmin(VersionPages, SwitchActions, RecordedAdmin):
     form = ToolForm
     list_display = ["shown_name", "shown_title", "backend", "state", "version", "effects", _CHANGED]
     list_display_links = ["shown_name"]
@@ -46,6 +46,7 @@ class McpToolDefinitionAdmin(VersionPages, RecordedAdmin):
         "enabled",
         "read_only",
         "destructive",
+        "task_support",
         "groups",
         ("updated_at", TimeRangeFilter),
     ]
@@ -60,7 +61,7 @@ class McpToolDefinitionAdmin(VersionPages, RecordedAdmin):
     fieldsets = [
         (_("What models read"), {"fields": ["name", "title", "description"]}),
         (_("Arguments and result"), {"fields": ["input_schema", "output_schema"]}),
-        (_("How it is run"), {"fields": ["backend", "function", "configuration", "timeout_seconds"]}),
+        (_("How it is run"), {"fields": ["backend", "function", "configuration", "timeout_seconds", "task_support"]}),
         (
             _("What it does"),
             {"fields": ["read_only", "destructive", "idempotent", "open_world", "retry_safe"]},
@@ -87,10 +88,6 @@ class McpToolDefinitionAdmin(VersionPages, RecordedAdmin):
             visible(tool.description[:500]),
             clipped(tool.title, 80) or "-",
         )
-
-    @admin.display(description=_("state"), ordering="enabled")
-    def state(self, tool: McpToolDefinition) -> SafeString:
-        return mark("good", _("Enabled")) if tool.enabled else mark("off", _("Disabled"))
 
     @admin.display(description=_("effects"))
     def effects(self, tool: McpToolDefinition) -> SafeString:
@@ -173,46 +170,21 @@ class McpToolDefinitionAdmin(VersionPages, RecordedAdmin):
 
     # Actions on many ---------------------------------------------------------------------------------
 
-    @admin.action(description=_("Enable the selected tools"), permissions=["change"])
-    def enable_selected(self, request: HttpRequest, queryset: QuerySet[McpToolDefinition]) -> Any:
-        return self._switch(request, queryset, True)
-
-    @admin.action(description=_("Disable the selected tools"), permissions=["change"])
-    def disable_selected(self, request: HttpRequest, queryset: QuerySet[McpToolDefinition]) -> Any:
-        return self._switch(request, queryset, False)
-
-    def _switch(self, request: HttpRequest, queryset: QuerySet[McpToolDefinition], enabled: bool) -> Any:
-        affected = queryset.exclude(enabled=enabled)
-        names, count = names_and_count(affected)
-        total = queryset.count()
+    def switch_words(self, enabled: bool, count: int) -> tuple[str, str, str]:
         if enabled:
-            title = ngettext("Enable %(count)d tool?", "Enable %(count)d tools?", count)
-            explanation = _t("Clients see and can call these tools again within a quarter of a second.")
-        else:
-            title = ngettext("Disable %(count)d tool?", "Disable %(count)d tools?", count)
-            explanation = _t(
+            return (
+                ngettext("Enable %(count)d tool?", "Enable %(count)d tools?", count),
+                _t("Clients see and can call these tools again within a quarter of a second."),
+                ngettext("%(count)d tool enabled: %(names)s.", "%(count)d tools enabled: %(names)s.", count),
+            )
+        return (
+            ngettext("Disable %(count)d tool?", "Disable %(count)d tools?", count),
+            _t(
                 "Clients no longer see these tools, and calls to them are refused and recorded. Calls under way "
                 "finish. Enabling them again undoes this."
-            )
-        if total > count:
-            unchanged = ngettext("%(count)d is so already.", "%(count)d are so already.", total - count)
-            explanation = f"{explanation} {unchanged % {'count': total - count}}"
-        page = self.confirmation(
-            request, title=title % {"count": count}, items=names, explanation=explanation, reason=True,
-            button=_t("Enable") if enabled else _t("Disable"), back=request.get_full_path(), danger=not enabled,
-            action="enable_selected" if enabled else "disable_selected",
-            selected=list(queryset.values_list("pk", flat=True)),
-        )  # fmt: skip
-        if page is not None:
-            return page
-        changed = queryset.set_enabled(enabled, request.POST.get("reason", ""))  # type: ignore[attr-defined]
-        if enabled:
-            words = ngettext("%(count)d tool enabled: %(names)s.", "%(count)d tools enabled: %(names)s.", changed)
-        else:
-            words = ngettext("%(count)d tool disabled: %(names)s.", "%(count)d tools disabled: %(names)s.", changed)
-        shown = ", ".join(name for name, _remark in names[:20]) or "-"
-        self.message_user(request, words % {"count": changed, "names": shown}, messages.SUCCESS)
-        return None
+            ),
+            ngettext("%(count)d tool disabled: %(names)s.", "%(count)d tools disabled: %(names)s.", count),
+        )
 
     def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
         field = super().formfield_for_dbfield(db_field, request, **kwargs)

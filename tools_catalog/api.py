@@ -5,11 +5,11 @@ Doors and errors are the ones that REST_FRAMEWORK names; this floor knows of a k
 
 from __future__ import annotations
 
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, TypeVar, cast
 
 from django.contrib.auth.models import Group
 from django.db import transaction
-from django.db.models import Q, QuerySet
+from django.db.models import Model, Q, QuerySet
 from django.shortcuts import get_object_or_404
 from drf_spectacular.extensions import OpenApiSerializerFieldExtension
 from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_field, extend_schema_view
@@ -23,7 +23,9 @@ from sessions_app.rest.lists import BooleanFilter, ChoiceFilter, FilterSet
 from sessions_app.rest.writing import JSONObject, RowSerializer, RowViewSet, WritingViewSet, attribute
 from tools_catalog.models import Backend, McpToolDefinition, McpToolVersion
 
-_READ = {"read": "tools:list", "write": "catalog:write"}
+_Row = TypeVar("_Row", bound=Model)
+
+SCOPES = {"read": "tools:list", "write": "catalog:write"}
 
 
 class _Key(Protocol):
@@ -41,7 +43,7 @@ class Configuration(serializers.Field[Any, Any, Any, Any]):
 
     def to_representation(self, value: Any) -> Any:
         request = self.context.get("request")
-        return value if request is None or _runs_the_catalogue(request) else None
+        return value if request is None or runs_the_catalogue(request) else None
 
 
 class ConfigurationSchema(OpenApiSerializerFieldExtension):  # type: ignore[no-untyped-call]
@@ -75,7 +77,7 @@ class ToolDefinitionSerializer(RowSerializer[McpToolDefinition]):
         fields = [
             "name", "title", "description", "input_schema", "output_schema", "version", "enabled", "backend",
             "configuration", "read_only", "destructive", "idempotent", "open_world", "retry_safe",
-            "timeout_seconds", "calls_per_minute", "groups", "meta", "requirements", "created_at",
+            "timeout_seconds", "task_support", "calls_per_minute", "groups", "meta", "requirements", "created_at",
             "updated_at", "reason",
         ]  # fmt: skip
         read_only_fields = ["version", "created_at", "updated_at"]
@@ -98,7 +100,7 @@ class ToolVersionSerializer(RowSerializer[McpToolVersion]):
 
     @extend_schema_field(JSONObject)
     def get_definition(self, version: McpToolVersion) -> Any:
-        if _runs_the_catalogue(self.context["request"]):
+        if runs_the_catalogue(self.context["request"]):
             return version.definition
         return {**version.definition, "configuration": None}
 
@@ -130,7 +132,7 @@ class ToolDefinitionViewSet(mixins.CreateModelMixin, WritingViewSet[McpToolDefin
     ordering = ("name",)
     lookup_field = "name"
     lookup_value_regex = "[^/]+"
-    required_scope = _READ
+    required_scope = SCOPES
     required_permission = {
         "read": "tools_catalog.view_mcptooldefinition",
         "create": "tools_catalog.add_mcptooldefinition",
@@ -139,7 +141,7 @@ class ToolDefinitionViewSet(mixins.CreateModelMixin, WritingViewSet[McpToolDefin
     missing = "There is no such tool. GET /api/tool-definitions/ lists them."
 
     def get_queryset(self) -> QuerySet[McpToolDefinition]:
-        return _visible(super().get_queryset(), self.request)
+        return visible_rows(super().get_queryset(), self.request)
 
     def perform_create(self, serializer: BaseSerializer[McpToolDefinition]) -> None:
         with transaction.atomic():
@@ -164,27 +166,28 @@ class ToolVersionViewSet(mixins.ListModelMixin, RowViewSet[McpToolVersion]):
     queryset = McpToolVersion.objects.defer("author")
     serializer_class = ToolVersionSerializer
     ordering = ("-id",)
-    required_scope = _READ
+    required_scope = SCOPES
     required_permission = ToolDefinitionViewSet.required_permission
     missing = ToolDefinitionViewSet.missing
 
     def get_queryset(self) -> QuerySet[McpToolVersion]:
         if getattr(self, "swagger_fake_view", False):
             return super().get_queryset()
-        tools = _visible(McpToolDefinition.objects.only("id"), self.request)
+        tools = visible_rows(McpToolDefinition.objects.only("id"), self.request)
         return super().get_queryset().filter(tool=get_object_or_404(tools, name=self.kwargs["name"]))
 
 
-def _visible(tools: QuerySet[McpToolDefinition], request: Request) -> QuerySet[McpToolDefinition]:
-    """All tools for who runs the catalogue; for another key those of its groups, as in `tools/list`."""
+def visible_rows(rows: QuerySet[_Row], request: Request) -> QuerySet[_Row]:
+    """All rows for who runs the catalogue; for another key those of its groups, as MCP's lists show them."""
     key = cast("_Key | None", request.auth)
-    if key is None or _runs_the_catalogue(request):
-        return tools
-    reserved = McpToolDefinition.groups.through.objects
-    open_to_key = reserved.filter(group__in=key.groups.all()).values("mcptooldefinition_id")
-    return tools.filter(Q(pk__in=open_to_key) | ~Q(pk__in=reserved.values("mcptooldefinition_id")))
+    if key is None or runs_the_catalogue(request):
+        return rows
+    model: Any = rows.model
+    reserved, column = model.groups.through.objects, f"{model._meta.model_name}_id"
+    open_to_key = reserved.filter(group__in=key.groups.all()).values(column)
+    return rows.filter(Q(pk__in=open_to_key) | ~Q(pk__in=reserved.values(column)))
 
 
-def _runs_the_catalogue(request: Request) -> bool:
+def runs_the_catalogue(request: Request) -> bool:
     key = cast("_Key | None", request.auth)
     return key is None or "catalog:write" in key.scopes

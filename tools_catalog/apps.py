@@ -2,6 +2,7 @@ from django.apps import AppConfig
 from django.utils.translation import gettext_lazy as _
 
 from sessions_app.triggers import Announce, RefuseUpdate, install_after_migrate
+from tools_catalog.upstream.states import refused_in_sql
 
 RULES = (
     RefuseUpdate(
@@ -13,6 +14,19 @@ RULES = (
     Announce("tools_catalog_mcptooldefinition", "tools_changed"),
     Announce("tools_catalog_mcptooldefinition_groups", "tools_changed"),
     Announce("tools_catalog_secret", "tools_changed"),
+    Announce("tools_catalog_mcpresource", "resources_changed"),
+    Announce("tools_catalog_mcpresource_groups", "resources_changed"),
+    Announce("tools_catalog_mcpprompt", "prompts_changed"),
+    Announce("tools_catalog_mcpprompt_groups", "prompts_changed"),
+    Announce("tools_catalog_launchprofile", "tools_changed"),
+    Announce("tools_catalog_mcpconnection", "tools_changed"),
+    Announce("tools_catalog_mcpupstreamtool", "tools_changed"),
+    RefuseUpdate(
+        "tools_catalog_mcpconnectionlink",
+        "mcphub_connection_steps",
+        refused_in_sql(),
+        "a connection does not go from that state to this",
+    ),
 )
 
 

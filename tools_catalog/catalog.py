@@ -8,26 +8,21 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, field
+from typing import Any
 
-from sessions_app.protocol import envelope, json, revisions, schemas
+from sessions_app.protocol import envelope, json, schemas, shapes
 from sessions_app.protocol.errors import ExecutionError, ToolDisabled, ToolNotFound
 from tools_catalog import hosts
 from tools_catalog.backends import base
 from tools_catalog.backends.http import HttpBackend
 from tools_catalog.backends.python import PythonBackend
+from tools_catalog.backends.upstream import UpstreamBackend, UpstreamConfiguration
+from tools_catalog.listing import Audience, Listing, is_visible, readable
+from tools_catalog.upstream import pool
+from tools_catalog.upstream.spec import ConnectionSpec
 
 logger = logging.getLogger(__name__)
-
-
-class Audience(Protocol):
-    """What of a caller decides which tools it sees."""
-
-    @property
-    def groups(self) -> frozenset[int]: ...
-    @property
-    def sees_everything(self) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +38,8 @@ class Tool:
     retry_safe: bool
     timeout_seconds: float
     calls_per_minute: int | None
+    task_support: str = "forbidden"
+    """A `TaskSupport`."""
     definition: dict[str, Any]
     """The Tool object in its newest form; older revisions are made from it."""
     arguments: schemas.Validator
@@ -51,7 +48,7 @@ class Tool:
     backend: base.Backend
 
     def visible_to(self, caller: Audience) -> bool:
-        return not self.groups or caller.sees_everything or not self.groups.isdisjoint(caller.groups)
+        return is_visible(self, caller)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,17 +57,36 @@ class _Compiled:
     arguments: schemas.Validator
     result: schemas.Validator | None
     param_headers: tuple[envelope.ParamHeader, ...]
-    backend: base.Backend
+    backend: base.Backend | None
+    """None for a tool of an upstream, whose backend depends on more than its definition."""
+
+
+@dataclass(frozen=True, slots=True)
+class Upstreams:
+    """What the connections say of the tools behind them. Empty where there are none."""
+
+    specs: Mapping[str, ConnectionSpec] = field(default_factory=dict)
+    undiscovered: frozenset[str] = frozenset()
+    """Connections whose tools were never listed."""
+    approvals: Mapping[int, pool.Approval] = field(default_factory=dict)
+    """Of the tools that may be called, by the id of the tool."""
 
 
 class Catalog:
     """All tools at one moment."""
 
-    def __init__(self, tools: Iterable[Tool] = (), compiled: Mapping[str, _Compiled] | None = None) -> None:
+    def __init__(
+        self,
+        tools: Iterable[Tool] = (),
+        compiled: Mapping[str, _Compiled] | None = None,
+        upstreams: Upstreams | None = None,
+    ) -> None:
+        self.upstreams = upstreams or Upstreams()
         self.tools = {tool.name: tool for tool in sorted(tools, key=lambda tool: tool.name)}
+        self.tasking = frozenset(tool.name for tool in self.tools.values() if tool.task_support != "forbidden")
+        """Names of the tools that may run as tasks."""
         self._compiled = dict(compiled or {})
-        self._restricting = frozenset().union(*(tool.groups for tool in self.tools.values()))
-        self._lists: dict[Any, bytes] = {}
+        self.tool_list = Listing("tools", self.tools, shapes.tool_for)
 
     def find(self, name: str, caller: Audience) -> Tool:
         """Give the tool; raise ToolNotFound (hidden ones too) or ToolDisabled."""
@@ -86,29 +102,6 @@ class Catalog:
             )
         return tool
 
-    @property
-    def is_public(self) -> bool:
-        """Whether every caller sees the same list, so that caches may share it."""
-        return not self._restricting
-
-    def listing(self, caller: Audience, version: str, tail: bytes = b"") -> bytes:
-        """Give the result of tools/list as bytes, in the form of the protocol `version`.
-
-        `tail` holds further members of the result, already encoded and beginning with a comma.
-        """
-        audience: Any = "all" if caller.sees_everything else caller.groups & self._restricting
-        made = self._lists.get((version, audience, tail))
-        if made is None:
-            revision = revisions.revision(version)
-            shown = [
-                json.dumps(revisions.tool_for(revision, tool.definition))
-                for tool in self.tools.values()
-                if tool.enabled and tool.visible_to(caller)
-            ]
-            made = b'{"tools":[' + b",".join(shown) + b"]" + tail + b"}"
-            self._lists[version, audience, tail] = made
-        return made
-
     @classmethod
     def load(cls, before: Catalog | None = None) -> Catalog:
         """Read the catalogue; what did not change since `before` is not compiled again.
@@ -120,10 +113,11 @@ class Catalog:
         # Replaced whole: a call that looks for a secret meanwhile finds the old ones or the new ones.
         global _vault
         _vault = {secret.name: secret for secret in Secret.objects.all()}
+        upstreams = _upstreams()
         known = before._compiled if before is not None else {}
         compiled: dict[str, _Compiled] = {}
         tools = []
-        for row in _readable(McpToolDefinition.objects.prefetch_related("groups").order_by("name")):
+        for row in readable(McpToolDefinition.objects.prefetch_related("groups").order_by("name")):
             # Of what is served, not of the version that should be: an edit behind the model's back is seen
             # and recorded as what it is.
             digest = row.digest()
@@ -133,30 +127,22 @@ class Catalog:
                 logger.exception("The tool %s cannot be served and is left out", row.name)
                 continue
             compiled[digest] = parts
+            approval = upstreams.approvals.get(row.pk)
+            backend = parts.backend or UpstreamBackend(
+                UpstreamConfiguration.parse(row.configuration), approval or _NOT_APPROVED, pool.here
+            )
+            enabled = row.enabled and (approval is not None or parts.backend is not None)
             tools.append(
                 Tool(
-                    name=row.name, version=row.version, digest=digest, enabled=row.enabled,
+                    name=row.name, version=row.version, digest=digest, enabled=enabled,
                     groups=frozenset(group.pk for group in row.groups.all()), read_only=row.read_only,
                     retry_safe=row.retry_safe, timeout_seconds=row.timeout_seconds,
-                    calls_per_minute=row.calls_per_minute, definition=parts.definition, arguments=parts.arguments,
-                    result=parts.result, param_headers=parts.param_headers, backend=parts.backend,
+                    calls_per_minute=row.calls_per_minute, task_support=row.task_support, definition=parts.definition,
+                    arguments=parts.arguments, result=parts.result, param_headers=parts.param_headers,
+                    backend=backend,
                 )
             )  # fmt: skip
-        return cls(tools, compiled)
-
-
-def _readable(rows: Any) -> list[Any]:
-    """Give all rows, or those that can be read where the text of one is no JSON."""
-    try:
-        return list(rows)
-    except ValueError:
-        found = []
-        for key in list(rows.values_list("pk", flat=True)):
-            try:
-                found.append(rows.get(pk=key))
-            except ValueError:
-                logger.exception("The tool with id %s cannot be read and is left out", key)
-        return found
+        return cls(tools, compiled, upstreams)
 
 
 def _compile(row: Any) -> _Compiled:
@@ -168,13 +154,17 @@ def _compile(row: Any) -> _Compiled:
     if row.output_schema:
         definition["outputSchema"] = row.output_schema
     definition["annotations"] = {**({"title": row.title} if row.title else {}), **row.annotations}
+    if row.backend == "upstream" and UpstreamConfiguration.parse(row.configuration).read_only_hint:
+        definition["annotations"]["readOnlyHint"] = not row.destructive
+    if row.task_support != "forbidden":
+        definition["execution"] = {"taskSupport": row.task_support}
     if row.meta:
         definition["_meta"] = row.meta
-    backend: base.Backend
+    backend: base.Backend | None = None
     if row.backend == "python":
         backend = PythonBackend(row.configuration["function"])
-    else:
-        backend = HttpBackend(row.configuration, secret=_secret)
+    elif row.backend == "http":
+        backend = HttpBackend(row.configuration, secret=secret_for)
     return _Compiled(
         definition,
         schemas.compile(row.input_schema),
@@ -184,11 +174,45 @@ def _compile(row: Any) -> _Compiled:
     )
 
 
+_NOT_APPROVED = pool.Approval("", "")
+
+
+def _upstreams() -> Upstreams:
+    """Read connections, and which of their tools may be called as they are. One bad row leaves out itself only."""
+    from tools_catalog.models import McpConnection, McpUpstreamTool
+
+    specs: dict[str, ConnectionSpec] = {}
+    undiscovered = set()
+    trusting: dict[int, McpConnection] = {}
+    for connection in McpConnection.objects.filter(enabled=True).select_related("profile"):
+        try:
+            specs[connection.slug] = connection.spec()
+        except ValueError:
+            logger.exception("The connection %s cannot be used and is left out", connection.slug)
+            continue
+        trusting[connection.pk] = connection
+        if connection.discovered_at is None:
+            undiscovered.add(connection.slug)
+    if not specs:
+        return Upstreams()
+    approvals = {}
+    rows = McpUpstreamTool.objects.filter(tool__isnull=False, connection__in=trusting).defer("seen", "approved")
+    for row in rows:
+        connection = trusting[row.connection_id]
+        if row.tool_id is not None and not row.is_withheld(connection):
+            approvals[row.tool_id] = pool.Approval(
+                row.approved_digest, row.approved_schema_digest, connection.keeps_serving,
+                connection.policy == McpConnection.Policy.TRUST,
+            )  # fmt: skip
+    return Upstreams(specs, frozenset(undiscovered), approvals)
+
+
 _vault: dict[str, Any] = {}
 """Secret rows by name, still encrypted, as of the newest snapshot."""
 
 
-def _secret(name: str, host: str) -> str:
+def secret_for(name: str, host: str) -> str:
+    """Give a secret for a request to `host`, or for a child process `PROFILE.stdio`; raise ExecutionError."""
     if name not in _vault:
         raise ExecutionError(f"The secret {name} that the tool needs does not exist. Tell the hub's operator.")
     if not hosts.covers(_vault[name].hosts, host):

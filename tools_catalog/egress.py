@@ -236,14 +236,19 @@ def client(
     timeout_seconds: float = 30.0,
     resolve: Resolve = resolve_with_system,
     inner: httpcore2.AsyncNetworkBackend | None = None,
+    wrap: Callable[[httpx2.AsyncBaseTransport], httpx2.AsyncBaseTransport] | None = None,
 ) -> httpx2.AsyncClient:
     """Give a guarded, pooled client without cookies, proxies or anything else from the environment.
 
-    It does not follow redirects by itself; `stream` does. Whoever asks for one closes it.
+    It does not follow redirects by itself; `stream` does. Whoever asks for one closes it. `wrap` may put a
+    transport of its own around the guarded one.
     """
     policy = policy or EgressPolicy.from_settings()
+    transport: httpx2.AsyncBaseTransport = GuardedTransport(
+        policy, GuardedBackend(policy, resolve=resolve, inner=inner)
+    )
     return httpx2.AsyncClient(
-        transport=GuardedTransport(policy, GuardedBackend(policy, resolve=resolve, inner=inner)),
+        transport=wrap(transport) if wrap is not None else transport,
         timeout=httpx2.Timeout(timeout_seconds, connect=min(CONNECT_SECONDS, timeout_seconds)),
         # One caller's cookies must not reach the next caller's request.
         cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),

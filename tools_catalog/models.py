@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from typing import Any
+from typing import Any, ClassVar
 
 from django.conf import settings
 from django.contrib.auth.models import Group
@@ -17,30 +16,37 @@ from simple_history.models import HistoricalRecords
 
 from sessions_app.fields import JSONText
 from sessions_app.protocol import envelope, json, schemas
+from sessions_app.protocol.tasks import TaskSupport
 from tools_catalog import secrets
 from tools_catalog.backends import python
 from tools_catalog.backends.http import HttpConfiguration
+from tools_catalog.backends.upstream import UpstreamConfiguration
 from tools_catalog.hosts import check as check_hosts
+from tools_catalog.models_content import NAME as TOOL_NAME
+from tools_catalog.models_content import McpPrompt, McpResource, Switchable, keep_groups
+from tools_catalog.models_upstream import LaunchProfile, McpConnection, McpConnectionLink, McpUpstreamTool
 
-TOOL_NAME = re.compile(r"^[A-Za-z0-9_.-]{1,64}\Z")
-"""MCP allows 128 characters; hosts cap at 64."""
+__all__ = [
+    "Backend", "LaunchProfile", "McpConnection", "McpConnectionLink", "McpPrompt", "McpResource", "McpToolDefinition",
+    "McpToolVersion", "McpUpstreamTool", "Secret",
+]  # fmt: skip
+
+
+_SAID = object()
 
 
 class Backend(models.TextChoices):
     PYTHON = "python", _("Python function")
     HTTP = "http", _("HTTP API")
+    UPSTREAM = "upstream", _("Upstream MCP server")
 
 
-class McpToolDefinitionQuerySet(models.QuerySet["McpToolDefinition"]):
-    def set_enabled(self, enabled: bool, reason: str = "") -> int:
-        """Switch the tools on or off one by one, so that each change lands in the history; give the count."""
-        changed = 0
-        for tool in self.exclude(enabled=enabled):
-            tool.enabled = enabled
-            tool._change_reason = reason[:100] or None
-            tool.save(update_fields=["enabled", "updated_at"])
-            changed += 1
-        return changed
+class TaskChoice(models.TextChoices):
+    """`execution.taskSupport` in an operator's words."""
+
+    FORBIDDEN = TaskSupport.FORBIDDEN.value, _("Never")
+    OPTIONAL = TaskSupport.OPTIONAL.value, _("Where the client can follow one")
+    REQUIRED = TaskSupport.REQUIRED.value, _("Always")
 
 
 class McpToolDefinition(models.Model):
@@ -48,8 +54,10 @@ class McpToolDefinition(models.Model):
 
     VERSIONED = (
         "name", "title", "description", "input_schema", "output_schema", "backend", "configuration",
-        "read_only", "destructive", "idempotent", "open_world", "timeout_seconds", "meta",
+        "read_only", "destructive", "idempotent", "open_world", "timeout_seconds", "meta", "task_support",
     )  # fmt: skip
+    UNSAID: ClassVar[dict[str, Any]] = {"task_support": TaskSupport.FORBIDDEN.value}
+    """What came later, at the value that says nothing: left out of a version, so that its digest stays."""
 
     name = models.CharField(
         _("name"), max_length=64, unique=True,
@@ -83,6 +91,13 @@ class McpToolDefinition(models.Model):
     timeout_seconds = models.FloatField(
         _("timeout in seconds"), default=30.0, validators=[MinValueValidator(0.1), MaxValueValidator(3600)]
     )
+    task_support = models.CharField(
+        _("runs as a task"), max_length=9, choices=TaskChoice, default=TaskChoice.FORBIDDEN,
+        help_text=_(
+            "A task is answered at once with a handle, goes on in the background, and is polled for its result. "
+            "Always: clients that know no tasks cannot call the tool. Otherwise: they wait for the answer as ever."
+        ),
+    )  # fmt: skip
     calls_per_minute = models.PositiveIntegerField(
         _("calls per minute"), null=True, blank=True, help_text=_("For all callers together. Empty: no limit.")
     )
@@ -97,7 +112,7 @@ class McpToolDefinition(models.Model):
     created_at = models.DateTimeField(_("registered"), default=timezone.now, editable=False)
     updated_at = models.DateTimeField(_("changed"), auto_now=True)
 
-    objects = McpToolDefinitionQuerySet.as_manager()
+    objects = Switchable.as_manager()
     history = HistoricalRecords(m2m_fields=[groups])
 
     change_reason: str = ""
@@ -117,6 +132,7 @@ class McpToolDefinition(models.Model):
             models.CheckConstraint(condition=~Q(description=""), name="tool_description_present"),
             models.CheckConstraint(condition=Q(backend__in=Backend.values), name="tool_backend_known"),
             models.CheckConstraint(condition=Q(timeout_seconds__gt=0), name="tool_timeout_positive"),
+            models.CheckConstraint(condition=Q(task_support__in=TaskChoice.values), name="tool_task_support_known"),
             models.CheckConstraint(
                 condition=~Q(read_only=True, destructive=True), name="tool_read_only_is_not_destructive",
                 violation_error_message=_("A read-only tool cannot be destructive."),
@@ -180,13 +196,28 @@ class McpToolDefinition(models.Model):
                 )
         elif self.backend == Backend.HTTP:
             HttpConfiguration.parse(self.configuration)
+        elif self.backend == Backend.UPSTREAM:
+            self._check_approved(UpstreamConfiguration.parse(self.configuration))
+
+    def _check_approved(self, configuration: UpstreamConfiguration) -> None:
+        """Raise ValueError unless the configuration is that of this tool's own approval."""
+        approved = McpUpstreamTool.objects.filter(
+            Q(tool=None) | Q(tool=self.pk), connection__slug=configuration.connection,
+            upstream_name=configuration.tool, approved_digest=configuration.digest,
+        )  # fmt: skip
+        if not approved.exists():
+            raise ValueError(
+                _("%(tool)r of %(connection)s is not approved so. Approve it under Upstream tools.")
+                % {"tool": configuration.tool, "connection": configuration.connection}
+            )
 
     def digest(self) -> str:
         """Give what tells this definition from all others, as versions and calls record it."""
         return json.digest(json.canonical(self._snapshot()))
 
     def _snapshot(self) -> dict[str, Any]:
-        return {field: getattr(self, field) for field in self.VERSIONED}
+        values = {field: getattr(self, field) for field in self.VERSIONED}
+        return {field: value for field, value in values.items() if self.UNSAID.get(field, _SAID) != value}
 
     @property
     def annotations(self) -> dict[str, Any]:
@@ -200,16 +231,13 @@ class McpToolDefinition(models.Model):
 
     def restore(self, version: McpToolVersion) -> None:
         """Make `version`'s words current again, as a new version."""
-        for field, value in version.definition.items():
+        for field, value in {**self.UNSAID, **version.definition}.items():
             setattr(self, field, value)
         self.full_clean()
         self.save()
 
 
-# Without its last group a tool is for every caller, so a group that tools are reserved to is not deleted.
-_reserved = McpToolDefinition.groups.through
-_reserved._meta.get_field("group").remote_field.on_delete = models.PROTECT
-_reserved.__str__ = lambda row: row.mcptooldefinition.name  # type: ignore[method-assign,attr-defined]
+keep_groups(McpToolDefinition)
 
 
 class McpToolVersion(models.Model):

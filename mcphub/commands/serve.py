@@ -13,7 +13,10 @@ from mcphub.commands.stop import Stop, settings_or_stop
 
 def declare(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--mode", choices=["remote"], help="how clients come in: over HTTP (MCPHUB_MODE; remote)")
+    add(
+        "--mode", choices=["remote", "stdio"],
+        help="how clients come in: over HTTP, or one over standard input and output (MCPHUB_MODE; remote)",
+    )  # fmt: skip
     add("--host", type=_host, help="address to listen on (MCPHUB_HOST; 127.0.0.1)")
     add("--port", type=_whole(1, 65535), help="port to listen on (MCPHUB_PORT; 8000)")
     add("--workers", type=_whole(1, 256), help="server processes (MCPHUB_WORKERS; 1)")
@@ -27,7 +30,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     add(
         "--max-clients", type=_whole(1, 1_000_000), metavar="N",
-        help="listening streams held by one process (MCPHUB_MAX_STREAMS; 10000)",
+        help="clients of the remote profile, /mcp/events, at one time (MCPHUB_MAX_CLIENTS; 10)",
     )  # fmt: skip
     add(
         "--heartbeat-interval-ms", type=_whole(100, 600_000), metavar="MS",
@@ -44,6 +47,8 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    if (options.mode or env.text("MCPHUB_MODE")) == "stdio":
+        return _over_stdio(options)
     _into_environment(options)
     from django.core.exceptions import ImproperlyConfigured
 
@@ -59,6 +64,20 @@ def run(options: argparse.Namespace) -> int:
     return serve(listen)
 
 
+def _over_stdio(options: argparse.Namespace) -> int:
+    from mcphub.commands import stdio
+
+    told = {name for name, value in vars(options).items() if value not in (None, False)}
+    useless = sorted(told & {"host", "port", "workers", "cors", "allow_anonymous", "max_clients"})
+    if useless:
+        flag = useless[0].replace("_", "-")
+        raise Stop(f"mcphub serve: --{flag} is about HTTP; leave it or --mode stdio out.", status=2)
+    _into_environment(options)
+    settings_or_stop()
+    _refuse_short_timeout()
+    return stdio.serve()
+
+
 def _into_environment(options: argparse.Namespace) -> None:
     values = {
         "MCPHUB_MODE": options.mode,
@@ -67,7 +86,7 @@ def _into_environment(options: argparse.Namespace) -> None:
         "MCPHUB_WORKERS": options.workers,
         "MCPHUB_ALLOWED_ORIGINS": options.cors,
         "MCPHUB_ALLOW_ANONYMOUS": "1" if options.allow_anonymous else None,
-        "MCPHUB_MAX_STREAMS": options.max_clients,
+        "MCPHUB_MAX_CLIENTS": options.max_clients,
         "MCPHUB_HEARTBEAT_SECONDS": _seconds(options.heartbeat_interval_ms),
         "MCPHUB_CALL_TIMEOUT_SECONDS": _seconds(options.request_timeout_ms),
         "MCPHUB_PACKS": ",".join(options.pack) if options.pack else None,
@@ -79,13 +98,7 @@ def _refuse_unsafe(host: str, *, is_loopback: bool) -> None:
     """Stop where a setting contradicts another, or would be unsafe where others can reach the hub."""
     from django.conf import settings
 
-    timeout, heartbeat = settings.MCPHUB_CALL_TIMEOUT_SECONDS, settings.MCPHUB_HEARTBEAT_SECONDS
-    if timeout <= heartbeat:
-        raise Stop(
-            f"mcphub serve: --request-timeout-ms ({timeout * 1000:g}) must be longer than "
-            f"--heartbeat-interval-ms ({heartbeat * 1000:g}).",
-            status=2,
-        )
+    _refuse_short_timeout()
     if is_loopback:
         return
     if settings.MCPHUB_ALLOW_ANONYMOUS:
@@ -104,6 +117,18 @@ def _refuse_unsafe(host: str, *, is_loopback: bool) -> None:
         raise Stop(
             f"mcphub serve: --host {host} can be reached by other machines, so set MCPHUB_ALLOWED_HOSTS to "
             "the name or address that clients use, for example hub.example.",
+            status=2,
+        )
+
+
+def _refuse_short_timeout() -> None:
+    from django.conf import settings
+
+    timeout, heartbeat = settings.MCPHUB_CALL_TIMEOUT_SECONDS, settings.MCPHUB_HEARTBEAT_SECONDS
+    if timeout <= heartbeat:
+        raise Stop(
+            f"mcphub serve: --request-timeout-ms ({timeout * 1000:g}) must be longer than "
+            f"--heartbeat-interval-ms ({heartbeat * 1000:g}).",
             status=2,
         )
 

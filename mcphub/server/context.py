@@ -27,6 +27,10 @@ class RequestContext:
     progress_token: str | int | None = None
     log_level: str | None = None
     watch: Watch | None = None
+    gone: Watch | None = None
+    """The same for who keeps the connection alive himself, where that costs less."""
+    idempotency_key: str | None = None
+    """What the door's own means say of it, as HTTP's header does."""
     headers: RoutingHeaders | None = None
     """Of a self-describing request, whose headers must agree with its body."""
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from sessions_app.protocol import jsonrpc
 from sessions_app.protocol.errors import ServerBusy
@@ -20,7 +21,9 @@ _HELD_MESSAGES = 1000
 HEARTBEAT = b""
 """What a stream yields when it was silent for long: the transport keeps the connection alive in its way."""
 
-TOOLS_CHANGED = "notifications/tools/list_changed"
+RESOURCE_UPDATED = "notifications/resources/updated"
+
+Kind = Literal["tools", "prompts", "resources"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,16 +31,25 @@ class Filter:
     """What a listener asked to be told."""
 
     tools: bool = False
+    prompts: bool = False
+    resources: bool = False
+    uris: frozenset[str] = frozenset()
+    """Resources of which a stateless listener hears when they read differently; a session's are rows."""
 
     def wire(self) -> dict[str, Any]:
         """Give the accepted subset, as the acknowledgement states it."""
-        return {"toolsListChanged": True} if self.tools else {}
+        lists = {f"{kind}ListChanged": True for kind in ("tools", "prompts", "resources") if getattr(self, kind)}
+        return {**lists, "resourceSubscriptions": sorted(self.uris)} if self.uris else lists
+
+
+EVERY_LIST = Filter(tools=True, prompts=True, resources=True)
+"""What the stream of a session is told without asking."""
 
 
 class Stream:
     """Messages on their way to one listener. Iterate it; it ends when closed."""
 
-    __slots__ = ("_held", "_ready", "busy", "is_closed", "meta", "session_id", "wanted")
+    __slots__ = ("_held", "_waiter", "busy", "is_closed", "meta", "session_id", "wanted")
 
     def __init__(self, session_id: str | None, wanted: Filter, meta: dict[str, Any] | None) -> None:
         self.session_id = session_id
@@ -46,19 +58,28 @@ class Stream:
         self.is_closed = False
         self.busy = False
         """Something went out since the last heartbeat."""
-        self._held: deque[bytes] = deque()
-        self._ready = asyncio.Event()
+        # Thousands of streams are idle: an empty deque and an event take more than a kilobyte each.
+        self._held: deque[bytes] | None = None
+        self._waiter: asyncio.Future[None] | None = None
 
     def push(self, message: bytes) -> None:
+        if self.is_closed:
+            return
+        if self._held is None:
+            self._held = deque()
         if len(self._held) >= _HELD_MESSAGES:
             self.close()
-        if not self.is_closed:
+        else:
             self._held.append(message)
-            self._ready.set()
+            self._wake()
 
     def close(self) -> None:
         self.is_closed = True
-        self._ready.set()
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
 
     def __aiter__(self) -> Stream:
         return self
@@ -67,8 +88,10 @@ class Stream:
         while not self._held:
             if self.is_closed:
                 raise StopAsyncIteration
-            self._ready.clear()
-            await self._ready.wait()
+            self._held = None
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
+        self._waiter = None
         self.busy = True
         return self._held.popleft()
 
@@ -131,15 +154,24 @@ class Streams:
         for stream in list(self._by_session.get(session_id, ())):
             stream.close()
 
-    def tell_tools_changed(self) -> None:
+    def tell_list_changed(self, kind: Kind) -> None:
         """Tell every listener once: of a session with several streams, the newest."""
-        plain = jsonrpc.encode_notification(TOOLS_CHANGED, {})
+        method = f"notifications/{kind}/list_changed"
+        plain = jsonrpc.encode_notification(method, {})
         for own in self._by_session.values():
-            if own[-1].wanted.tools:
+            if getattr(own[-1].wanted, kind):
                 own[-1].push(plain)
         for stream in self._streams:
-            if stream.session_id is None and stream.wanted.tools:
-                stream.push(jsonrpc.encode_notification(TOOLS_CHANGED, {"_meta": stream.meta}))
+            if stream.session_id is None and getattr(stream.wanted, kind):
+                stream.push(jsonrpc.encode_notification(method, {"_meta": stream.meta}))
+
+    def tell_updated(self, subscribed: Iterable[tuple[str, str]], concerns: Callable[[str], bool]) -> None:
+        """Tell who wants to know: sessions as `subscribed` says, by id and URI, others of what they asked for."""
+        for session_id, uri in subscribed:
+            self.send(session_id, jsonrpc.encode_notification(RESOURCE_UPDATED, {"uri": uri}))
+        for stream in self._streams:
+            for uri in filter(concerns, stream.wanted.uris):
+                stream.push(jsonrpc.encode_notification(RESOURCE_UPDATED, {"uri": uri, "_meta": stream.meta}))
 
     async def _beat(self) -> None:
         while True:

@@ -8,22 +8,36 @@ from types import MappingProxyType
 from typing import Any
 
 from asgiref.sync import sync_to_async
-from django.conf import settings
 
+from invocations.calling import CallResult
 from invocations.context import LOG_LEVELS
+from mcphub.server import asking, prompts, resources, tasking, tasks
+from mcphub.server.answers import IDENTITY, SERVER_INFO, hints, listed
 from mcphub.server.context import Handler, RequestContext, Result
-from mcphub.server.listening import Filter
+from mcphub.server.rounds import Rounds
 from sessions_app import bus
-from sessions_app.protocol import envelope, json, revisions
+from sessions_app.protocol import envelope, json, revisions, shapes
 from sessions_app.protocol.errors import InvalidParams
+from sessions_app.protocol.tasks import CORE_CAPABILITY, EXTENSION
 from tools_catalog.catalog import Tool
 
-SERVER_INFO = {"name": "mcphub", "title": "MCP Hub", "version": settings.MCPHUB_VERSION}
-CAPABILITIES: dict[str, Any] = {"tools": {"listChanged": True}, "logging": {}}
-"""What the methods below really do; nothing is advertised before it is there."""
+CAPABILITIES: dict[str, Any] = {
+    "tools": {"listChanged": True},
+    "resources": {"listChanged": True, "subscribe": True},
+    "prompts": {"listChanged": True},
+    "completions": {},
+    "logging": {},
+    "tasks": CORE_CAPABILITY,
+    "extensions": {EXTENSION: {}},
+}
+"""What the methods below really do; nothing is advertised before it is there. Each revision gets what it knows."""
 
-LIST_TTL_MS = 60_000
-_IDENTITY = {"io.modelcontextprotocol/serverInfo": SERVER_INFO}
+IDEMPOTENCY_KEY = "mcphub/idempotencyKey"
+_CALL_TAIL = {
+    False: b',"_meta":{',
+    True: b',"resultType":"complete","_meta":%b,' % json.dumps(IDENTITY)[:-1],
+}
+"""What follows a tool's result, up to the call's own members of `_meta`; by whether results have a type."""
 
 
 async def ping(context: RequestContext, params: dict[str, Any]) -> Result:
@@ -32,18 +46,16 @@ async def ping(context: RequestContext, params: dict[str, Any]) -> Result:
 
 async def server_discover(context: RequestContext, params: dict[str, Any]) -> Result:
     return {
-        "resultType": "complete",
         "supportedVersions": list(revisions.STATELESS),
-        "capabilities": CAPABILITIES,
-        "ttlMs": LIST_TTL_MS,
-        "cacheScope": "public",
-        "_meta": _IDENTITY,
+        "capabilities": shapes.capabilities_for(context.revision, CAPABILITIES),
+        **hints(is_public=True),
     }
 
 
 def initialize(params: dict[str, Any], version: str) -> dict[str, Any]:
     """Give the result of `initialize`; the transport has made or promoted the session."""
-    return {"protocolVersion": version, "capabilities": CAPABILITIES, "serverInfo": SERVER_INFO}
+    result = {"protocolVersion": version, "capabilities": CAPABILITIES, "serverInfo": SERVER_INFO}
+    return shapes.initialize_for(revisions.revision(version), result)
 
 
 def client_of(params: dict[str, Any]) -> dict[str, Any]:
@@ -73,66 +85,96 @@ async def logging_set_level(context: RequestContext, params: dict[str, Any]) -> 
 
 
 async def tools_list(context: RequestContext, params: dict[str, Any]) -> Result:
-    context.origin.caller.need("tools:list")
-    if params.get("cursor") is not None:
-        raise InvalidParams("The cursor is not of this list. The list has one page; ask without a cursor.")
-    catalog = context.hub.catalog()
-    return catalog.listing(
-        context.origin.caller, context.revision.version, _list_tail(context.revision, catalog.is_public)
-    )
+    return listed(context, context.hub.catalog().tool_list, params)
 
 
 async def tools_call(context: RequestContext, params: dict[str, Any]) -> Result:
     name, arguments = params.get("name"), params.get("arguments", {})
+    known = context.hub.catalog().tasking
+    if (known and isinstance(name, str) and name in known) or "task" in params:
+        return await tasking.tools_call(context, params, _idempotency_key, _answered)
     headers = context.headers
+    rounds: Rounds | None = None
+    if context.revision.stateless and ("requestState" in params or "inputResponses" in params):
+        rounds = Rounds.of(context.origin, context.revision, "tools/call", params)
 
     def check(tool: Tool) -> None:
         if tool.param_headers and headers is not None:
             envelope.check_param_headers(tool.param_headers, arguments, headers)
+        if rounds is not None:
+            rounds.check()
 
     answer = await context.hub.calls.call_tool(
-        context.origin,
+        context.origin.continuing(rounds.continues) if rounds is not None and rounds.continues else context.origin,
         name,
         arguments,
         request_id=context.request_id,
-        check=check if headers is not None else None,
+        idempotency_key=_idempotency_key(context, params, rounds),
+        check=check if headers is not None or rounds is not None else None,
         voice=context.voice,
         progress_token=context.progress_token,
         log_level=context.log_level,
         watch=context.watch,
+        asker=lambda: rounds or asking.asker(context, "tools/call", params),
+        meta=params.get("_meta"),
     )
+    return _answered(context, answer)
+
+
+def _answered(context: RequestContext, answer: CallResult) -> Result:
     meta: dict[str, Any] = {"mcphub/invocationId": answer.invocation_id}
     if answer.duplicate_of:
         meta["mcphub/duplicateOf"] = answer.duplicate_of
-    if context.revision.result_type:
-        meta |= _IDENTITY
+    revision = context.revision
+    if answer.text is not None and "_meta" not in answer.wire and shapes.carries(revision, answer.wire):
+        # What was recorded is what is sent: its JSON is there already.
+        return b"%b%b%b}" % (answer.text[:-1].encode(), _CALL_TAIL[revision.result_type], json.dumps(meta)[1:])
+    if revision.result_type:
+        meta |= IDENTITY
     result = {**answer.wire, "_meta": {**answer.wire.get("_meta", {}), **meta}}
-    return revisions.result_for(context.revision, result)
+    return shapes.result_for(revision, result)
+
+
+def _idempotency_key(context: RequestContext, params: dict[str, Any], rounds: Rounds | None) -> str | None:
+    """Give the key by which the client marks a repeat: in `_meta`, or in the header of HTTP."""
+    meta = params.get("_meta")
+    key = meta.get(IDEMPOTENCY_KEY) if isinstance(meta, dict) else None
+    if key is None:
+        key = context.idempotency_key
+    if key is None or rounds is None:
+        return key if key is None or isinstance(key, str) else ""
+    # Each round of questions is a call of its own.
+    answers = json.canonical([params.get("requestState"), params.get("inputResponses")])
+    return f"{key}:{json.digest(answers)[:16]}"
 
 
 async def subscriptions_listen(context: RequestContext, params: dict[str, Any]) -> Result:
     """Tell what was asked for until the client goes (MCP 2026-07-28, Subscriptions)."""
-    asked = params.get("notifications")
-    if not isinstance(asked, dict):
-        raise InvalidParams("subscriptions/listen needs notifications, an object that says what to tell of.")
-    wanted = Filter(tools=asked.get("toolsListChanged") is True)
+    asked: Any = params.get("notifications")
+    wanted = resources.filter_of(context, asked)
+    task_ids = await tasks.followed(context, asked)
     voice = context.voice
     assert voice is not None
     meta = {"io.modelcontextprotocol/subscriptionId": context.request_id}
     stream = context.hub.streams.open(None, wanted, meta)
     try:
-        await voice.notify("notifications/subscriptions/acknowledged", {"notifications": wanted.wire(), "_meta": meta})
-        assert context.watch is not None
-        watcher = asyncio.ensure_future(context.watch())
+        accepted = {**wanted.wire(), **({"taskIds": task_ids} if "taskIds" in asked else {})}
+        await voice.notify("notifications/subscriptions/acknowledged", {"notifications": accepted, "_meta": meta})
+        gone = context.gone or context.watch
+        assert gone is not None
+        watcher = asyncio.ensure_future(gone())
         watcher.add_done_callback(lambda _: stream.close())
+        follower = asyncio.create_task(tasks.follow(context, task_ids, stream, meta)) if task_ids else None
         try:
             async for message in stream:
                 await voice.send(message)
         finally:
             watcher.cancel()
+            if follower is not None:
+                follower.cancel()
     finally:
         context.hub.streams.remove(stream)
-    return {"resultType": "complete", "_meta": {**meta, **_IDENTITY}}
+    return {"resultType": "complete", "_meta": {**meta, **IDENTITY}}
 
 
 async def notifications_cancelled(context: RequestContext, params: dict[str, Any]) -> None:
@@ -144,30 +186,39 @@ async def notifications_cancelled(context: RequestContext, params: dict[str, Any
             await sync_to_async(bus.publish)(bus.CALL_CANCELLED, f"{session_id} {key}")
 
 
+_BOTH: dict[str, Handler] = {
+    "tools/list": tools_list,
+    "tools/call": tools_call,
+    "resources/list": resources.resources_list,
+    "resources/templates/list": resources.resources_templates_list,
+    "resources/read": resources.resources_read,
+    "prompts/list": prompts.prompts_list,
+    "prompts/get": prompts.prompts_get,
+    "completion/complete": prompts.completion_complete,
+    "tasks/get": tasks.tasks_get,
+    "tasks/cancel": tasks.tasks_cancel,
+}
+
 HANDSHAKE: Mapping[str, Handler] = MappingProxyType(
-    {"ping": ping, "logging/setLevel": logging_set_level, "tools/list": tools_list, "tools/call": tools_call}
+    {
+        **_BOTH,
+        "ping": ping,
+        "logging/setLevel": logging_set_level,
+        "resources/subscribe": resources.resources_subscribe,
+        "resources/unsubscribe": resources.resources_unsubscribe,
+        "tasks/result": tasks.tasks_result,
+        "tasks/list": tasks.tasks_list,
+    }
 )
 """Methods of a session; `initialize` belongs to the transport, which makes the session."""
 
 STATELESS: Mapping[str, Handler] = MappingProxyType(
     {
+        **_BOTH,
         "server/discover": server_discover,
-        "tools/list": tools_list,
-        "tools/call": tools_call,
         "subscriptions/listen": subscriptions_listen,
+        "tasks/update": tasks.tasks_update,
     }
 )
 
 BEFORE_INITIALIZE = frozenset({"ping"})
-
-
-def _list_tail(revision: revisions.Revision, is_public: bool) -> bytes:
-    if not revision.cache_hints:
-        return b""
-    hints = {
-        "resultType": "complete",
-        "ttlMs": LIST_TTL_MS,
-        "cacheScope": "public" if is_public else "private",
-        "_meta": _IDENTITY,
-    }
-    return b"," + json.dumps(hints)[1:-1]

@@ -8,27 +8,25 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
 from channels.consumer import AsyncConsumer
 from django.conf import settings
-from django.http.request import split_domain_port, validate_host
 
 from mcphub import runtime
+from mcphub.transports import entrance
+from mcphub.transports.entrance import Entrance
 from sessions_app.caller import ANONYMOUS, Caller
 from sessions_app.protocol import envelope, errors, jsonrpc, revisions
 from sessions_app.protocol.errors import (
     BodyTimeout,
-    Forbidden,
     HubError,
-    InvalidRequest,
     MethodNotAllowed,
-    MisdirectedRequest,
     PayloadTooLarge,
     ServerBusy,
     ServerError,
+    ToolFailure,
     UnsupportedMediaType,
 )  # fmt: skip
 
@@ -40,9 +38,6 @@ SSE = (
     (b"cache-control", b"no-cache"),
     (b"x-accel-buffering", b"no"),
 )
-_HOST = re.compile(r"[A-Za-z0-9._\-\[\]:]{1,255}")
-_KEPT_VERDICTS = 1000
-
 Headers = Iterable[tuple[bytes, bytes]]
 
 
@@ -59,24 +54,26 @@ class HubConsumer(AsyncConsumer):
     scope: Any
     hub: runtime.Hub
     headers: envelope.RoutingHeaders
+    entrance: Entrance | None = None
+    """None until the headers have let the request in."""
     caller: Caller
+    has_begun = False
+    """The answer has: its status can no longer change."""
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         self.scope = scope
         self._receive = receive
         self._send = send
-        self.has_begun = False
-        self.origin_header: bytes | None = None
         try:
-            self.headers = envelope.collect(scope["headers"])
+            found = entrance.known(scope["headers"])
+            self.headers = envelope.collect(scope["headers"]) if found is None else found.headers
             self.hub = runtime.current() or await runtime.ensure()
-            self._check_host()
-            self._check_origin()
-            if scope["method"] == "OPTIONS" and self.origin_header is not None:
+            self.entrance = found = found or entrance.admit(self.headers)
+            if scope["method"] == "OPTIONS" and found.origin is not None:
                 await self.respond(204, b"", self._preflight())
                 return
             if self.needs_caller:
-                self.caller = self._authenticate()
+                self.caller = self._authenticate(found)
             if scope["method"] not in self.allowed_methods:
                 raise MethodNotAllowed(f"Use {' or '.join(self.allowed_methods)} here.")
             if self.hub.is_draining:
@@ -95,46 +92,20 @@ class HubConsumer(AsyncConsumer):
 
     # In ------------------------------------------------------------------------------------------
 
-    def _check_host(self) -> None:
-        """Refuse a foreign Host: a page of another name that resolves to this machine (DNS rebinding)."""
-        host = self.headers.host
-        verdict = _HOSTS.get(host)
-        if verdict is None:
-            verdict = _judge_host(host)
-            if len(_HOSTS) < _KEPT_VERDICTS:
-                _HOSTS[host] = verdict
-        if verdict == 400 or "host" in self.headers.duplicates:
-            raise InvalidRequest("The Host header is malformed.")
-        if verdict != 200:
-            raise MisdirectedRequest
-
-    def _check_origin(self) -> None:
-        """Refuse a browser's page of another origin. Absent is no browser."""
-        origin = self.headers.origin
-        if origin is None:
-            return
-        if origin in settings.MCPHUB_ALLOWED_ORIGINS or "*" in settings.MCPHUB_ALLOWED_ORIGINS:
-            self.origin_header = origin.encode("latin-1")
-            return
-        scheme, _, host = origin.partition("://")
-        known = scheme in ("http", "https") and _judge_host(host) == 200
-        # Without keys every page of this machine could call tools: then only the hub's own pages may.
-        if not known or (settings.MCPHUB_ALLOW_ANONYMOUS and host != self.headers.host):
-            raise Forbidden(
-                "Pages of this origin may not call the hub. Name it in MCPHUB_ALLOWED_ORIGINS or with --cors."
-            )
-        self.origin_header = origin.encode("latin-1")
-
-    def _authenticate(self) -> Caller:
-        authorization = self.headers.authorization
-        if authorization is None and settings.MCPHUB_ALLOW_ANONYMOUS:
-            return ANONYMOUS
-        return self.hub.keys().caller(authorization)
+    def _authenticate(self, found: Entrance) -> Caller:
+        if found.digest is not None:
+            caller = self.hub.keys().holder(found.digest)
+        elif settings.MCPHUB_ALLOW_ANONYMOUS and self.headers.authorization is None:
+            caller = ANONYMOUS
+        else:
+            return self.hub.keys().caller(self.headers.authorization)  # which says what is wrong
+        if not found.is_kept:
+            entrance.keep(self.scope["headers"], found)
+        return caller
 
     def need_json(self) -> None:
         """Refuse a body that does not say it is JSON."""
-        kind = self.headers.content_type
-        if kind != "application/json" and (kind or "").partition(";")[0].strip().lower() != "application/json":
+        if self.entrance is None or not self.entrance.is_json:
             raise UnsupportedMediaType
 
     async def read_body(self) -> bytes:
@@ -160,7 +131,7 @@ class HubConsumer(AsyncConsumer):
         finally:
             reading.end(task)
         if size > limit:
-            raise PayloadTooLarge(f"The body is larger than {limit} bytes.", limit_bytes=limit)
+            raise PayloadTooLarge(f"The body is larger than {limit} bytes. Send less.", limit_bytes=limit)
         return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
     async def gone(self) -> None:
@@ -177,17 +148,13 @@ class HubConsumer(AsyncConsumer):
 
     async def respond(self, status: int, body: bytes, headers: Headers = (JSON,)) -> None:
         self.has_begun = True
-        out = [*headers, (b"content-length", b"%d" % len(body))]
-        if self.origin_header is not None:
-            out += self._cors()
+        out = [*headers, (b"content-length", b"%d" % len(body)), *self._cors()]
         await self._send({"type": "http.response.start", "status": status, "headers": out})
         await self._send({"type": "http.response.body", "body": body})
 
     async def begin_stream(self, headers: Headers = ()) -> None:
         self.has_begun = True
-        out = [*SSE, *headers]
-        if self.origin_header is not None:
-            out += self._cors()
+        out = [*SSE, *headers, *self._cors()]
         await self._send({"type": "http.response.start", "status": 200, "headers": out})
 
     async def write(self, chunk: bytes, *, last: bool = False) -> None:
@@ -208,6 +175,8 @@ class HubConsumer(AsyncConsumer):
     def status_of(self, error: HubError) -> int:
         if error.http_status is not None:
             return error.http_status
+        if isinstance(error, ToolFailure):
+            return 200  # the request was served; what it asked for failed
         return errors.HTTP_STATUS[getattr(error, "jsonrpc_code", errors.INTERNAL_ERROR)]
 
     def _hints(self, error: HubError) -> list[tuple[bytes, bytes]]:
@@ -222,13 +191,15 @@ class HubConsumer(AsyncConsumer):
             hints.append((b"connection", b"close"))
         return hints
 
-    def _cors(self) -> list[tuple[bytes, bytes]]:
-        assert self.origin_header is not None
-        return [
-            (b"access-control-allow-origin", self.origin_header),
+    def _cors(self) -> Headers:
+        origin = self.entrance.origin if self.entrance is not None else None
+        if origin is None:
+            return ()
+        return (
+            (b"access-control-allow-origin", origin),
             (b"access-control-expose-headers", b"mcp-session-id, www-authenticate, retry-after"),
             (b"vary", b"Origin"),
-        ]
+        )
 
     def _preflight(self) -> list[tuple[bytes, bytes]]:
         asked = next((value for name, value in self.scope["headers"] if name == b"access-control-request-headers"), b"")
@@ -237,16 +208,3 @@ class HubConsumer(AsyncConsumer):
             (b"access-control-allow-headers", asked),
             (b"access-control-max-age", b"600"),
         ]
-
-
-_HOSTS: dict[str | None, int] = {}
-"""Verdicts on Host headers already seen: 200, 400 malformed, 421 foreign."""
-
-
-def _judge_host(host: str | None) -> int:
-    if not host or not _HOST.fullmatch(host):
-        return 400
-    domain, _ = split_domain_port(host)
-    if not domain:
-        return 400
-    return 200 if validate_host(domain, settings.ALLOWED_HOSTS) else 421

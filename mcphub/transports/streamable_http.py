@@ -6,28 +6,29 @@ The header decides the era, the body must agree. Answers are JSON unless somethi
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from typing import Any, ClassVar
 
-from django.conf import settings
-
 from invocations.origin import Origin
 from invocations.records import Touch
-from mcphub.server import methods
+from mcphub.server import dialogue, methods
 from mcphub.server.context import RequestContext
-from mcphub.server.listening import HEARTBEAT, Filter
+from mcphub.server.dialogue import origin_of, progress_token
+from mcphub.server.listening import EVERY_LIST, HEARTBEAT
+from mcphub.transports.answers import Answer, SessionAnswer
 from mcphub.transports.base import JSON, HubConsumer
+from mcphub.transports.batches import BatchAnswer, Part
 from sessions_app.models import Transport
-from sessions_app.protocol import envelope, json, jsonrpc, revisions, sse
+from sessions_app.protocol import batch, envelope, json, jsonrpc, revisions, sse
 from sessions_app.protocol.errors import (
+    AlreadyInitialized,
     HubError,
     InvalidRequest,
     MethodNotAllowed,
     MethodNotFound,
     NotAcceptable,
     Refused,
-    ServerBusy,
-    ServerError,
     SessionNotFound,
 )  # fmt: skip
 from sessions_app.store import SessionView
@@ -35,9 +36,6 @@ from sessions_app.store import SessionView
 logger = logging.getLogger(__name__)
 
 TRANSPORT = Transport.STREAMABLE_HTTP.value
-_KEPT_ORIGINS = 1000
-_COMMIT_AFTER_SECONDS = 10
-"""A call that runs longer is answered as an event stream, so that proxies see signs of life."""
 
 
 class StreamableHttp(HubConsumer):
@@ -45,13 +43,14 @@ class StreamableHttp(HubConsumer):
 
     async def handle(self) -> None:
         method = self.scope["method"]
-        if revisions.is_stateless(self.headers.protocol_version):
+        assert self.entrance is not None
+        if self.entrance.is_stateless:
             if method != "POST":
                 self.allowed_methods = ("POST",)  # type: ignore[misc]
-                raise MethodNotAllowed("This protocol version takes POST only.")
-            await self._stateless()
+                raise MethodNotAllowed("This protocol version takes POST only. Use subscriptions/listen to listen.")
+            await self._describing_itself(await self._read())
         elif method == "POST":
-            await self._handshake()
+            await self._handshake(await self._read())
         elif method == "GET":
             await self._listen()
         else:
@@ -59,10 +58,13 @@ class StreamableHttp(HubConsumer):
 
     # The stateless era ---------------------------------------------------------------------------
 
-    async def _stateless(self) -> None:
-        self._need_accept()
+    async def _read(self) -> Any:
+        """Give the decoded body of a POST that takes the answers we give."""
+        assert self.entrance is not None
+        if not self.entrance.accepts:
+            raise NotAcceptable
         self.need_json()
-        await self._describing_itself(json.loads(await self.read_body()))
+        return json.loads(await self.read_body())
 
     async def _describing_itself(self, value: Any) -> None:
         climbed = envelope.climb(value, self.headers, methods.STATELESS)
@@ -73,9 +75,10 @@ class StreamableHttp(HubConsumer):
         voice = Answer(self)
         try:
             context = RequestContext(
-                hub=self.hub, origin=await self._origin(climbed), revision=revisions.revision(climbed.protocol_version),
-                request_id=request.id, voice=voice, progress_token=climbed.progress_token,
-                log_level=climbed.log_level, watch=voice.watch, headers=self.headers,
+                hub=self.hub, origin=self._origin(climbed) or await self._new_origin(climbed),
+                revision=revisions.revision(climbed.protocol_version), request_id=request.id, voice=voice,
+                progress_token=climbed.progress_token, log_level=climbed.log_level, watch=voice.watch,
+                gone=self.gone, headers=self.headers, idempotency_key=self.headers.idempotency_key,
             )  # fmt: skip
             result = await methods.STATELESS[request.method](context, request.params)
         except HubError as error:
@@ -88,38 +91,48 @@ class StreamableHttp(HubConsumer):
         else:
             await voice.finish(jsonrpc.encode_result(request.id, result))
 
-    async def _origin(self, climbed: envelope.Envelope) -> Origin:
-        name, client_version = climbed.client_name or "", climbed.client_version or ""
+    def _origin(self, climbed: envelope.Envelope) -> Origin | None:
+        """Give what the last request of this client came from, if it is there and nothing has changed."""
+        origin: Origin | None = self.caller.origins.get(self._client(climbed))
+        if (
+            origin is None
+            or climbed.trace_parent is not None
+            or climbed.client_capabilities != origin.client_capabilities
+            or not self.hub.sessions.recall(origin.session_id)
+        ):
+            return None
+        return origin
+
+    async def _new_origin(self, climbed: envelope.Envelope) -> Origin:
+        name, version = climbed.client_name or "", climbed.client_version or ""
         session_id = await self.hub.sessions.implicit(
-            self.caller, transport=TRANSPORT, client_name=name, client_version=client_version,
+            self.caller, transport=TRANSPORT, client_name=name, client_version=version,
             protocol_version=climbed.protocol_version,
         )  # fmt: skip
-        known = self.caller.origins
-        key = (session_id, name, client_version, climbed.protocol_version, self.client_address)
-        origin: Origin | None = known.get(key)
-        if origin is None:
-            origin = Origin(
-                caller=self.caller, session_id=session_id, transport=TRANSPORT,
-                protocol_version=climbed.protocol_version, client_name=name, client_version=client_version,
-                client_address=self.client_address,
-            )  # fmt: skip
-            if len(known) < _KEPT_ORIGINS:
-                known[key] = origin
         trace = climbed.trace_parent
-        return origin.of_request(climbed.client_capabilities, trace.split("-")[1] if trace else "")
+        origin = Origin(
+            caller=self.caller, session_id=session_id, transport=TRANSPORT,
+            protocol_version=climbed.protocol_version, client_name=name, client_version=version,
+            client_address=self.client_address, client_capabilities=climbed.client_capabilities,
+            trace_id=trace.split("-")[1] if trace else "",
+        )  # fmt: skip
+        if trace is None:
+            self.caller.remember(self._client(climbed), origin)
+        return origin
+
+    def _client(self, climbed: envelope.Envelope) -> tuple[str | None, str | None, str, str]:
+        return climbed.client_name, climbed.client_version, climbed.protocol_version, self.client_address
 
     # The handshake era ---------------------------------------------------------------------------
 
-    async def _handshake(self) -> None:
-        self._need_accept()
-        self.need_json()
-        value = json.loads(await self.read_body())
-        if isinstance(value, dict) and _describes_itself(value):
+    async def _handshake(self, value: Any) -> None:
+        if envelope.describes_itself(value):
             # The body is of the stateless era, the header is not: the ladder says so.
             await self._describing_itself(value)
             return
         if isinstance(value, list):
-            raise InvalidRequest("Send one message at a time: this server takes no batches.")
+            await self._batch(value)
+            return
         message = jsonrpc.parse(value)
         try:
             if isinstance(message, jsonrpc.Request) and message.method == "initialize":
@@ -127,7 +140,7 @@ class StreamableHttp(HubConsumer):
                 return
             session = await self._session()
             if isinstance(message, jsonrpc.Request):
-                await self._request(session, message)
+                await self._request(session, message, SessionAnswer(self, session))
             else:
                 await self._take(session, message)
         except HubError as error:
@@ -136,6 +149,10 @@ class StreamableHttp(HubConsumer):
             raise
 
     async def _initialize(self, message: jsonrpc.Request) -> None:
+        if self.headers.session_id is not None:
+            with contextlib.suppress(SessionNotFound):
+                await self._session()
+                raise AlreadyInitialized
         session = await self.hub.sessions.open(self.caller, TRANSPORT, **methods.client_of(message.params))
         result = methods.initialize(message.params, session.protocol_version)
         await self.respond(
@@ -148,21 +165,19 @@ class StreamableHttp(HubConsumer):
             raise InvalidRequest("The header Mcp-Session-Id is missing. Send initialize first, then its session id.")
         return await self.hub.sessions.find(session_id, self.caller, TRANSPORT)
 
-    async def _request(self, session: SessionView, message: jsonrpc.Request) -> None:
-        voice = Answer(self, cancels=False)
+    async def _request(self, session: SessionView, message: jsonrpc.Request, voice: Answer) -> None:
         try:
             handler = methods.HANDSHAKE.get(message.method)
             if message.method != "tools/call":
                 await self._touch(session)
             if handler is None:
-                raise MethodNotFound(f"There is no method {message.method[:100]!r} here.", method=message.method[:100])
-            meta = message.params.get("_meta")
-            token = meta.get("progressToken") if isinstance(meta, dict) else None
+                raise MethodNotFound.named(message.method)
             context = RequestContext(
                 hub=self.hub, origin=origin_of(session, self.caller, self.client_address),
                 revision=revisions.revision(session.protocol_version), request_id=message.id, voice=voice,
-                progress_token=token if isinstance(token, str | int) and not isinstance(token, bool) else None,
+                progress_token=progress_token(message.params),
                 log_level=session.log_level or "info", watch=voice.watch,
+                idempotency_key=self.headers.idempotency_key,
             )  # fmt: skip
             result = await handler(context, message.params)
         except HubError as error:
@@ -176,15 +191,37 @@ class StreamableHttp(HubConsumer):
             await voice.finish(jsonrpc.encode_result(message.id, result))
 
     async def _take(self, session: SessionView, message: jsonrpc.Message) -> None:
-        """Take a notification, or an answer that nobody waits for."""
+        """Take a notification, or an answer to what the hub asked."""
         await self._touch(session)
-        if isinstance(message, jsonrpc.Notification) and message.method == "notifications/cancelled":
-            context = RequestContext(
-                hub=self.hub, origin=origin_of(session, self.caller, self.client_address),
-                revision=revisions.revision(session.protocol_version), request_id=0,
-            )  # fmt: skip
-            await methods.notifications_cancelled(context, message.params)
+        await dialogue.take(self.hub, session, self.caller, message, address=self.client_address)
         await self.respond(202, b"", ())
+
+    async def _batch(self, values: list[Any]) -> None:
+        session = await self._session()
+        if not revisions.revision(session.protocol_version).batching:
+            raise InvalidRequest("Send one message at a time: only sessions of 2025-03-26 take arrays.")
+        parts = batch.parse(values)
+        await self._touch(session)
+        requests = [part for part in parts if isinstance(part, jsonrpc.Request)]
+        errors = [part for part in parts if isinstance(part, InvalidRequest)]
+        if errors and not requests:
+            await self.respond(400, b"[%b]" % b",".join(map(self.render, errors)))
+            return
+        answer = BatchAnswer(self, session, len(requests) + len(errors))
+        watcher = asyncio.create_task(answer.watch()) if requests else None
+        try:
+            for error in errors:
+                await answer.settle(self.render(error))
+            work = [asyncio.create_task(self._request(session, each, Part(self, answer))) for each in requests]
+            for part in parts:
+                if not isinstance(part, jsonrpc.Request | InvalidRequest):
+                    await dialogue.take(self.hub, session, self.caller, part, address=self.client_address)
+            await asyncio.gather(*work)
+        finally:
+            if watcher is not None:
+                watcher.cancel()
+        if not requests:
+            await self.respond(202, b"", ())
 
     async def _touch(self, session: SessionView) -> None:
         verdict = await self.hub.ledger.append(Touch(session.session_id))
@@ -197,7 +234,10 @@ class StreamableHttp(HubConsumer):
             raise NotAcceptable("Accept must name text/event-stream.")
         session = await self._session()
         await self._touch(session)
-        stream = self.hub.streams.open(session.session_id, Filter(tools=True))
+        if self.headers.last_event_id:
+            await self._resume(session, self.headers.last_event_id)
+            return
+        stream = self.hub.streams.open(session.session_id, EVERY_LIST)
         watcher = asyncio.create_task(self.gone())
         watcher.add_done_callback(lambda _: stream.close())
         try:
@@ -210,100 +250,21 @@ class StreamableHttp(HubConsumer):
             watcher.cancel()
             self.hub.streams.remove(stream)
 
+    async def _resume(self, session: SessionView, event_id: str) -> None:
+        follower = await self.hub.resuming.follow(session.session_id, event_id)
+        watcher = asyncio.create_task(self.gone())
+        watcher.add_done_callback(lambda _: follower.close())
+        try:
+            await self.begin_stream()
+            async for event in follower:
+                await self.write(sse.comment() if event is None else sse.frame(event.message, id=event.id))
+            await self.write(b"", last=True)
+        finally:
+            watcher.cancel()
+            self.hub.resuming.leave(follower)
+
     async def _end(self) -> None:
         session = await self._session()
         if not await self.hub.sessions.end(session.session_id, reason="closed by the client"):
             raise SessionNotFound
         await self.respond(204, b"", ())
-
-    def _need_accept(self) -> None:
-        if not envelope.accepts(self.headers.accept):
-            raise NotAcceptable
-
-
-class Answer:
-    """The answer to one POST: JSON, or an event stream once something is said before the result."""
-
-    __slots__ = ("_cancels", "_door", "_lock")
-
-    def __init__(self, door: HubConsumer, *, cancels: bool = True) -> None:
-        self._door = door
-        self._cancels = cancels
-        self._lock: asyncio.Lock | None = None
-
-    async def notify(self, method: str, params: dict[str, Any]) -> None:
-        await self.send(jsonrpc.encode_notification(method, params))
-
-    async def send(self, message: bytes) -> None:
-        await self._write(sse.frame(message) if message != HEARTBEAT else sse.comment())
-
-    async def finish(self, body: bytes) -> None:
-        if self._door.has_begun:
-            await self._door.write(sse.frame(body), last=True)
-        else:
-            await self._door.respond(200, body)
-
-    async def fail(self, error: HubError, status: int | None = None) -> None:
-        """Answer an error: with its status, or in the stream where that has begun."""
-        if self._door.has_begun:
-            await self._door.write(sse.frame(self._door.render(error)), last=True)
-        elif status is None:
-            await self._door.refuse(error)
-        else:
-            await self._door.respond(status, self._door.render(error))
-
-    async def crash(self, request: jsonrpc.Request) -> None:
-        """Answer a failure of our own to the request that met it. Called while the exception is handled."""
-        logger.exception("The method %s failed", request.method[:100])
-        error = ServerError()
-        error.request_id = request.id
-        await self.fail(error)
-
-    async def cut_off(self, request: jsonrpc.Request) -> None:
-        """Answer what the hub's own stop cuts off; pass every other cancellation on. Called while one is handled."""
-        task = asyncio.current_task()
-        if task is None or not self._door.hub.is_draining:
-            raise
-        task.uncancel()
-        error = ServerBusy("The hub stopped before the answer was there. Look in the audit before trying again.")
-        error.request_id = request.id
-        error.retry_after_seconds = 1
-        await self.fail(error)
-
-    async def watch(self) -> None:
-        """Return when the client has gone, if that cancels; keep a silent connection alive meanwhile."""
-        gone = asyncio.create_task(self._door.gone())
-        pause = min(_COMMIT_AFTER_SECONDS, settings.MCPHUB_HEARTBEAT_SECONDS)
-        try:
-            while not gone.done():
-                await asyncio.wait([gone], timeout=pause)
-                if not gone.done():
-                    await self._write(sse.comment("working"))
-                pause = settings.MCPHUB_HEARTBEAT_SECONDS
-            if not self._cancels:
-                await asyncio.Event().wait()
-        finally:
-            gone.cancel()
-
-    async def _write(self, chunk: bytes) -> None:
-        if self._lock is None:
-            self._lock = asyncio.Lock()
-        async with self._lock:
-            if not self._door.has_begun:
-                await self._door.begin_stream()
-            await self._door.write(chunk)
-
-
-def origin_of(session: SessionView, caller: Any, address: str) -> Origin:
-    return Origin(
-        caller=caller, session_id=session.session_id, transport=session.transport,
-        protocol_version=session.protocol_version, client_name=session.client_name,
-        client_version=session.client_version, client_address=address,
-        client_capabilities=session.client_capabilities, handshake=True,
-    )  # fmt: skip
-
-
-def _describes_itself(value: dict[str, Any]) -> bool:
-    params = value.get("params")
-    meta = params.get("_meta") if isinstance(params, dict) else None
-    return isinstance(meta, dict) and envelope.PROTOCOL_VERSION in meta

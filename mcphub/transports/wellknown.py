@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mcphub.server import methods
+from mcphub.server.answers import SERVER_INFO
 from mcphub.transports.base import HubConsumer
 from sessions_app.protocol import json, revisions
 
@@ -15,7 +16,7 @@ class Description(HubConsumer):
         scheme = self.scope.get("scheme", "http")
         base = f"{scheme}://{self.headers.host}"
         body = {
-            **methods.SERVER_INFO,
+            **SERVER_INFO,
             "protocolVersions": list(revisions.ALL),
             "transports": [
                 {"type": "streamable-http", "url": f"{base}/mcp"},

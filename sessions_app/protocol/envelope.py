@@ -43,6 +43,7 @@ __all__ = [
     "climb",
     "collect",
     "decode_header",
+    "describes_itself",
     "encode_header",
     "param_headers",
 ]
@@ -74,7 +75,7 @@ _ANNOTATION = "x-mcp-header"
 _HEADER_TYPES = frozenset({"string", "integer", "boolean"})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Envelope:
     """A request that climbed the ladder, and what it says of its client, which nobody has verified."""
 
@@ -104,9 +105,10 @@ class ParamHeader:
         return self.name.lower()
 
 
-def climb(value: Json, headers: RoutingHeaders, methods: Container[str]) -> Envelope | Notification:
+def climb(value: Json, headers: RoutingHeaders | None, methods: Container[str]) -> Envelope | Notification:
     """Lead a decoded body up rungs 4 to 8; raise the `ProtocolError` of the first rung that breaks.
 
+    Without `headers`, as on stdio, rung 6 is left out.
     The error's `request_id` is the id, where it could be read. A notification is returned as it is: the
     protocol defines no header rules for it.
     """
@@ -115,13 +117,21 @@ def climb(value: Json, headers: RoutingHeaders, methods: Container[str]) -> Enve
         return message
     try:
         meta, version = _describes_itself(message)
-        _headers_agree(message, version, headers)
+        if headers is not None:
+            _headers_agree(message, version, headers)
         _version_is_served(version)
         _method_exists(message, methods)
         return _envelope(message, version, meta)
     except ProtocolError as error:
         error.request_id = message.id
         raise
+
+
+def describes_itself(value: Json) -> bool:
+    """Whether a body says which stateless revision it speaks, well or badly."""
+    params = value.get("params") if isinstance(value, dict) else None
+    meta = params.get("_meta") if isinstance(params, dict) else None
+    return isinstance(meta, dict) and PROTOCOL_VERSION in meta
 
 
 def _is_request(value: Json) -> Request | Notification:
@@ -153,7 +163,7 @@ def _headers_agree(request: Request, version: str, headers: RoutingHeaders) -> N
     """Rung 6."""
     for name in headers.duplicates:
         if name in _ROUTING:
-            raise HeaderMismatch(f"The header {_ROUTING[name]} came more than once.")
+            raise HeaderMismatch(f"The header {_ROUTING[name]} came more than once. Send it once.")
     if headers.protocol_version != version:
         raise _mismatch("MCP-Protocol-Version", headers.protocol_version, f"params._meta[{PROTOCOL_VERSION}]", version)
     if headers.method != request.method:
@@ -172,7 +182,7 @@ def _version_is_served(version: str) -> None:
 def _method_exists(request: Request, methods: Container[str]) -> None:
     """Rung 8."""
     if request.method not in methods:
-        raise MethodNotFound(f"There is no method {_shown(request.method)} here.")
+        raise MethodNotFound.named(request.method)
 
 
 def _name_agrees(expected: Json, parameter: str, header: str | None) -> None:
@@ -181,11 +191,11 @@ def _name_agrees(expected: Json, parameter: str, header: str | None) -> None:
         if isinstance(expected, str):
             raise _mismatch("Mcp-Name", None, f"params.{parameter}", expected)
         return
-    if header != expected or header.startswith("=?"):
+    if header != expected or header.startswith("=?") or not header.isascii():
         try:
             named = decode_header(header)
         except ValueError as error:
-            raise HeaderMismatch("The header Mcp-Name is not valid base64 of UTF-8 between its markers.") from error
+            raise _badly_encoded("Mcp-Name") from error
         if named != expected:
             raise _mismatch("Mcp-Name", named, f"params.{parameter}", expected)
 
@@ -248,7 +258,7 @@ def check_param_headers(annotated: tuple[ParamHeader, ...], arguments: dict[str,
     for header in annotated:
         label = f"Mcp-Param-{header.name}"
         if label.lower() in headers.duplicates:
-            raise HeaderMismatch(f"The header {label} came more than once.")
+            raise HeaderMismatch(f"The header {label} came more than once. Send it once.")
         value = _argument(arguments, header.path)
         text = headers.params.get(header.suffix)
         if value is None and text is None:
@@ -257,7 +267,7 @@ def check_param_headers(annotated: tuple[ParamHeader, ...], arguments: dict[str,
             try:
                 text = decode_header(text)
             except ValueError as error:
-                raise HeaderMismatch(f"The header {label} is not valid base64 of UTF-8.") from error
+                raise _badly_encoded(label) from error
         if value is None or text is None or not _says(text, value):
             raise _mismatch(label, text, f"params.arguments.{'.'.join(header.path)}", value)
 
@@ -294,10 +304,16 @@ def _says(text: str, value: Json) -> bool:
 
 def _mismatch(header: str, found: str | None, member: str, expected: Json) -> HeaderMismatch:
     if found is None:
-        return HeaderMismatch(f"The header {header} is missing; {member} is {_shown(expected)}.")
+        return HeaderMismatch(f"The header {header} is missing. Send it with what {member} says: {_shown(expected)}.")
     if expected is None:
-        return HeaderMismatch(f"The header {header} is {_shown(found)}, but {member} is absent.")
-    return HeaderMismatch(f"The header {header} is {_shown(found)}, but {member} is {_shown(expected)}.")
+        return HeaderMismatch(f"The header {header} is {_shown(found)}, but {member} is absent. Send both or neither.")
+    return HeaderMismatch(
+        f"The header {header} is {_shown(found)}, but {member} is {_shown(expected)}. They must agree."
+    )
+
+
+def _badly_encoded(header: str) -> HeaderMismatch:
+    return HeaderMismatch(f"The header {header} is not valid. Send plain ASCII, or =?base64?…?= of the text's UTF-8.")
 
 
 def _is_integer(value: Json) -> bool:

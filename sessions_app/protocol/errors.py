@@ -2,7 +2,8 @@
 
     HubError                      code, a public sentence, safe details
     ├─ ProtocolError              the caller broke the rules -> JSON-RPC error
-    │    ParseError  InvalidRequest  MethodNotFound  InvalidParams  ToolNotFound  ToolDisabled
+    │    ParseError  InvalidRequest  AlreadyInitialized  MethodNotFound  InvalidParams  ToolNotFound  ToolDisabled
+    │    ResourceNotFound  PromptNotFound
     │    HeaderMismatch  MissingClientCapability  UnsupportedProtocolVersion
     │    SessionNotFound  DuplicateRequest
     ├─ Refused                    the door stays shut -> HTTP status
@@ -11,7 +12,7 @@
     │    AuditUnavailable  ServerError
     └─ ToolFailure                a model may act on it -> result with isError
          ArgumentsInvalid  ToolTimeout  Cancelled  Interrupted  ConnectionFailed
-         EgressRefused  TransportError  UpstreamError  ExecutionError  ResultInvalid
+         EgressRefused  TransportError  UpstreamError  ExecutionError  AskFailed  ResultInvalid
 
 An error carries an internal `code` from the closed list `INTERNAL_CODES`; `McpErrorMapping` turns that into
 the JSON-RPC code and the words. `str(error)` is safe to send; what must not leave the hub goes into
@@ -60,6 +61,8 @@ class HubError(Exception):
     code: ClassVar[str] = "server_error"
     sentence: ClassVar[str] = "The hub failed to answer. Try again; tell the operator if it goes on."
     http_status: ClassVar[int | None] = None
+    wire_code: int | None = None
+    """The JSON-RPC code where a revision prescribes another than the error map."""
 
     def __init__(self, sentence: str | None = None, /, **details: Any) -> None:
         self.message = sentence or self.sentence
@@ -97,10 +100,19 @@ class InvalidRequest(ProtocolError):
     sentence = "The body is not a JSON-RPC 2.0 message."
 
 
+class AlreadyInitialized(InvalidRequest):
+    sentence = "The session is initialized already. For another one send initialize without a session id."
+
+
 class MethodNotFound(ProtocolError):
     code = "method_not_found"
     jsonrpc_code = METHOD_NOT_FOUND
     sentence = "There is no such method here."
+
+    @classmethod
+    def named(cls, method: str) -> MethodNotFound:
+        shown = method[:100]
+        return cls(f"There is no method {shown!r} here. The server's capabilities tell what there is.", method=shown)
 
 
 class InvalidParams(ProtocolError):
@@ -119,6 +131,28 @@ class ToolNotFound(InvalidParams):
 class ToolDisabled(InvalidParams):
     code = "tool_disabled"
     sentence = "The tool is switched off. Ask the hub's operator to enable it."
+
+
+class ResourceNotFound(InvalidParams):
+    """Also what a caller sees of a resource that is hidden or switched off. `wire_code` is the revision's number."""
+
+    code = "resource_not_found"
+    sentence = "There is no such resource. Ask resources/list for the URIs."
+
+    def __init__(self, uri: str, wire_code: int) -> None:
+        super().__init__(None, uri=uri)
+        self.wire_code = wire_code
+
+    @property
+    def spec_data(self) -> dict[str, Any]:
+        return {"uri": self.details["uri"]}
+
+
+class PromptNotFound(InvalidParams):
+    """Also what a caller sees of a prompt that is hidden or switched off."""
+
+    code = "prompt_not_found"
+    sentence = "There is no prompt of that name. Ask prompts/list for the names."
 
 
 class HeaderMismatch(ProtocolError):
@@ -145,7 +179,7 @@ class MissingClientCapability(ProtocolError):
 class UnsupportedProtocolVersion(ProtocolError):
     code = "unsupported_protocol_version"
     jsonrpc_code = UNSUPPORTED_PROTOCOL_VERSION
-    sentence = "The hub does not serve that protocol version; `supported` lists the ones it does."
+    sentence = "The hub does not serve that protocol version. Use one of `supported`."
 
     def __init__(self, requested: str, supported: tuple[str, ...]) -> None:
         super().__init__(None, supported=list(supported), requested=requested)
@@ -165,7 +199,7 @@ class SessionNotFound(ProtocolError):
 
 class DuplicateRequest(ProtocolError):
     code = "duplicate_request"
-    sentence = "This request id was used in this session for another request. Use a new id."
+    sentence = "This request id or idempotency key was used for another request. Use a new one."
 
 
 class Refused(HubError):
@@ -301,6 +335,12 @@ class UpstreamError(ToolFailure):
 class ExecutionError(ToolFailure):
     code = "execution_error"
     sentence = "The tool failed."
+
+
+class AskFailed(ExecutionError):
+    """The tool asked its client, who cannot be asked that, refused, or gave no usable answer."""
+
+    sentence = "The tool asks its client something, and got no answer."
 
 
 class ResultInvalid(ToolFailure):

@@ -22,7 +22,7 @@ _FIELDS = {
     b"authorization": "authorization",
     b"origin": "origin",
     b"host": "host",
-    b"user-agent": "user_agent",
+    b"idempotency-key": "idempotency_key",
 }
 _PARAM_PREFIX = b"mcp-param-"
 
@@ -45,7 +45,7 @@ class RoutingHeaders:
     authorization: str | None = None
     origin: str | None = None
     host: str | None = None
-    user_agent: str | None = None
+    idempotency_key: str | None = None
     params: dict[str, str] = field(default_factory=dict)
     duplicates: tuple[str, ...] = ()
 
@@ -76,8 +76,11 @@ def collect(pairs: Iterable[tuple[bytes, bytes]]) -> RoutingHeaders:
 def decode_header(value: str) -> str:
     """The text that `Mcp-Name` or `Mcp-Param-*` stands for; raises `ValueError` for a broken encoding.
 
-    A value without both markers of `=?base64?…?=` stands for itself (MCP 2026-07-28, SEP-2243).
+    A value without both markers of `=?base64?…?=` stands for itself, if it is plain ASCII (MCP 2026-07-28,
+    SEP-2243).
     """
+    if not value.isascii():
+        raise ValueError("A header holds plain ASCII.")
     match = _SENTINEL.fullmatch(value)
     if match is None:
         return value

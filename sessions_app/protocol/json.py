@@ -100,8 +100,8 @@ def _what_is_wrong(raw: bytes, error: orjson.JSONDecodeError) -> str:
     try:
         raw.decode()
     except UnicodeDecodeError as broken:
-        return f"The body is not UTF-8: bad byte at offset {broken.start}."
-    return f"The body is not valid JSON: {error.msg} (line {error.lineno}, column {error.colno})."
+        return f"The body is not UTF-8: bad byte at offset {broken.start}. Send UTF-8."
+    return f"The body is not valid JSON: {error.msg} (line {error.lineno}, column {error.colno}). Send one JSON text."
 
 
 def _refuse_depth(value: Json, max_depth: int) -> None:
@@ -110,7 +110,7 @@ def _refuse_depth(value: Json, max_depth: int) -> None:
     while level:
         depth += 1
         if depth > max_depth:
-            raise ParseError(f"The body is nested deeper than {max_depth} levels.")
+            raise ParseError(f"The body is nested deeper than {max_depth} levels. Send it flatter.")
         level = [
             child
             for container in level
@@ -124,14 +124,14 @@ def _examine(raw: bytes) -> None:
     try:
         stdlib.loads(raw.decode(), object_pairs_hook=_unique, parse_int=_bounded, parse_constant=_no_constant)
     except RecursionError as error:
-        raise ParseError("The body is nested too deeply.") from error
+        raise ParseError("The body is nested too deeply. Send it flatter.") from error
 
 
 def _unique(pairs: list[tuple[str, Json]]) -> None:
     names = set()
     for name, _ in pairs:
         if name in names:
-            raise ParseError(f"The name {_shown(name)} occurs twice in one object.")
+            raise ParseError(f"The name {_shown(name)} occurs twice in one object. Send each name once.")
         names.add(name)
 
 
@@ -142,7 +142,7 @@ def _bounded(digits: str) -> None:
 
 
 def _no_constant(word: str) -> NoReturn:
-    raise ParseError(f"{word} is not JSON.")
+    raise ParseError(f"{word} is not JSON. Send a finite number or a string.")
 
 
 def _encode_slowly(value: Json, *, ensure_ascii: bool, sort_keys: bool) -> str:

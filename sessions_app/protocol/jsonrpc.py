@@ -18,26 +18,26 @@ RequestId: TypeAlias = str | int
 _ABSENT = object()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Request:
     id: RequestId
     method: str
     params: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Notification:
     method: str
     params: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Response:
     id: RequestId
     result: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ErrorResponse:
     id: RequestId | None
     error: dict[str, Any]
@@ -61,17 +61,19 @@ def parse(value: Json) -> Message:
         return _parse_answer(value)
     if "result" in value or "error" in value:
         _refuse(value, "A message with a method carries neither result nor error.")
-    if not isinstance(method, str) or not method:
+    if type(method) is not str or not method:
         _refuse(value, "The member method must be a non-empty string.")
     params = value.get("params", _ABSENT)
     if params is _ABSENT:
         params = {}
-    elif not isinstance(params, dict):
+    elif type(params) is not dict:
         _refuse(value, f"MCP takes params by name: params must be an object, not {_kind(params)}.")
     request_id = value.get("id", _ABSENT)
     if request_id is _ABSENT or (request_id is None and method == "notifications/initialized"):
         return Notification(method, params)
-    return Request(_checked_id(value, request_id), method, params)
+    if type(request_id) is not int and type(request_id) is not str:
+        request_id = _checked_id(value, request_id)
+    return Request(request_id, method, params)
 
 
 def readable_id(value: Json) -> RequestId | None:
@@ -120,7 +122,7 @@ def _parse_answer(value: dict[str, Any]) -> Response | ErrorResponse:
             return ErrorResponse(None, error)
         return ErrorResponse(_checked_id(value, answer_id), error)
     if "result" not in value:
-        _refuse(value, "The message has neither a method, nor a result, nor an error.")
+        _refuse(value, "The message has neither a method, nor a result, nor an error. Send one of them.")
     if answer_id is _ABSENT:
         _refuse(value, "A response must carry the id of its request.")
     result = value["result"]

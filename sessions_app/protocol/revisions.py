@@ -1,6 +1,7 @@
-"""The revisions of MCP in order, what each allows, and the shapes of tools and results as each knows them.
+"""The revisions of MCP in order, what each allows, and which members its objects have.
 
-The only file that compares revisions. Everybody else asks `revision(version)` for a feature by name.
+The only file that compares revisions. Everybody else asks `revision(version)` for a feature by name; `shapes`
+converts what is sent.
 """
 
 from __future__ import annotations
@@ -8,9 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
-
-from sessions_app.protocol.json import dumps
 
 HANDSHAKE = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 """Revisions that open a session with `initialize`, oldest first."""
@@ -58,7 +56,8 @@ class Revision:
     result_type: bool
     cache_hints: bool
     resource_not_found_code: int
-    tool_fields: frozenset[str]
+    members: Mapping[str, frozenset[str]]
+    """What an object may carry, by its kind: the names of `_MEMBERS`."""
 
 
 def is_stateless(version: str | None) -> bool:
@@ -81,67 +80,70 @@ def revision(version: str) -> Revision:
         raise ValueError(f"The hub does not serve the protocol version {version[:40]!r}.") from None
 
 
-def tool_for(rev: Revision, definition: Mapping[str, Any]) -> dict[str, Any]:
-    """The Tool object as this revision may see it; unknown fields are dropped (MCP, Tools, data types)."""
-    tool = {name: value for name, value in definition.items() if name in rev.tool_fields}
-    if not rev.any_structured_content and "outputSchema" in tool and not _describes_object(tool):
-        del tool["outputSchema"]
-    return tool
+_NAMED = {"2025-06-18": "title _meta", "2025-11-25": "icons"}
+"""What everything that has a name got later: a title for people, metadata, icons."""
 
-
-def result_for(rev: Revision, result: dict[str, Any]) -> dict[str, Any]:
-    """The result as this revision may see it. The argument stays as it is; unchanged, it is returned itself.
-
-    What an older revision cannot carry becomes text, so that nothing is lost in silence.
-    """
-    if rev.result_type:
-        return result if "resultType" in result else {"resultType": "complete", **result}
-    converted = {name: value for name, value in result.items() if name not in _STATELESS_RESULT_FIELDS}
-    content = converted.get("content")
-    if isinstance(content, list) and not (rev.audio and rev.resource_link):
-        converted["content"] = content = [_block_for(rev, block) for block in content]
-    if "structuredContent" in converted:
-        structured = converted["structuredContent"]
-        if not rev.structured_content or not isinstance(structured, dict):
-            del converted["structuredContent"]
-            if not content:
-                converted["content"] = [_text(dumps(structured).decode())]
-    return converted
-
-
-def _block_for(rev: Revision, block: Any) -> Any:
-    kind = block.get("type") if isinstance(block, dict) else None
-    if kind == "audio" and not rev.audio:
-        return _text(f"[audio, {block.get('mimeType', 'type unknown')}: this client cannot receive it]", block)
-    if kind == "resource_link" and not rev.resource_link:
-        label = block.get("title") or block.get("name")
-        uri = block.get("uri", "")
-        return _text(f"{label}: {uri}" if label else str(uri), block)
-    return block
-
-
-def _text(text: str, block: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    if block and "annotations" in block:
-        return {"type": "text", "text": text, "annotations": block["annotations"]}
-    return {"type": "text", "text": text}
-
-
-def _describes_object(tool: Mapping[str, Any]) -> bool:
-    schema = tool["outputSchema"]
-    return isinstance(schema, dict) and schema.get("type") == "object"
-
-
-_STATELESS_RESULT_FIELDS = frozenset({"resultType", "ttlMs", "cacheScope"})
-
-_TOOL_FIELDS = MappingProxyType(
+_MEMBERS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
-        "2024-11-05": {"name", "description", "inputSchema"},
-        "2025-03-26": {"annotations"},
-        "2025-06-18": {"title", "outputSchema", "_meta"},
-        "2025-11-25": {"icons"},
+        "tool": {
+            "2024-11-05": "name description inputSchema",
+            "2025-03-26": "annotations",
+            "2025-06-18": "title outputSchema _meta",
+            "2025-11-25": "icons",
+        },
+        "resource": {"2024-11-05": "uri name description mimeType size annotations", **_NAMED},
+        "template": {"2024-11-05": "uriTemplate name description mimeType annotations", **_NAMED},
+        "prompt": {"2024-11-05": "name description arguments", **_NAMED},
+        "prompt argument": {"2024-11-05": "name description required", "2025-06-18": "title"},
+        "contents": {"2024-11-05": "uri mimeType text blob", "2025-06-18": "_meta"},
+        "annotations": {"2024-11-05": "audience priority", "2025-06-18": "lastModified"},
+        "text block": {"2024-11-05": "type text annotations", "2025-06-18": "_meta"},
+        "image block": {"2024-11-05": "type data mimeType annotations", "2025-06-18": "_meta"},
+        "audio block": {"2025-03-26": "type data mimeType annotations", "2025-06-18": "_meta"},
+        "resource block": {"2024-11-05": "type resource annotations", "2025-06-18": "_meta"},
+        "resource_link block": {
+            "2025-06-18": "type uri name description mimeType size annotations title _meta",
+            "2025-11-25": "icons",
+        },
+        "tool_use block": {"2025-11-25": "type id name input _meta"},
+        "tool_result block": {"2025-11-25": "type toolUseId content structuredContent isError _meta"},
+        "implementation": {
+            "2024-11-05": "name version",
+            "2025-06-18": "title",
+            "2025-11-25": "description websiteUrl icons",
+        },
+        "capabilities": {
+            "2024-11-05": "experimental logging prompts resources tools",
+            "2025-03-26": "completions",
+            "2026-07-28": "extensions",
+        },
+        "progress": {"2024-11-05": "progressToken progress total _meta", "2025-03-26": "message"},
+        "sampling": {
+            "2024-11-05": "messages modelPreferences systemPrompt includeContext temperature maxTokens stopSequences "
+            "metadata _meta",
+            "2025-11-25": "tools toolChoice",
+        },
+        "elicitation": {"2025-06-18": "message requestedSchema _meta", "2025-11-25": "mode url"},
+        "asked text": {"2025-06-18": "type title description minLength maxLength format", "2025-11-25": "default"},
+        "asked number": {"2025-06-18": "type title description minimum maximum", "2025-11-25": "default"},
+        "asked boolean": {"2025-06-18": "type title description default"},
+        "asked choice": {"2025-06-18": "type title description enum enumNames", "2025-11-25": "oneOf default"},
+        "asked choices": {"2025-11-25": "type title description minItems maxItems items default"},
     }
 )
-"""Fields by the revision that brought them. `execution` lived in 2025-11-25 alone."""
+"""Members of each kind of object by the revision that brought them. A block that a revision does not know has none."""
+
+_ONE_REVISION: Mapping[str, Mapping[str, str]] = MappingProxyType(
+    {
+        "2025-11-25": {
+            "tool": "execution",
+            "capabilities": "tasks",
+            "sampling": "task",
+            "elicitation": "elicitationId task",
+        }
+    }
+)
+"""Members that went as they came."""
 
 
 def _row(version: str) -> Revision:
@@ -149,7 +151,12 @@ def _row(version: str) -> Revision:
         return version >= first
 
     stateless = version in STATELESS
-    fields = frozenset(name for first, names in _TOOL_FIELDS.items() if since(first) for name in names)
+    passing = _ONE_REVISION.get(version, {})
+    members = {
+        kind: frozenset(name for first, names in table.items() if since(first) for name in names.split())
+        | frozenset(passing.get(kind, "").split())
+        for kind, table in _MEMBERS.items()
+    }
     return Revision(
         version=version,
         stateless=stateless,
@@ -175,7 +182,7 @@ def _row(version: str) -> Revision:
         result_type=stateless,
         cache_hints=stateless,
         resource_not_found_code=-32602 if stateless else -32002,
-        tool_fields=fields | {"execution"} if version == "2025-11-25" else fields,
+        members=MappingProxyType(members),
     )
 
 

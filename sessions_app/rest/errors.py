@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from django.core.exceptions import NON_FIELD_ERRORS, PermissionDenied, SuspiciousOperation
+from django.core.exceptions import NON_FIELD_ERRORS, DisallowedHost, PermissionDenied, SuspiciousOperation
 from django.core.exceptions import ValidationError as ModelInvalid
 from django.db import InterfaceError, OperationalError
-from django.http import Http404
+from django.http import Http404, JsonResponse
 from rest_framework import exceptions as drf
 from rest_framework.response import Response
 from rest_framework.views import set_rollback
@@ -43,6 +43,11 @@ class _Told:
     details: Mapping[str, Any] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
 
+    def body(self) -> dict[str, Any]:
+        retryable = self.status in _RETRYABLE_STATUSES
+        error = {"code": self.code, "message": self.message, "details": dict(self.details), "retryable": retryable}
+        return {"error": error}
+
 
 def render_exception(exc: Exception, context: dict[str, Any]) -> Response:
     """Answer any exception of a view; DRF's EXCEPTION_HANDLER."""
@@ -51,9 +56,13 @@ def render_exception(exc: Exception, context: dict[str, Any]) -> Response:
         request = context.get("request")
         logger.error("REST failed: %s", getattr(request, "path", ""), exc_info=exc)
     set_rollback()
-    retryable = told.status in _RETRYABLE_STATUSES
-    body = {"code": told.code, "message": told.message, "details": dict(told.details), "retryable": retryable}
-    return Response({"error": body}, status=told.status, headers=dict(told.headers))
+    return Response(told.body(), status=told.status, headers=dict(told.headers))
+
+
+def render_outside(exc: Exception) -> JsonResponse:
+    """Answer what fails before a view is reached, such as a Host header that is not the hub's."""
+    told = _tell(exc, {})
+    return JsonResponse(told.body(), status=told.status, headers=dict(told.headers))
 
 
 def _tell(exc: Exception, context: dict[str, Any]) -> _Told:
@@ -65,6 +74,8 @@ def _tell(exc: Exception, context: dict[str, Any]) -> _Told:
         return _missing(context)
     if isinstance(exc, PermissionDenied):
         return _Told(403, "forbidden", errors.Forbidden.sentence)
+    if isinstance(exc, DisallowedHost):
+        return _Told(400, "invalid_request", errors.MisdirectedRequest.sentence)
     if isinstance(exc, SuspiciousOperation):
         return _Told(400, "invalid_request", "The request is malformed. /api/docs shows what is expected.")
     if isinstance(exc, OperationalError | InterfaceError):

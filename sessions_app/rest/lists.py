@@ -12,6 +12,7 @@ from django.core.exceptions import ValidationError as Invalid
 from django.db.models import Q, QuerySet
 from django_filters import rest_framework as filters  # type: ignore[import-untyped]
 from django_filters.fields import IsoDateTimeField  # type: ignore[import-untyped]
+from django_filters.utils import translate_validation  # type: ignore[import-untyped]
 from drf_spectacular.utils import extend_schema_field
 from rest_framework.exceptions import ValidationError
 from rest_framework.pagination import BasePagination
@@ -83,10 +84,23 @@ class StrictFilterBackend(filters.DjangoFilterBackend):  # type: ignore[misc]
         if getattr(view, "detail", False):
             _refuse_strange(request, ())
             return queryset
-        filterset = self.get_filterset_class(view, queryset)
-        _refuse_strange(request, (*(filterset.base_filters if filterset else ()), *KeysetPagination.PARAMETERS))
         rows: QuerySet[Any] = super().filter_queryset(request, queryset, view)
         return rows
+
+    def get_filterset(self, request: Request, queryset: QuerySet[Any], view: Any) -> Any:
+        """Refuse what the view does not know. A view names in `parameters` those that are no filters."""
+        filterset = self.get_filterset_class(view, queryset)
+        pages = KeysetPagination.PARAMETERS if getattr(view, "paginator", None) else ()
+        own = getattr(view, "parameters", ())
+        _refuse_strange(request, (*(filterset.base_filters if filterset else ()), *pages, *own))
+        return super().get_filterset(request, queryset, view)
+
+    def valid_filterset(self, request: Request, queryset: QuerySet[Any], view: Any) -> Any:
+        """Give the view's filter set, or raise ValidationError; for views that need more of it than its rows."""
+        filterset = self.get_filterset(request, queryset, view)
+        if not filterset.is_valid():
+            raise translate_validation(filterset.errors)
+        return filterset
 
 
 class KeysetPagination(BasePagination):
@@ -103,7 +117,7 @@ class KeysetPagination(BasePagination):
     def paginate_queryset(self, queryset: Any, request: Request, view: Any = None) -> list[Any]:
         self._request = request
         self._ordering: tuple[str, ...] = view.ordering
-        limit = self._limit(request)
+        limit = limit_of(request, self.DEFAULT_LIMIT, self.HIGHEST_LIMIT)
         backwards, key = self._cursor(request, queryset)
         ordering = [_reversed(name) for name in self._ordering] if backwards else list(self._ordering)
         if key is not None:
@@ -121,15 +135,6 @@ class KeysetPagination(BasePagination):
         return Response(
             {"next": self._url(self._next, "n"), "previous": self._url(self._previous, "p"), "results": data}
         )
-
-    def _limit(self, request: Request) -> int:
-        try:
-            limit = int(request.query_params.get("limit", self.DEFAULT_LIMIT))
-            if 1 <= limit <= self.HIGHEST_LIMIT:
-                return limit
-        except ValueError:
-            pass
-        raise ValidationError({"limit": [f"Write a whole number from 1 to {self.HIGHEST_LIMIT}."]})
 
     def _cursor(self, request: Request, queryset: QuerySet[Any]) -> tuple[bool, list[Any] | None]:
         word = request.query_params.get("cursor")
@@ -179,6 +184,14 @@ class KeysetPagination(BasePagination):
                 },
             },
         ]  # fmt: skip
+
+
+def limit_of(request: Request, default: int, highest: int) -> int:
+    """Give the request's `limit`, from 1 to `highest`, or raise ValidationError."""
+    word = request.query_params.get("limit", str(default))
+    if word.isascii() and word.isdecimal() and len(word) < 10 and 1 <= int(word) <= highest:
+        return int(word)
+    raise ValidationError({"limit": [f"Write a whole number from 1 to {highest}."]})
 
 
 def _is_storable(value: Any) -> bool:

@@ -41,7 +41,13 @@ class ErrorSerializer(serializers.Serializer[Any]):
 
 
 class HubSchema(AutoSchema):
-    """Adds the errors."""
+    """Adds the errors; promises no members where the caller selects them."""
+
+    def _map_basic_serializer(self, serializer: Any, direction: Literal["request", "response"]) -> dict[str, Any]:
+        shape: dict[str, Any] = super()._map_basic_serializer(serializer, direction)  # type: ignore[no-untyped-call]
+        if getattr(serializer, "may_leave_out", False):
+            shape.pop("required", None)
+        return shape
 
     def _get_response_bodies(self, direction: Literal["request", "response"] = "response") -> dict[str, Any]:
         bodies: dict[str, Any] = super()._get_response_bodies(direction)

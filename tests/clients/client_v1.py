@@ -1,4 +1,4 @@
-"""Python's `mcp` 1.x: `client_v1.py URL http|sse`."""
+"""Python's `mcp` 1.x: `client_v1.py TARGET http|sse|stdio`."""
 
 import asyncio
 import json
@@ -6,15 +6,11 @@ import os
 import sys
 
 from mcp import ClientSession
+from reach_v1 import reach
 
 
-async def main(url: str, transport: str) -> None:
-    if transport == "sse":
-        from mcp.client.sse import sse_client as connect
-    else:
-        from mcp.client.streamable_http import streamablehttp_client as connect
-    headers = {"Authorization": f"Bearer {os.environ['MCPHUB_KEY']}"}
-    async with connect(url, headers=headers) as (read, write, *_), ClientSession(read, write) as session:
+async def main(target: str, transport: str) -> None:
+    async with reach(target, transport) as (read, write, *_), ClientSession(read, write) as session:
         hello = await session.initialize()
         tools = await session.list_tools()
         echo = await session.call_tool("echo", {"text": os.environ["MCPHUB_WORDS"]})
@@ -25,6 +21,10 @@ async def main(url: str, transport: str) -> None:
             refusal = "" if not unknown.isError else unknown.content[0].text
         except Exception as error:
             refusal = str(error)
+        offered = await session.list_resources()
+        text = await session.read_resource(next(one.uri for one in offered.resources if one.name == "Static text"))
+        prompts = await session.list_prompts()
+        prompt = await session.get_prompt("test_prompt_with_arguments", {"arg1": "one", "arg2": "two"})
         print(
             json.dumps(
                 {
@@ -34,6 +34,10 @@ async def main(url: str, transport: str) -> None:
                     "add": added.content[0].text,
                     "bad": bad.content[0].text if bad.isError else "",
                     "unknown": refusal,
+                    "resources": [str(one.uri) for one in offered.resources],
+                    "read": text.contents[0].text,
+                    "prompts": [one.name for one in prompts.prompts],
+                    "prompt": prompt.messages[0].content.text,
                 }
             ),
             flush=True,

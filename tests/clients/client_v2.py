@@ -1,21 +1,15 @@
-"""Python's `mcp` 2.x: `client_v2.py URL MODE`."""
+"""Python's `mcp` 2.x: `client_v2.py TARGET MODE`."""
 
 import asyncio
 import json
 import os
 import sys
 
-from mcp import Client
-from mcp.client.streamable_http import streamable_http_client
-from mcp.shared._httpx_utils import create_mcp_http_client
+from reach_v2 import reach
 
 
-async def main(url: str, mode: str) -> None:
-    key = os.environ["MCPHUB_KEY"]
-    async with (
-        create_mcp_http_client(headers={"Authorization": f"Bearer {key}"}) as http,
-        Client(streamable_http_client(url, http_client=http), mode=mode) as client,
-    ):
+async def main(target: str, mode: str) -> None:
+    async with reach(target, mode) as client:
         tools = await client.list_tools()
         echo = await client.call_tool("echo", {"text": os.environ["MCPHUB_WORDS"]})
         added = await client.call_tool("add", {"a": 2, "b": 40})
@@ -25,6 +19,10 @@ async def main(url: str, mode: str) -> None:
             refusal = "" if not unknown.is_error else unknown.content[0].text
         except Exception as error:
             refusal = str(error)
+        offered = await client.list_resources()
+        text = await client.read_resource("test://static-text")
+        prompts = await client.list_prompts()
+        prompt = await client.get_prompt("test_prompt_with_arguments", {"arg1": "one", "arg2": "two"})
         print(
             json.dumps(
                 {
@@ -34,6 +32,10 @@ async def main(url: str, mode: str) -> None:
                     "add": added.content[0].text,
                     "bad": bad.content[0].text if bad.is_error else "",
                     "unknown": refusal,
+                    "resources": [str(one.uri) for one in offered.resources],
+                    "read": text.contents[0].text,
+                    "prompts": [one.name for one in prompts.prompts],
+                    "prompt": prompt.messages[0].content.text,
                 }
             )
         )

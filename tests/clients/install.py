@@ -15,12 +15,18 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import venv
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 HERE = Path(__file__).parent
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mcphub-tests"
+
+UPSTREAMS = HERE.parent / "upstreams" / "package.json"
+"""Servers in JavaScript that are put behind a hub."""
 
 # Before 1.13 the SDK cannot be imported with a newer pydantic.
 _OLD = ("pydantic<2.12", "pydantic-settings<2.9")
@@ -30,17 +36,19 @@ PYTHON = {
     "1.12.4": ("mcp==1.12.4", *_OLD),
     "1.9.4": ("mcp==1.9.4", *_OLD),
     "1.2.0": ("mcp==1.2.0", *_OLD),
+    "servers": ("mcp-server-time==2026.10.19", "mcp-server-git==2026.10.19"),
+    "fastmcp": ("fastmcp==4.1.2",),
 }
-"""Version of Python's `mcp` -> what is installed."""
+"""Version of Python's `mcp`, or another library -> what is installed."""
 
 
-def node(*, install: bool = True) -> Path | None:
+def node(manifest_file: Path = HERE / "package.json", *, install: bool = True) -> Path | None:
     """Give the folder whose `node_modules` holds the JavaScript programs; None where it is not installed."""
-    manifest = (HERE / "package.json").read_bytes()
+    manifest = manifest_file.read_bytes()
     folder = CACHE / f"node-{hashlib.sha256(manifest).hexdigest()[:12]}"
     with _making(folder, install=install) as is_new:
         if is_new:
-            shutil.copy(HERE / "package.json", folder)
+            shutil.copy(manifest_file, folder)
             npm = shutil.which("npm")
             if npm is None:
                 raise SystemExit("npm is needed to install the JavaScript clients.")
@@ -60,6 +68,33 @@ def python(version: str, *, install: bool = True) -> Path | None:
             venv.create(folder, with_pip=True)
             _run([str(folder / "bin/python"), "-m", "pip", "install", "--quiet", *pins], cwd=folder)
     return folder / "bin/python" if _is_made(folder) else None
+
+
+def needed(runtime: str) -> Path:
+    """For tests: the folder of the JavaScript programs (`node`), or an interpreter; skips what nobody installed."""
+    may_install = bool(os.environ.get("MCPHUB_TEST_CLIENTS"))
+    found = node(install=may_install) if runtime == "node" else python(runtime, install=may_install)
+    if found is None:
+        pytest.skip("Not installed. Run python -m tests.clients.install, or set MCPHUB_TEST_CLIENTS=1.")
+    return found
+
+
+def scripts(folder: Path) -> Path:
+    """Give a folder with the JavaScript of this tree below the programs of `folder`, where node finds its packages.
+
+    It is named after what it holds: runs of several trees at once keep apart, and nobody reads half a file.
+    """
+    sources = sorted(HERE.glob("*.mjs"))
+    digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:12]
+    made = folder / f"scripts-{digest}"
+    if not made.exists():
+        with tempfile.TemporaryDirectory(dir=folder) as making:
+            for source in sources:
+                shutil.copy(source, making)
+            with contextlib.suppress(OSError):  # somebody else was first
+                Path(making).rename(made)
+            Path(making).mkdir(exist_ok=True)  # for the end of the block to remove
+    return made
 
 
 def node_environment(folder: Path) -> dict[str, str]:
@@ -95,5 +130,6 @@ def _run(command: list[str], *, cwd: Path) -> None:
 
 if __name__ == "__main__":
     print(node())
+    print(node(UPSTREAMS))
     for each in PYTHON:
         print(python(each))

@@ -1,16 +1,17 @@
 """`make conformance`: MCP's official suite against a hub that this starts itself.
 
-    python -m tests.conformance.run [--revision REVISION]... [--everything]
+    python -m tests.conformance.run [--only RUN]...
 
-Per scenario one line of figures. The exit status is 0 only if each scenario of this stage has at least one
-success and no failure, warning or skipped check. What belongs to later stages is named below with its reason,
-and must leave the list when it passes.
+Five runs of the suite: its two frozen sets of requirements, and everything that it has for three revisions. The
+exit status is 0 only if each scenario that the suite lists was run, with at least one success and no failure,
+warning or skipped check.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -21,53 +22,18 @@ from pathlib import Path
 from tests.clients import install
 from tests.servers import Hub
 
-LEGACY, MODERN = "2025-11-25", "2026-07-28"
-
-_PLAIN_TOOLS = [
-    "tools-list",
-    "tools-call-simple-text",
-    "tools-call-image",
-    "tools-call-audio",
-    "tools-call-embedded-resource",
-    "tools-call-mixed-content",
-    "tools-call-error",
-    "tools-call-with-progress",
-]
-
-REQUIRED: dict[str, list[str]] = {
-    LEGACY: [
-        "server-initialize",
-        "ping",
-        *_PLAIN_TOOLS,
-        "tools-call-with-logging",
-        "logging-set-level",
-        "server-session-lifecycle",
-        "dns-rebinding-protection",
-        "server-sse-multiple-streams",
-        "json-schema-2020-12",
-    ],
-    MODERN: [
-        "server-stateless",
-        *_PLAIN_TOOLS,
-        "caching",
-        "http-header-validation",
-        "http-custom-header-server-validation",
-        "json-schema-2020-12",
-        "dns-rebinding-protection",
-        "server-sse-multiple-streams",
-    ],
+RUNS: dict[str, list[str]] = {
+    "required 2025-11-25": ["--requirements", "2025-11-25"],
+    "required 2026-07-28": ["--requirements", "2026-07-28"],
+    "all 2025-06-18": ["--suite", "all", "--spec-version", "2025-06-18"],
+    "all 2025-11-25": ["--suite", "all", "--spec-version", "2025-11-25"],
+    "all 2026-07-28": ["--suite", "all", "--spec-version", "2026-07-28"],
 }
+TASKS = "required 2026-07-28"
+"""The run that includes the scenarios of the tasks extension."""
 
-_NO_PROMPTS = "the hub has no prompts yet and does not advertise them"
-_NO_RESOURCES = "the hub has no resources yet and does not advertise them"
-LATER: dict[tuple[str, str], str] = {
-    ("server-stateless", "sep-2575-server-sends-prompts-list-changed-on-subscription"): _NO_PROMPTS,
-    ("caching", "sep-2549-prompts-list-caching-hints"): _NO_PROMPTS,
-    ("caching", "sep-2549-resources-list-caching-hints"): _NO_RESOURCES,
-    ("caching", "sep-2549-resources-templates-list-caching-hints"): _NO_RESOURCES,
-    ("caching", "sep-2549-resources-read-caching-hints"): _NO_RESOURCES,
-}
-"""Checks inside required scenarios that wait for later stages."""
+WITHOUT_A_TEST = {"tasks-status-notifications"}
+"""The suite skips these for every server. They count as unmet, and are complained of when they run."""
 
 _TIMEOUT_SECONDS = 300
 _UNMET = ("FAILURE", "WARNING", "SKIPPED")
@@ -82,39 +48,32 @@ class Scenario:
     def counts(self) -> Counter[str]:
         return Counter(check["status"] for check in self.checks)
 
-    @property
-    def passed(self) -> bool:
-        """As strictly as the hub wants it; the suite itself counts failures only."""
-        return self.counts["SUCCESS"] > 0 and not any(self.counts[status] for status in _UNMET)
-
     def problems(self) -> list[str]:
-        """What keeps a required scenario from its end."""
+        if self.name in WITHOUT_A_TEST:
+            return [] if set(self.counts) <= {"SKIPPED", "INFO"} else ["the suite tests it now: judge it"]
         found = [] if self.counts["SUCCESS"] else ["no check succeeded"]
-        for check in self.checks:
-            reason = LATER.get((self.name, check["id"]))
-            unmet = check["status"] in _UNMET
-            if unmet and reason is None:
-                found.append(f"{check['status']} {check['id']}: {check.get('errorMessage') or 'no message'}")
-            elif check["status"] == "SUCCESS" and reason is not None:
-                found.append(f"{check['id']} passes now: take it from LATER")
-        return found
+        return found + [
+            f"{check['status']} {check['id']}: {check.get('errorMessage') or 'no message'}"
+            for check in self.checks
+            if check["status"] in _UNMET
+        ]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Run MCP's conformance suite against this hub.")
-    parser.add_argument("--revision", action="append", choices=list(REQUIRED), help="only this revision")
-    parser.add_argument("--everything", action="store_true", help="require every scenario, not this stage's")
+    parser.add_argument("--only", action="append", choices=list(RUNS), metavar="RUN", help=" | ".join(RUNS))
     options = parser.parse_args()
     folder = install.node()
     assert folder is not None
     complaints: list[str] = []
-    with tempfile.TemporaryDirectory(prefix="mcphub-conformance-") as work:
-        flags = ["--allow-anonymous"]
-        with Hub(Path(work) / "hub", flags=flags, packs=["conformance"]) as hub:
-            for revision in options.revision or REQUIRED:
-                results = run(folder, hub, revision, Path(work) / revision)
-                complaints += report(revision, results, everything=options.everything)
-            log = hub.log()
+    with (
+        tempfile.TemporaryDirectory(prefix="mcphub-conformance-") as work,
+        Hub(Path(work) / "hub", flags=["--allow-anonymous"], packs=["conformance"]) as hub,
+    ):
+        for run in options.only or RUNS:
+            scenarios = results(folder, hub, RUNS[run], Path(work) / run.replace(" ", "-"))
+            complaints += report(run, scenarios, listed(folder, RUNS[run]))
+        log = hub.log()
     if complaints:
         print(f"\nThe hub's log ends with:\n{log[-2000:]}", file=sys.stderr)
     for complaint in complaints:
@@ -122,50 +81,52 @@ def main() -> int:
     return 1 if complaints else 0
 
 
-def run(folder: Path, hub: Hub, revision: str, results: Path) -> list[Scenario]:
-    """Let the suite run its whole set for a revision, and read what it wrote."""
-    subprocess.run(
-        [
-            str(folder / "node_modules/.bin/conformance"), "server", "--url", f"http://localhost:{hub.port}/mcp",
-            "--requirements", revision, "-o", str(results),
-        ],
-        env=install.node_environment(folder), capture_output=True, timeout=_TIMEOUT_SECONDS,
-    )  # fmt: skip
+def listed(folder: Path, which: list[str]) -> set[str]:
+    """Ask the suite which scenarios for servers a run has."""
+    flags = which if "--requirements" in which else ["--server", *which[2:]]
+    told = _suite(folder, "list", *flags).stdout.partition("Client scenarios")[0]
+    return set(re.findall(r"^  - (\S+)", told, re.MULTILINE))
+
+
+def results(folder: Path, hub: Hub, which: list[str], out: Path) -> list[Scenario]:
+    """Let the suite run, and read what it wrote."""
+    _suite(folder, "server", "--url", f"http://localhost:{hub.port}/mcp", *which, "-o", str(out))
     scenarios = []
-    for file in results.glob("server-*/checks.json"):
+    for file in out.glob("server-*/checks.json"):
         # The folder is called server-<scenario>-2026-01-31T12-00-00-000Z.
         name = file.parent.name.removeprefix("server-").rsplit("-", 6)[0]
         scenarios.append(Scenario(name, json.loads(file.read_text())))
     return sorted(scenarios, key=lambda scenario: scenario.name)
 
 
-def report(revision: str, scenarios: list[Scenario], *, everything: bool) -> list[str]:
+def report(run: str, scenarios: list[Scenario], expected: set[str]) -> list[str]:
     """Print the table; give what must not be."""
-    required = {scenario.name for scenario in scenarios} if everything else set(REQUIRED[revision])
-    complaints = [f"{revision} {name}: the suite did not run it" for name in sorted(required - _names(scenarios))]
-    print(f"\n{revision:62}    ok  fail  warn  skip")
+    names = {scenario.name for scenario in scenarios}
+    complaints = [f"{run}, {name}: the suite did not run it" for name in sorted(expected - names)]
+    if not expected:
+        complaints.append(f"{run}: the suite lists no scenario")
+    if run == TASKS and len([name for name in names if name.startswith("tasks-")]) < 10:
+        complaints.append(f"{run}: the ten scenarios of the tasks extension did not run")
+    print(f"\n{run:58}    ok  fail  warn  skip")
     for scenario in scenarios:
-        counts = scenario.counts
-        if scenario.name in required:
-            problems = scenario.problems()
-            complaints += [f"{revision} {scenario.name}: {problem}" for problem in problems]
-            mark = "✗" if problems else "✓"
-        else:
-            mark = "+" if scenario.passed else "·"
-        figures = "".join(f"{counts[status]:6}" for status in ("SUCCESS", *_UNMET))
-        waiting = {LATER[key] for check in scenario.checks if (key := (scenario.name, check["id"])) in LATER}
-        remark = f"   later: {'; '.join(sorted(waiting))}" if scenario.name in required and waiting else ""
-        print(f"  {mark} {scenario.name:58}{figures}{remark}")
-    met = sum(scenario.passed for scenario in scenarios)
-    print(
-        f"  ✓ {sum(s.name in required and not s.problems() for s in scenarios)} of {len(required)} required here; "
-        f"of the whole set {met} of {len(scenarios)} pass (+), the rest (·) belongs to later stages"
-    )
+        problems = scenario.problems()
+        complaints += [f"{run}, {scenario.name}: {problem}" for problem in problems]
+        figures = "".join(f"{scenario.counts[status]:6}" for status in ("SUCCESS", *_UNMET))
+        untested = scenario.name in WITHOUT_A_TEST
+        mark = "✗" if problems else "–" if untested else "✓"
+        remark = "   the suite skips it for every server" if untested else ""
+        print(f"  {mark} {scenario.name:54}{figures}{remark}")
+    met = sum(not scenario.problems() and scenario.name not in WITHOUT_A_TEST for scenario in scenarios)
+    checks = sum(scenario.counts["SUCCESS"] for scenario in scenarios)
+    print(f"  {met} of {len(scenarios)} scenarios, {checks} checks")
     return complaints
 
 
-def _names(scenarios: list[Scenario]) -> set[str]:
-    return {scenario.name for scenario in scenarios}
+def _suite(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(folder / "node_modules/.bin/conformance"), *words],
+        env=install.node_environment(folder), capture_output=True, text=True, timeout=_TIMEOUT_SECONDS,
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

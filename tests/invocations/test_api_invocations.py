@@ -32,7 +32,7 @@ def auditor():
 @pytest.fixture
 def rows():
     """Two calls that differ in everything that can be filtered."""
-    process = ServerProcessFactory()
+    process = ServerProcessFactory(process_id="somewhere")
     common = {"process": process}
     first = McpToolInvocationFactory(
         **common, invocation_id="first", tool_name="echo", tool_version="1", principal="key:1",
@@ -43,7 +43,9 @@ def rows():
         **common, invocation_id="second", tool_name="add", tool_version="2", principal="user:2",
         client_name="two", session=McpSessionFactory(session_id="s2"), transport="sse", request_id="abc",
         trace_id="t2", duration_ms=200, received_at=NOON + timedelta(hours=1), failed=True,
-        error_code="timeout", jsonrpc_code=-31012, retryable=True, duplicate_of="first",
+        error_code="timeout", jsonrpc_code=-31012, retryable=True, duplicate_of="first", continues="first",
+        client_version="1.1", client_address="10.0.0.1", protocol_version="2025-11-25", occurrences=3,
+        arguments_digest="f" * 64, arguments={"text": 7},
     )  # fmt: skip
     return first, second
 
@@ -80,9 +82,24 @@ def names(response):
         ({"request_id": "abc"}, ["second"]),
         ({"request_id": "07"}, []),
         ({"trace_id": "t2"}, ["second"]),
+        ({"continues": "first"}, ["second"]),
         ({"min_duration_ms": "11"}, ["second"]),
         ({"max_duration_ms": "10"}, ["first"]),
         ({"status": "error", "tool": "echo"}, []),
+        ({"tool_digest": "0" * 64}, ["second", "first"]),
+        ({"client_version": "1.1"}, ["second"]),
+        ({"client_address": "10.0.0.1"}, ["second"]),
+        ({"protocol_version": "2025-11-25"}, ["second"]),
+        ({"process": "somewhere"}, ["second", "first"]),
+        ({"duplicate_of": "first"}, ["second"]),
+        ({"interrupted": "true"}, []),
+        ({"interrupted": "false"}, ["second", "first"]),
+        ({"min_occurrences": "2"}, ["second"]),
+        ({"arguments_digest": "f" * 64}, ["second"]),
+        ({"started_after": "2026-03-01T12:00:00Z", "started_before": "2026-03-01T13:00:00Z"}, ["first"]),
+        ({"started_after": "2027-01-01"}, []),
+        ({"started_after": "2026-03-01", "arguments": '$.text="hello"'}, ["first"]),
+        ({"session": "s1", "result": '$.content[0].type="text"'}, ["first"]),
     ],
 )
 def test_each_filter_finds_its_rows(auditor, rows, query, found):
@@ -105,6 +122,11 @@ def test_each_filter_finds_its_rows(auditor, rows, query, found):
         ("min_duration_ms", "-1"),
         ("max_duration_ms", "1.5"),
         ("tool", "a\0b"),
+        ("interrupted", "maybe"),
+        ("min_occurrences", "0"),
+        ("fields", "sequence,no_such_member"),
+        ("fields", "sequence,,status"),
+        ("arguments", '$.text="hello"'),
         ("tool", ""),
         ("limit", "0"),
         ("limit", "501"),
@@ -126,6 +148,95 @@ def test_an_unknown_parameter_is_refused_with_the_known_ones(auditor, rows):
     assert error["details"]["unknown"] == ["tool_name"]
     assert {"tool", "status", "cursor", "limit"} <= set(error["details"]["known"])
     assert "tool_name" in error["message"]
+
+
+CONDITIONS = [
+    ('$.text="hello"', True),
+    ('$.text="hell"', False),
+    ("$.text=7", False),
+    ("$.count=3", True),
+    ("$.count=3.0", True),
+    ("$.count=4", False),
+    ('$.count="3"', False),
+    ("$.share=0.25", True),
+    ("$.share=2.5e-1", True),
+    ("$.big=9007199254740993", True),
+    ("$.big=9007199254740992", False),
+    ("$.force=true", True),
+    ("$.force=false", False),
+    ("$.force=1", False),
+    ('$.force="true"', False),
+    ("$.nothing=null", True),
+    ("$.absent=null", False),
+    ('$.deep.list[1].name="b"', True),
+    ('$.deep.list[0].name="b"', False),
+    ('$.deep.list[9].name="b"', False),
+    ("$.deep[0]=1", False),
+    ("$.text.more=1", False),
+    ('$.kebab-case="Größe"', True),
+    ("$.list[0]=1", True),
+    ('$.quoted="a\\"b\'c%s"', True),
+]
+
+
+@pytest.mark.parametrize(("condition", "is_found"), CONDITIONS)
+@pytest.mark.parametrize("odd", [None, "\0", "\\u0000", "\ud800"])
+def test_a_condition_on_arguments_compares_one_place_by_value(auditor, condition, is_found, odd):
+    arguments = {
+        "text": "hello", "count": 3, "share": 0.25, "big": 9007199254740993, "force": True, "nothing": None,
+        "deep": {"list": [{"name": "a"}, {"name": "b"}], "0": 1}, "kebab-case": "Größe", "list": [1],
+        "quoted": "a\"b'c%s",
+    }  # fmt: skip
+    if odd:
+        arguments["odd"] = odd
+    McpToolInvocationFactory(invocation_id="there", received_at=NOON, arguments=arguments)
+    query = {"started_after": "2026-03-01", "arguments": condition}
+    assert names(auditor.get(LIST, query)) == (["there"] if is_found else [])
+
+
+def test_a_condition_passes_over_bodies_that_are_no_objects(auditor):
+    McpToolInvocationFactory(received_at=NOON, arguments="sha256:0", failed=True)
+    for name in ("arguments", "result"):
+        assert names(auditor.get(LIST, {"started_after": "2026-03-01", name: '$.text="hello"'})) == []
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "text=1", "$=1", "$.text", "$.text=", "$.text=hello", "$.text={}", "$.text=[1]", "$.text=NaN", "$..text=1",
+        "$.te xt=1", '$."text"=1', "$[*]=1", "$[-1]=1", "$.a" * 9 + "=1", "$" + ".a" * 9 + "=1",
+        f"$.{'a' * 65}=1", '$.text="\\u0000"', '$.text="\\ud800"', "$.a=18446744073709551615",
+        '$.a="' + "x" * 1000 + '"', "$.a='); DROP TABLE x; --", "$.1a=1",
+    ],
+)  # fmt: skip
+def test_a_condition_that_cannot_be_read_is_refused_with_the_way_to_write_one(auditor, rows, condition):
+    response = auditor.get(LIST, {"started_after": "2026-03-01", "arguments": condition})
+    (sentence,) = error_of(response, 400, "invalid_params")["details"]["fields"]["arguments"]
+    assert "$.city" in sentence or "at most" in sentence
+
+
+def test_a_condition_needs_a_time_or_a_session_and_says_so(auditor, rows):
+    error = error_of(auditor.get(LIST, {"result": "$.a=1", "tool": "echo"}), 400, "invalid_params")
+    assert "started_after" in error["details"]["fields"]["result"][0]
+
+
+def test_who_may_not_read_bodies_may_not_search_them(rows):
+    query = {"started_after": "2026-03-01", "arguments": '$.text="hello"'}
+    error = error_of(by_person(VIEW).get(LIST, query), 403, "forbidden")
+    assert error["details"]["permission"] == BODIES
+
+
+def test_only_the_chosen_members_are_answered_and_read(rows, django_assert_num_queries):
+    _, token = ApiKey.issue("auditor", scopes=["audit:read"])
+    client = by_token(token)
+    client.get(LIST)
+    with django_assert_num_queries(2) as queries:
+        page = client.get(LIST, {"fields": "tool_name,sequence,error_code", "limit": "1"}).json()
+    assert list(page["results"][0]) == ["sequence", "tool_name", "error_code"]
+    assert "fields=" in page["next"]
+    sql = queries.captured_queries[-1]["sql"]
+    assert '"result"' not in sql
+    assert '"error"' not in sql
 
 
 def test_a_repeated_parameter_is_refused(auditor, rows):
@@ -166,18 +277,18 @@ def test_previous_leads_back_the_way_one_came(auditor):
     assert first["next"] is not None
 
 
-def test_a_list_takes_one_query_beside_the_key(rows, django_assert_num_queries):
+def test_a_list_takes_one_query_beside_the_key_and_the_record_of_bodies(rows, django_assert_num_queries):
     _, token = ApiKey.issue("auditor", scopes=["audit:read"])
     client = by_token(token)
     client.get(LIST)  # the key's use is noted once a minute
-    with django_assert_num_queries(2) as queries:
+    with django_assert_num_queries(5) as queries:  # the record takes three, for its savepoint
         client.get(LIST)
     assert not any("COUNT(" in query["sql"] for query in queries.captured_queries)
 
 
-def test_a_detail_takes_one_query_beside_the_key(auditor, rows, django_assert_num_queries):
+def test_a_detail_takes_one_query_beside_the_key_and_the_record(auditor, rows, django_assert_num_queries):
     auditor.get(LIST)
-    with django_assert_num_queries(2):
+    with django_assert_num_queries(5):
         auditor.get(f"{LIST}first/")
 
 
@@ -207,7 +318,7 @@ def test_the_members_of_a_row_are_the_promised_ones(auditor, rows):
         "tool_digest", "arguments", "arguments_digest", "status", "result", "error", "error_code",
         "jsonrpc_code", "retryable", "received_at", "started_at", "finished_at", "duration_ms",
         "duplicate_of", "occurrences", "transport", "protocol_version", "principal", "caller_label",
-        "client_name", "client_version", "client_address", "trace_id", "process_id",
+        "client_name", "client_version", "client_address", "trace_id", "continues", "process_id",
         "bodies_hidden",
     }  # fmt: skip
 

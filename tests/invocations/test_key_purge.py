@@ -29,3 +29,25 @@ def test_only_old_keys_of_ended_sessions_are_removed():
     keep_key("just-now", timedelta(0))
     assert repeats.purge() == 0
     assert set(McpIdempotencyKey.objects.values_list("scope", flat=True)) == {f"session:{live}", "session:just-now"}
+
+
+def test_keys_of_callers_are_kept_for_their_time(settings):
+    settings.MCPHUB_IDEMPOTENCY_HOURS = 24
+    for key, hours in (("old", 25), ("young", 23)):
+        McpIdempotencyKey.objects.create(
+            scope="caller:key:1", key=key, fingerprint="f", invocation_id="i",
+            created_at=timezone.now() - timedelta(hours=hours),
+        )  # fmt: skip
+    assert repeats.purge() == 1
+    assert McpIdempotencyKey.objects.get().key == "young"
+
+
+def test_many_keys_of_live_sessions_hide_none_of_ended_ones():
+    live = McpSessionFactory().pk
+    for number in range(5):
+        McpIdempotencyKey.objects.create(
+            scope=f"session:{live}", key=str(number), fingerprint="f", invocation_id="i",
+            created_at=timezone.now() - timedelta(days=2),
+        )  # fmt: skip
+    keep_key("ended", timedelta(hours=2))
+    assert repeats.purge(limit=2) == 1

@@ -27,13 +27,9 @@ def test_defaults_have_nothing_to_be_complained_of():
 
 @pytest.mark.django_db
 def test_rows_that_ship_are_the_defaults():
-    from importlib import import_module
-
-    shipped = import_module("invocations.migrations.0003_error_mappings")
-    assert {code: (number, retryable) for code, (number, retryable) in shipped.ROWS.items()} == {
-        rule.internal_code: (rule.json_rpc_code, rule.retryable) for rule in DEFAULTS
-    }
-    assert shipped.GENERAL == DATA_SCHEMA
+    rows = McpErrorMapping.objects.values_list("internal_code", "json_rpc_code", "retryable")
+    assert sorted(rows) == sorted((rule.internal_code, rule.json_rpc_code, rule.retryable) for rule in DEFAULTS)
+    assert all(schema == DATA_SCHEMA for schema in McpErrorMapping.objects.values_list("data_schema", flat=True))
 
 
 @pytest.mark.django_db
@@ -140,5 +136,6 @@ def test_numbers_of_the_protocol_are_fixed():
     assert FIXED_CODES["tool_not_found"] == -32602
     assert set(FIXED_CODES) == {
         "parse_error", "invalid_request", "method_not_found", "invalid_params", "tool_not_found",
+        "resource_not_found", "prompt_not_found",
         "header_mismatch", "missing_client_capability", "unsupported_protocol_version",
     }  # fmt: skip

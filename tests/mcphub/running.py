@@ -21,7 +21,13 @@ DEADLINE_SECONDS = 60
 def environment(data_dir: Path, **more: str) -> dict[str, str]:
     """Give the environment of a command: ours without the hub's variables."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("MCPHUB_")}
-    return {**inherited, "MCPHUB_DATA_DIR": str(data_dir), "PYTHONUNBUFFERED": "1", **more}
+    return {
+        **inherited,
+        "MCPHUB_DATA_DIR": str(data_dir),
+        "MCPHUB_ALLOW_NOT_DURABLE": "1",
+        "PYTHONUNBUFFERED": "1",
+        **more,
+    }
 
 
 def run(data_dir: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:

@@ -12,7 +12,13 @@ from django.test import Client
 from drf_spectacular.validation import validate_schema
 from rest_framework.test import APIClient
 
-from tests.factories import McpRequestEnvelopeFactory, McpToolDefinitionFactory, McpToolInvocationFactory
+from tests.factories import (
+    McpPromptFactory,
+    McpRequestEnvelopeFactory,
+    McpResourceFactory,
+    McpToolDefinitionFactory,
+    McpToolInvocationFactory,
+)
 from tests.rest import by_key, error_of
 
 pytestmark = pytest.mark.django_db
@@ -44,21 +50,41 @@ def test_the_schema_is_valid(schema):
 
 def test_every_address_is_described(schema):
     assert {(path, method) for path, item in schema["paths"].items() for method in item} == {
+        ("/api/audit/checkpoints/", "get"),
+        ("/api/audit/checkpoints/{size}/", "get"),
+        ("/api/audit/consistency/{old}/{new}/", "get"),
+        ("/api/audit/events/", "get"),
+        ("/api/audit/proofs/{invocation_id}/", "get"),
+        ("/api/connections/", "get"),
+        ("/api/connections/", "post"),
+        ("/api/connections/{slug}/", "get"),
+        ("/api/connections/{slug}/", "put"),
+        ("/api/connections/{slug}/", "patch"),
         ("/api/error-mappings/", "get"),
         ("/api/error-mappings/{internal_code}/", "get"),
         ("/api/error-mappings/{internal_code}/", "put"),
         ("/api/error-mappings/{internal_code}/", "patch"),
         ("/api/invocations/", "get"),
+        ("/api/invocations/facets/", "get"),
+        ("/api/invocations/statistics/", "get"),
         ("/api/invocations/{invocation_id}/", "get"),
         ("/api/sessions/", "get"),
         ("/api/sessions/{session_id}/", "get"),
         ("/api/sessions/{session_id}/", "delete"),
+        ("/api/tasks/", "get"),
+        ("/api/tasks/{task_id}/", "get"),
         ("/api/tool-definitions/", "get"),
         ("/api/tool-definitions/", "post"),
         ("/api/tool-definitions/{name}/", "get"),
         ("/api/tool-definitions/{name}/", "put"),
         ("/api/tool-definitions/{name}/", "patch"),
         ("/api/tool-definitions/{name}/versions/", "get"),
+        *((path, method) for path in ("/api/resources/", "/api/prompts/") for method in ("get", "post")),
+        *(
+            (path, method)
+            for path in ("/api/resources/{id}/", "/api/prompts/{name}/")
+            for method in ("get", "put", "patch", "delete")
+        ),
     }
 
 
@@ -77,16 +103,25 @@ def test_answers_keep_to_the_schema(schema):
     McpToolInvocationFactory(request_id=None)
     McpRequestEnvelopeFactory(invocation_id=call.invocation_id)
     McpToolDefinitionFactory(name="weather")
+    McpResourceFactory(uri="x://{id}", annotations={"priority": 1}, icons=[{"src": "https://x.example"}])
+    McpPromptFactory(name="greet", arguments=[{"name": "who"}])
     operator, lister = by_key("audit:read", "catalog:write", "tools:list"), by_key("tools:list")
     for client, url, path in [
         (operator, "/api/invocations/", "/api/invocations/"),
         (operator, "/api/invocations/?limit=1", "/api/invocations/"),
+        (operator, "/api/invocations/facets/", "/api/invocations/facets/"),
+        (operator, "/api/invocations/statistics/?by=hour", "/api/invocations/statistics/"),
+        (operator, "/api/invocations/?fields=sequence,error", "/api/invocations/"),
         (operator, f"/api/invocations/{call.invocation_id}/", "/api/invocations/{invocation_id}/"),
         (operator, "/api/sessions/", "/api/sessions/"),
         (operator, "/api/error-mappings/", "/api/error-mappings/"),
         (operator, "/api/tool-definitions/", "/api/tool-definitions/"),
         (lister, "/api/tool-definitions/weather/", "/api/tool-definitions/{name}/"),
         (lister, "/api/tool-definitions/weather/versions/", "/api/tool-definitions/{name}/versions/"),
+        (operator, "/api/resources/", "/api/resources/"),
+        (lister, "/api/resources/", "/api/resources/"),
+        (operator, "/api/prompts/", "/api/prompts/"),
+        (lister, "/api/prompts/greet/", "/api/prompts/{name}/"),
         (operator, "/api/invocations/?tool=", "/api/invocations/"),
         (lister, "/api/invocations/", "/api/invocations/"),
     ]:

@@ -35,6 +35,7 @@ WRONG_FLAGS = {
     "no clients": ["--max-clients", "0"],
     "no workers": ["--workers", "0"],
     "a mode that is not there": ["--mode", "carrier-pigeon"],
+    "a port for stdio": ["--mode", "stdio", "--port", "8000"],
     "origin with a path": ["--cors", "https://app.example/x"],
     "empty data directory": ["--data-dir", " "],
     "anonymous beyond loopback": ["--allow-anonymous", "--host", "0.0.0.0"],
@@ -58,7 +59,7 @@ def test_wrong_flags_stop_with_one_sentence_and_status_2(home: Path, flags: list
     [
         ("MCPHUB_PORT", "many"),
         ("MCPHUB_WORKERS", "1.5"),
-        ("MCPHUB_MODE", "stdio"),
+        ("MCPHUB_MODE", "carrier-pigeon"),
         ("MCPHUB_MAX_CALLS", "0"),
         ("MCPHUB_DEBUG", "perhaps"),
         ("MCPHUB_DATABASE_URL", "mysql://somewhere/x"),
@@ -155,7 +156,7 @@ def test_other_commands_refuse_wrong_arguments_in_one_sentence(home: Path, argum
 
 def test_a_catalogue_travels_whole_and_loading_it_again_changes_nothing(home: Path, tmp_path: Path) -> None:
     assert run(home, "catalog", "load", "starter").returncode == 0
-    assert "6 unchanged" in run(home, "catalog", "load", "starter").stdout
+    assert "8 unchanged" in run(home, "catalog", "load", "starter").stdout
     dumped = run(home, "catalog", "dump")
     bundle = tmp_path / "all.json"
     bundle.write_text(dumped.stdout)
@@ -206,3 +207,18 @@ def test_doctor_names_what_is_wrong_and_how_to_mend_it(home: Path, tmp_path: Pat
     assert ended.returncode == 1
     for word in ("MCPHUB_DEBUG", "chmod 700", port, "MCPHUB_ALLOWED_HOSTS"):
         assert word in ended.stdout
+
+
+def test_a_client_is_told_how_to_start_the_hub_itself(home: Path) -> None:
+    for client in ("vscode", "claude", "cline", "cursor"):
+        shown = json.loads(run(home, "client-config", client, "--stdio", "--token", "mcph_key").stdout)
+        server = (shown.get("servers") or shown["mcpServers"])["mcp-hub"]
+        assert server["args"][-3:] == ["stdio", "--data-dir", str(home)]
+        assert Path(server["command"]).is_file()
+        assert server["env"] == {"MCPHUB_API_KEY": "mcph_key"}
+    for client in ("claude-code", "inspector"):
+        shown_words = run(home, "client-config", client, "--stdio", "--token", "mcph_key").stdout
+        assert f"stdio --data-dir {home}" in shown_words
+        assert "-e MCPHUB_API_KEY=mcph_key" in shown_words
+    assert '"env"' not in run(home, "client-config", "cursor", "--stdio").stdout
+    assert run(home, "client-config", "cursor", "--stdio", "--url", "http://x/mcp").returncode == 2

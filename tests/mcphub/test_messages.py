@@ -131,7 +131,7 @@ def test_what_is_compiled_is_what_is_written() -> None:
     ("address", "words"),
     [
         ("/admin/", ["Обзор", "Вызовы за 24 часа", "Сопоставления ошибок"]),
-        ("/admin/tools_catalog/mcptooldefinition/", ["Инструменты", "Отключить выбранные инструменты"]),
+        ("/admin/tools_catalog/mcptooldefinition/", ["Инструменты", "Отключить выбранное"]),
         ("/admin/invocations/mcptoolinvocation/", ["Вызовы", "Применить фильтры"]),
         ("/admin/sessions_app/apikey/add/", ["Области доступа", "Читать журнал аудита"]),
     ],

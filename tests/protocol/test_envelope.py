@@ -103,7 +103,7 @@ LADDER = [
     (6, body(), headers(name=None), HeaderMismatch),
     (6, body(), headers(name="T"), HeaderMismatch),
     (6, body(name=ABSENT), headers(name="t"), HeaderMismatch),
-    (6, body(name="é"), headers(name="é"), None),
+    (6, body(name="é"), headers(name="é"), HeaderMismatch),
     (6, body(name="é"), headers(name="=?base64?w6k=?="), None),
     (6, body(name="é"), headers(name="=?base64?w6k?="), HeaderMismatch),
     (6, body(name="=?base64?w6k=?="), headers(name="=?base64?w6k=?="), HeaderMismatch),

@@ -49,6 +49,10 @@ def main() -> int:
         status = hub.stop()
         audit.read()
         problems = check(journal, audit, _effects(hub.data / "toolbox"))
+        try:  # its sealing process was killed with it each time
+            print(hub.command("audit", "verify").strip())
+        except AssertionError as error:
+            problems.append(f"the audit does not verify: {error}")
         if status:
             problems.append(f"the hub ended with status {status}")
         slowest = max(hub.ready_seconds[1:], default=0)

@@ -30,6 +30,8 @@ class Hub:
             **{name: value for name, value in os.environ.items() if not name.startswith("MCPHUB_")},
             "MCPHUB_DATA_DIR": str(self.data),
             "MCPHUB_APPS": "tests.toolbox",
+            "MCPHUB_ALLOW_NOT_DURABLE": "1",  # temporary files may lie in memory
+            "MCPHUB_SEAL_SECONDS": "0.1",
             "PYTHONUNBUFFERED": "1",
             **({"MCPHUB_DATABASE_URL": database} if database else {}),
         }

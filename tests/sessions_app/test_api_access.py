@@ -177,3 +177,11 @@ def test_a_database_that_is_away_is_a_503_to_try_again(caplog):
 
 def test_no_cache_on_the_way_keeps_an_answer():
     assert by_key("audit:read").get(PATH)["Cache-Control"] == "private, no-store"
+
+
+@pytest.mark.parametrize("host", ["evil.example", "local host", ""])
+def test_a_foreign_host_is_told_in_json_where_a_program_asks(host):
+    for path in ("/api/sessions/", "/api/none"):
+        told = error_of(Client(headers={"host": host}).get(path), 400, "invalid_request")
+        assert "MCPHUB_ALLOWED_HOSTS" in told["message"]
+    assert Client(headers={"host": host}).get("/admin/login/")["Content-Type"].startswith("text/html")

@@ -6,6 +6,10 @@ A test sees what a tool did by the files that it leaves under the hub's data dir
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
+import sys
+import warnings
 from pathlib import Path
 
 from django.conf import settings
@@ -24,6 +28,18 @@ async def hold(context: Context, name: str) -> str:
 @tool(open_world=False, read_only=True, timeout_seconds=40)
 async def look(context: Context, name: str) -> str:
     """Wait like `hold`, but as a tool that changes nothing, whose intent is not recorded."""
+    return await _hold(context, name)
+
+
+@tool(open_world=False, timeout_seconds=300, task="optional")
+async def errand(context: Context, name: str) -> str:
+    """Wait like `hold`, as a task where the client can follow one."""
+    return await _hold(context, name)
+
+
+@tool(open_world=False, read_only=True, timeout_seconds=300, task="required")
+async def chore(context: Context, name: str) -> str:
+    """Wait like `look`, as a task only."""
     return await _hold(context, name)
 
 
@@ -58,9 +74,20 @@ async def tell(context: Context, times: int, fail: bool = False) -> str:
     return f"told {times}"
 
 
+@tool(open_world=False, read_only=True)
+def chatter(text: str) -> str:
+    """Print wherever a process can print, as libraries and children do, and try to read."""
+    print(text, "by print")
+    sys.__stdout__.write(f"{text} by the first stdout\n")
+    os.write(1, f"{text} by descriptor\n".encode())
+    subprocess.run(["echo", text, "by a child"], check=True)
+    warnings.warn(f"{text} by warning", stacklevel=1)
+    return f"read {len(os.read(0, 10))}"
+
+
 async def _hold(context: Context, name: str) -> str:
     folder = _folder()
-    await context.progress(1)
+    await context.progress(1, message=f"{name} began")
     _leave(folder, name, "began")
     try:
         while not (folder / f"{name}.release").exists():  # noqa: ASYNC110 - another process makes it
@@ -81,3 +108,6 @@ def _folder() -> Path:
 def _leave(folder: Path, name: str, mark: str) -> None:
     with (folder / f"{name}.{mark}").open("a") as file:
         file.write(".")
+
+
+from tests.toolbox import asking, offers  # noqa: E402, F401 - they register their functions

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tools_catalog.importers import bundle
-from tools_catalog.models import McpToolDefinition, McpToolVersion, Secret
+from tools_catalog.models import McpPrompt, McpResource, McpToolDefinition, McpToolVersion, Secret
 
 pytestmark = pytest.mark.django_db
 
@@ -125,6 +125,66 @@ def test_a_refusal_names_the_entry_and_the_field(entry: Any, label: str, field: 
     [(name, why), *_] = _load(entry).refused
     assert name == label
     assert why.startswith(field)
+
+
+def _offers(**more: Any) -> dict[str, Any]:
+    return {
+        "format": bundle.FORMAT,
+        "resources": [
+            {"uri": "docs://start", "name": "start", "content": "Begin.", "groups": ["Staff"], **more},
+            {"function": "tools_catalog.packs.conformance.offers:template_data"},
+        ],
+        "prompts": [{"name": "greet", "messages": [{"role": "user", "content": "Hello"}]}],
+    }
+
+
+def test_resources_and_prompts_travel_whole() -> None:
+    document = _offers()
+    assert bundle.load(document, reason="pack x").created == ["docs://start", "test://template/{id}/data", "greet"]
+    resource = McpResource.objects.get(uri="docs://start")
+    assert [group.name for group in resource.groups.all()] == ["Staff"]
+    assert bundle.load(document, reason="pack x").unchanged == ["docs://start", "test://template/{id}/data", "greet"]
+    dumped = bundle.dump()
+    McpResource.objects.all().delete()
+    McpPrompt.objects.all().delete()
+    assert len(bundle.load(dumped, reason="bundle all.json").created) == 3
+    assert bundle.dump() == dumped
+
+
+def test_a_resource_follows_its_source_until_somebody_edits_it() -> None:
+    bundle.load(_offers(), reason="pack x")
+    assert bundle.load(_offers(content="New."), reason="pack x").changed == ["docs://start"]
+    assert bundle.load(_offers(content="Other."), reason="pack y").kept == ["docs://start"]
+    resource = McpResource.objects.get(uri="docs://start")
+    resource.content = "Ours."
+    resource._change_reason = None
+    resource.save()
+    assert bundle.load(_offers(content="Newer."), reason="pack x").kept == ["docs://start"]
+    assert bundle.load(_offers(content="Newer.", enabled=False), reason="pack x", overwrite=True).changed
+    resource.refresh_from_db()
+    assert (resource.content, resource.enabled) == ("Newer.", False)
+
+
+@pytest.mark.parametrize(
+    ("kind", "entry", "label", "field"),
+    [
+        ("resources", 7, "resources[0]", "it must be an object"),
+        ("resources", {"uri": "x://a"}, "resources[0]", "name"),
+        ("resources", {"uri": "x://a", "name": "a", "text": "b"}, "resources[0]", "text"),
+        ("resources", {"uri": "relative", "name": "a"}, "relative", "uri"),
+        ("resources", {"uri": "x://a", "name": "a", "mimeType": "text"}, "x://a", "mimeType"),
+        ("resources", {"uri": "x://a", "name": "a", "content": 7}, "resources[0]", "content"),
+        ("resources", {"function": "os:system"}, "resources[0]", "function"),
+        ("prompts", {"name": "a"}, "a", "__all__"),
+        ("prompts", {"name": "a", "messages": [{"role": "x", "content": ""}]}, "a", "messages"),
+        ("prompts", {"name": "a", "groups": [1]}, "prompts[0]", "groups"),
+    ],
+)
+def test_a_refused_resource_or_prompt_is_named(kind: str, entry: Any, label: str, field: str) -> None:
+    [(name, why), *_] = bundle.load({"format": bundle.FORMAT, kind: [entry]}, reason="pack x").refused
+    assert name == label
+    assert why.startswith(field)
+    assert not McpResource.objects.exists()
 
 
 def test_the_same_name_twice_is_refused() -> None:

@@ -64,7 +64,7 @@ def test_list_is_in_order_of_names_and_in_the_words_of_the_revision():
     for name in ("b", "a"):
         McpToolDefinitionFactory(name=name, title="T", output_schema={"type": "object"})
     loaded = Catalog.load()
-    newest, oldest = loaded.listing(caller(), NEWEST), loaded.listing(caller(), OLDEST)
+    newest, oldest = loaded.tool_list.page(caller(), NEWEST), loaded.tool_list.page(caller(), OLDEST)
     assert names(newest) == names(oldest) == ["a", "b"]
     assert "outputSchema" in json.loads(newest)["tools"][0]
     assert "outputSchema" not in json.loads(oldest)["tools"][0]
@@ -72,10 +72,10 @@ def test_list_is_in_order_of_names_and_in_the_words_of_the_revision():
 
 def test_list_is_made_once_for_each_revision_audience_and_tail():
     loaded = Catalog.load()
-    first = loaded.listing(caller(), NEWEST)
-    assert loaded.listing(caller(99), NEWEST) is first
-    assert loaded.listing(caller(), OLDEST) is not first
-    assert loaded.listing(caller(), NEWEST, b',"ttlMs":1') == b'{"tools":[],"ttlMs":1}'
+    first = loaded.tool_list.page(caller(), NEWEST)
+    assert loaded.tool_list.page(caller(99), NEWEST) is first
+    assert loaded.tool_list.page(caller(), OLDEST) is not first
+    assert loaded.tool_list.page(caller(), NEWEST, b',"ttlMs":1') == b'{"tools":[],"ttlMs":1}'
 
 
 def test_each_audience_sees_its_own_tools_and_no_others():
@@ -85,14 +85,14 @@ def test_each_audience_sees_its_own_tools_and_no_others():
     McpToolDefinitionFactory(name="both").groups.add(staff, guests)
     McpToolDefinitionFactory(name="off", enabled=False)
     loaded = Catalog.load()
-    assert not loaded.is_public
+    assert not loaded.tool_list.is_public
     for who, seen in (
         (caller(), ["all"]),
         (caller(guests.pk), ["all", "both"]),
         (caller(staff.pk, 999), ["all", "both", "staff"]),
         (caller(everything=True), ["all", "both", "staff"]),
     ):
-        assert names(loaded.listing(who, NEWEST)) == seen
+        assert names(loaded.tool_list.page(who, NEWEST)) == seen
         for name in ("all", "both", "staff"):
             if name in seen:
                 assert loaded.find(name, who).name == name
@@ -121,7 +121,12 @@ def test_disabled_tool_is_said_to_be_so_to_who_may_see_it():
 
 def test_catalogue_without_restrictions_is_public():
     McpToolDefinitionFactory()
-    assert Catalog.load().is_public
+    assert Catalog.load().tool_list.is_public
+
+
+def test_catalogue_with_tools_for_some_is_private():
+    McpToolDefinitionFactory().groups.add(Group.objects.create(name="some"))
+    assert not Catalog.load().tool_list.is_public
 
 
 def test_what_did_not_change_is_not_compiled_again():
@@ -171,7 +176,7 @@ def test_broken_row_is_left_out_and_the_others_are_served(columns, caplog):
         McpToolDefinitionFactory(name=name)
     with connection.cursor() as cursor:
         cursor.execute(f"UPDATE tools_catalog_mcptooldefinition SET {columns} WHERE name = 'bad'")
-    assert names(Catalog.load().listing(caller(), NEWEST)) == ["good"]
+    assert names(Catalog.load().tool_list.page(caller(), NEWEST)) == ["good"]
     assert "left out" in caplog.text
 
 
@@ -180,11 +185,11 @@ def test_secret_is_found_until_it_is_removed():
     secret.set_value("hush")
     secret.save()
     Catalog.load()
-    assert catalog._secret("token", "api.example.org") == "hush"
+    assert catalog.secret_for("token", "api.example.org") == "hush"
     secret.delete()
     Catalog.load()
     with pytest.raises(ExecutionError, match="token"):
-        catalog._secret("token", "api.example.org")
+        catalog.secret_for("token", "api.example.org")
 
 
 def test_secret_goes_to_its_hosts_only():
@@ -193,7 +198,7 @@ def test_secret_goes_to_its_hosts_only():
     secret.save()
     Catalog.load()
     with pytest.raises(ExecutionError, match=r"token.*api\.example\.com"):
-        catalog._secret("token", "api.example.com")
+        catalog.secret_for("token", "api.example.com")
     with pytest.raises(IntegrityError), transaction.atomic():
         Secret.objects.update(hosts="")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import itertools
 import json
@@ -66,9 +67,9 @@ class Speaker:
 
     # The era of sessions --------------------------------------------------------------------------
 
-    def open_session(self, version: str = LEGACY) -> str:
+    def open_session(self, version: str = LEGACY, **capabilities: Any) -> str:
         """Shake hands and give the session id."""
-        answer = self.post(hello(version, self.name))
+        answer = self.post(hello(version, self.name, **capabilities))
         assert answer.status_code == 200, answer.text
         session: str = answer.headers["mcp-session-id"]
         done = self.post({"jsonrpc": "2.0", "method": "notifications/initialized"}, mcp_session_id=session)
@@ -100,11 +101,19 @@ class Speaker:
     def modern_headers(
         self, method: str, params: dict[str, Any] | None = None, **headers: str | None
     ) -> dict[str, str | None]:
-        named = {"mcp_name": params["name"]} if params and "name" in params else {}
+        named_by = {"resources/read": "uri", "tasks/get": "taskId", "tasks/update": "taskId", "tasks/cancel": "taskId"}
+        name = (params or {}).get(named_by.get(method, "name"))
+        named = {"mcp_name": in_header(name)} if isinstance(name, str) else {}
         return {"mcp_protocol_version": MODERN, "mcp_method": method, **named, **headers}
 
     def modern_call(self, tool: str, arguments: Any = None, **meta: Any) -> httpx2.Response:
         return self.modern("tools/call", {"name": tool, "arguments": arguments or {}, "_meta": meta})
+
+
+def in_header(text: str) -> str:
+    """A text as a routing header carries it."""
+    plain = text.isascii() and text.isprintable() and text == text.strip()
+    return text if plain else f"=?base64?{base64.b64encode(text.encode()).decode()}?="
 
 
 def request(method: str, params: Any = None, id: Any = None) -> dict[str, Any]:
@@ -112,18 +121,18 @@ def request(method: str, params: Any = None, id: Any = None) -> dict[str, Any]:
     return body if params is None else {**body, "params": params}
 
 
-def hello(version: str = LEGACY, name: str = "speaker", id: Any = None) -> dict[str, Any]:
+def hello(version: str = LEGACY, name: str = "speaker", id: Any = None, **capabilities: Any) -> dict[str, Any]:
     info = {"name": name, "version": "1"}
-    return request("initialize", {"protocolVersion": version, "capabilities": {}, "clientInfo": info}, id)
+    return request("initialize", {"protocolVersion": version, "capabilities": capabilities, "clientInfo": info}, id)
 
 
 def events(answer: httpx2.Response) -> Iterator[dict[str, Any]]:
-    """The JSON messages of an event stream; an event of another name comes as `{name: data}`."""
+    """The JSON messages of an event stream; an event of another name comes as `{name: data}`, an empty one not."""
     name, data = "message", []
     for line in answer.iter_lines():
         field, _, value = line.partition(":")
         if line == "":
-            if data:
+            if any(data):
                 text = "\n".join(data)
                 yield json.loads(text) if name == "message" else {name: text}
             name, data = "message", []

@@ -29,6 +29,11 @@ class Box:
     def times(self, mark: str) -> int:
         return len((self._folder / f"{self.name}.{mark}").read_text())
 
+    def write(self, text: str) -> None:
+        """Put a text where the resource `box://text/<name>` reads it."""
+        self._folder.mkdir(exist_ok=True)
+        (self._folder / f"{self.name}.text").write_text(text)
+
     def release(self) -> None:
         (self._folder / f"{self.name}.release").touch()
 
@@ -127,6 +132,31 @@ def test_a_repeated_request_id_is_answered_again_and_run_once(speaker: Speaker, 
     assert second["duplicate_of"] == one["invocation_id"]
     assert again.json()["result"]["_meta"]["mcphub/duplicateOf"] == one["invocation_id"]
     assert text_of(speaker.call(session, "count", {"name": box.name}, id="other")) == "call number 2"
+
+
+def test_an_idempotency_key_is_heard_in_the_header_and_in_the_body_of_each_era(
+    speaker: Speaker, hub: Hub, box: Box
+) -> None:
+    key = uuid.uuid4().hex
+    what = {"name": "count", "arguments": {"name": box.name}}
+    marked = {**what, "_meta": {"mcphub/idempotencyKey": key}}
+    session = speaker.open_session()
+    answers = [
+        speaker.modern("tools/call", what, idempotency_key=key),
+        speaker.modern("tools/call", marked),
+        speaker.in_session(session, "tools/call", marked),
+        speaker.post(request("tools/call", what), mcp_session_id=session, idempotency_key=key),
+    ]
+    assert [text_of(answer) for answer in answers] == ["call number 1"] * 4
+    assert box.times("counted") == 1
+    first, *others = [answer.json()["result"]["_meta"] for answer in answers]
+    assert "mcphub/duplicateOf" not in first
+    assert {meta["mcphub/duplicateOf"] for meta in others} == {first["mcphub/invocationId"]}
+    other = speaker.modern("tools/call", {**what, "arguments": {"name": box.name + "x"}}, idempotency_key=key)
+    assert (other.status_code, error_of(other)["data"]["errorCode"]) == (400, "duplicate_request")
+    for wrong in ("", "two words", 5):
+        answer = speaker.modern("tools/call", {**what, "_meta": {"mcphub/idempotencyKey": wrong}})
+        assert (answer.status_code, error_of(answer)["code"]) == (400, -32602)
 
 
 def test_a_request_id_used_for_something_else_is_refused(speaker: Speaker, hub: Hub, box: Box) -> None:

@@ -90,7 +90,7 @@ def test_methods_of_a_session_answer_by_the_book(speaker: Speaker) -> None:
     assert speaker.in_session(session, "logging/setLevel", {"level": "debug"}).json()["result"] == {}
     wrong = speaker.in_session(session, "logging/setLevel", {"level": "loud"}, id="w")
     assert (wrong.status_code, wrong.json()["id"], error_of(wrong)["code"]) == (200, "w", -32602)
-    for method in ("prompts/list", "resources/list", "completion/complete", "server/discover", "none"):
+    for method in ("subscriptions/listen", "server/discover", "none"):
         answer = speaker.in_session(session, method, {})
         assert (answer.status_code, error_of(answer)["code"]) == (200, -32601), method
     bad_cursor = speaker.in_session(session, "tools/list", {"cursor": "x"})
@@ -98,10 +98,15 @@ def test_methods_of_a_session_answer_by_the_book(speaker: Speaker) -> None:
 
 
 def test_what_a_session_advertises_is_what_it_does(speaker: Speaker) -> None:
+    both = {
+        "tools": {"listChanged": True}, "resources": {"listChanged": True, "subscribe": True},
+        "prompts": {"listChanged": True}, "completions": {}, "logging": {},
+    }  # fmt: skip
     result = speaker.post(hello()).json()["result"]
-    assert result["capabilities"] == {"tools": {"listChanged": True}, "logging": {}}
+    tasks = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
+    assert result["capabilities"] == {**both, "tasks": tasks}
     discovered = speaker.modern("server/discover").json()["result"]
-    assert discovered["capabilities"] == result["capabilities"]
+    assert discovered["capabilities"] == {**both, "extensions": {"io.modelcontextprotocol/tasks": {}}}
 
 
 def test_responses_and_unknown_notifications_are_taken(speaker: Speaker) -> None:

@@ -9,6 +9,7 @@ from tests.servers import Hub, until
 from tests.wire.conftest import TOOLBOX
 from tests.wire.speech import Speaker
 from tests.wire.test_calls import Apart, Box, text_of
+from tests.wire.test_resuming import begin, frames, resume
 
 
 def test_a_stop_lets_calls_finish_and_streams_end(tmp_path: Path) -> None:
@@ -53,4 +54,23 @@ def test_a_stop_does_not_wait_for_ever(tmp_path: Path) -> None:
             assert body["result"]["_meta"]["mcphub/error"]["errorCode"] == "cancelled"
         stored = "from invocations.models import McpToolInvocation as I; print(I.objects.get().error_code)"
         assert hub.shell(stored) == "cancelled"
+    assert "Traceback" not in hub.log()
+
+
+def test_who_came_back_for_a_stream_gets_its_end_before_the_stop(tmp_path: Path) -> None:
+    with Hub(tmp_path, environment={"MCPHUB_APPS": "tests.toolbox"}, **TOOLBOX) as hub:
+        box = Box(hub)
+        with Speaker(hub.url, hub.key) as speaker:
+            session = speaker.open_session()
+            first, progress = begin(speaker, session, "hold", {"name": box.name}, 2)
+            with resume(speaker, session, first.id) as (answer, _):
+                heard = frames(answer)
+                assert next(heard) == progress
+                stopping = threading.Thread(target=hub.stop)
+                stopping.start()
+                box.release()
+                assert "was released" in next(heard).data
+                assert list(heard) == []
+        stopping.join(40)
+        assert hub.stop() == 0
     assert "Traceback" not in hub.log()

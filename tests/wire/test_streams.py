@@ -78,7 +78,7 @@ def test_a_stream_must_be_asked_for_as_one(speaker: Speaker) -> None:
 
 @pytest.mark.parametrize("id", [7, "seven"])
 def test_a_subscription_is_acknowledged_first_and_then_told(speaker: Speaker, hub: Hub, id: Any) -> None:
-    wanted = {"toolsListChanged": True, "promptsListChanged": True, "resourceSubscriptions": ["hub://x"]}
+    wanted = {"toolsListChanged": True, "promptsListChanged": False, "resourceSubscriptions": ["hub://x"]}
     body = speaker.modern_body("subscriptions/listen", {"notifications": wanted}, id)
     headers = speaker.modern_headers("subscriptions/listen")
     with speaker.streaming("POST", body, **headers) as (answer, heard):
@@ -181,7 +181,7 @@ def test_http_with_sse_goes_the_whole_round(speaker: Speaker, hub: Hub) -> None:
         assert messages[-1]["result"]["content"] == [{"type": "text", "text": "told 2"}]
         speaker.post(request("tools/call", {"name": "nowhere"}, id=5), path)
         assert next(heard)["error"]["code"] == -32602
-        speaker.post(request("prompts/list", id=6), path)
+        speaker.post(request("server/discover", id=6), path)
         assert next(heard)["error"]["code"] == -32601
 
         broken = speaker.post(b"{", path)

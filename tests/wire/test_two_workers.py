@@ -8,10 +8,27 @@ import pytest
 
 from tests.servers import Hub, until
 from tests.wire.conftest import make_keys
+from tests.wire.scatter import scattered
 from tests.wire.speech import Speaker, error_of, hello, request
+from tests.wire.test_asking import answer_to, calling, modern_call, state_of
 from tests.wire.test_calls import Apart, Box, text_of
+from tests.wire.test_clients import Sdk, works
+from tests.wire.test_offers import EDIT, by_method
+from tests.wire.test_remote import connect
+from tests.wire.test_resuming import begin, frames, resume
 from tests.wire.test_streams import CHANGED, edited, names
 
+pytestmark = pytest.mark.rig
+
+ADD = {"name": "add", "arguments": {"a": 1, "b": 2}}
+SDKS = [
+    Sdk("2.3.0", "client_v2.py", "/mcp", "auto", "2026-07-28"),
+    Sdk("1.30.0", "client_v1.py", "/mcp", "http", "2025-11-25"),
+    Sdk("1.9.4", "client_v1.py", "/mcp", "http", "2025-03-26"),
+    Sdk("1.2.0", "client_v1.py", "/sse", "sse", "2024-11-05"),
+    Sdk("node", "client.mjs", "/mcp", "legacy", "2025-11-25"),
+    Sdk("2.3.0", "client_v2.py", "stdio", "legacy", "2025-11-25"),
+]
 ENOUGH = 24
 """Connections after which each worker was asked, but for one run in eight million."""
 
@@ -37,6 +54,15 @@ def anew(speaker: Speaker) -> Speaker:
     fresh = Speaker(speaker.url, speaker.key)
     fresh.name = speaker.name
     return fresh
+
+
+def attempts(pair: Hub, **of: str) -> Iterator[int]:
+    """Numbers, until each worker has made a call of those rows: who accepts a connection is the kernel's choice."""
+    for number in range(200):
+        if number >= 4 and len({row["process_id"] for row in pair.rows(**of)}) == 2:
+            return
+        yield number
+    raise AssertionError("One worker made all 200 calls.")
 
 
 def test_a_session_is_served_by_whichever_worker_is_asked(speaker: Speaker, pair: Hub) -> None:
@@ -127,6 +153,38 @@ def test_an_edit_reaches_listeners_of_both_eras_in_either_worker(speaker: Speake
         one.http.close()
 
 
+def test_an_edited_resource_is_told_to_readers_of_both_eras_in_either_worker(speaker: Speaker, pair: Hub) -> None:
+    uri = "test://watched-resource"
+    body = speaker.modern_body("subscriptions/listen", {"notifications": {"resourceSubscriptions": [uri]}})
+    headers = speaker.modern_headers("subscriptions/listen")
+    clients = [anew(speaker) for _ in range(8)]
+    sessions = [one.open_session() for one in clients]
+    streams = []
+    for one, session in zip(clients, sessions, strict=True):
+        streams += [
+            one.streaming("GET", mcp_session_id=session, content_type=None),
+            one.streaming("POST", body, **headers),
+        ]
+        with anew(speaker) as other:  # whichever worker keeps it, the one with the stream tells
+            assert other.in_session(session, "resources/subscribe", {"uri": uri}).status_code == 200
+    heard = [stream.__enter__()[1] for stream in streams]
+    for told in heard[1::2]:
+        assert next(told)["method"] == "notifications/subscriptions/acknowledged"
+    pair.shell(EDIT.format("McpResource", f"uri={uri!r}", "content='edited'"))
+    for told in heard[1::2]:
+        assert next(told)["params"]["uri"] == uri
+    for told in heard[::2]:
+        assert by_method(told, 2)["notifications/resources/updated"] == {"uri": uri}
+    for _ in range(8):
+        with anew(speaker) as one:
+            answer = one.modern("resources/read", {"uri": uri}).json()["result"]
+            assert answer["contents"][0]["text"] == "edited"
+    for stream in streams:
+        stream.__exit__(None, None, None)
+    for one in clients:
+        one.http.close()
+
+
 def test_http_with_sse_works_across_workers(speaker: Speaker, pair: Hub) -> None:
     with speaker.streaming("GET", path="/sse", content_type=None) as (_, heard):
         path = next(heard)["endpoint"]
@@ -142,7 +200,85 @@ def test_http_with_sse_works_across_workers(speaker: Speaker, pair: Hub) -> None
     assert len({row["process_id"] for row in pair.rows(client=speaker.name)}) == 2
 
 
+def test_the_remote_profile_works_across_workers(speaker: Speaker, pair: Hub, box: Box) -> None:
+    with connect(speaker) as line:
+        for number in range(ENOUGH):
+            with anew(speaker) as one:
+                assert line.post(request("tools/call", ADD, id=number), one).status_code == 202
+            assert line.hear()[2]["id"] == number
+        with anew(speaker) as one:
+            hold = request("tools/call", {"name": "hold", "arguments": {"name": box.name}}, id="h")
+            assert line.post(hold, one).status_code == 202
+        until(lambda: box.has("began"))
+        for number in range(8):
+            with anew(speaker) as one:
+                assert line.post(request("tools/call", ADD, id=f"busy {number}"), one).json()["code"] == "server_busy"
+    until(lambda: box.has("cancelled"))
+    rows = until(lambda: [row for row in pair.rows(session=line.id) if row["tool_name"] == "hold"])
+    assert rows[0]["error_code"] == "cancelled"
+    assert len({row["process_id"] for row in pair.rows(session=line.id)}) == 2
+
+
+def test_clients_of_all_kinds_are_served_by_both(pair: Hub) -> None:
+    with scattered(pair.url) as url:
+        rows = [row for sdk in SDKS for row in works(pair, sdk, url)]
+    assert len({row["process_id"] for row in rows if row["transport"] == "streamable-http"}) == 2
+    assert len({row["process_id"] for row in rows}) == 3  # one is the program that a client started
+
+
 def test_any_text_stands_in_this_database_too(speaker: Speaker, pair: Hub) -> None:
     text = "\u0000 NUL, \u202e turned, \U0001f600"
     assert text_of(speaker.modern_call("echo", {"text": text})) == text
     assert pair.row(client=speaker.name)["arguments"] == {"text": text}
+
+
+def test_what_a_tool_asks_is_answered_through_either_worker(speaker: Speaker, pair: Hub) -> None:
+    session = speaker.open_session(elicitation={})
+    for number in attempts(pair, session=session):
+        named = {"action": "accept", "content": {"username": f"user{number}", "email": ""}}
+        with (
+            anew(speaker) as caller,
+            anew(speaker) as other,
+            calling(caller, session, "test_elicitation", {"message": "Who?"}) as (_, heard),
+        ):
+            assert other.post(answer_to(next(heard), named), mcp_session_id=session).status_code == 202
+            assert f"user{number}" in str(next(heard)["result"])
+
+
+def test_rounds_go_on_in_either_worker(speaker: Speaker, pair: Hub) -> None:
+    tool = "test_input_required_result_multi_round"
+    for _ in attempts(pair, client=speaker.name):
+        with anew(speaker) as one, anew(speaker) as two, anew(speaker) as three:
+            first = modern_call(one, tool)
+            step1 = {"step1": {"action": "accept", "content": {"name": "Ada"}}}
+            second = modern_call(two, tool, inputResponses=step1, requestState=state_of(first))
+            step2 = {"step2": {"action": "accept", "content": {"color": "blue"}}}
+            done = modern_call(three, tool, inputResponses=step2, requestState=state_of(second))
+            assert text_of(done) == "Ada likes blue"
+
+
+def test_http_with_sse_asks_across_workers(speaker: Speaker) -> None:
+    with speaker.streaming("GET", path="/sse", content_type=None) as (_, heard):
+        path = next(heard)["endpoint"]
+        speaker.post(hello("2025-11-25", speaker.name, id=0, roots={}), path)
+        assert next(heard)["id"] == 0
+        tool = {"name": "test_input_required_result_list_roots"}
+        for number in range(1, 9):
+            with anew(speaker) as caller, anew(speaker) as other:
+                caller.post(request("tools/call", tool, id=number), path)
+                other.post(answer_to(next(heard), {"roots": []}), path)
+                assert next(heard)["id"] == number
+
+
+def test_a_broken_stream_goes_on_in_either_worker(speaker: Speaker, pair: Hub) -> None:
+    session = speaker.open_session()
+    for _ in attempts(pair, session=session):
+        box = Box(pair)
+        with anew(speaker) as caller, anew(speaker) as other:
+            first, progress = begin(caller, session, "hold", {"name": box.name}, 2)
+            with resume(other, session, first.id) as (answer, _):
+                heard = frames(answer)
+                assert next(heard) == progress
+                box.release()
+                assert "was released" in next(heard).data
+                assert list(heard) == []

@@ -6,10 +6,15 @@ under which limits is decided above it. Imports the protocol core only.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from tools_catalog.backends.questions import Elicited, Question, Root, Sampled
 
 Json: TypeAlias = Any
 """A JSON value that is relayed, not interpreted."""
@@ -24,7 +29,7 @@ class Absent(Enum):
 NOTHING: Final = Absent.NOTHING
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class ToolResult:
     """What a tool answered: content blocks for the model and, optionally, one JSON value for programs."""
 
@@ -69,6 +74,11 @@ class ToolContext(Protocol):
     @property
     def client_capabilities(self) -> Mapping[str, Json]: ...
 
+    @property
+    def meta(self) -> Mapping[str, Json] | None:
+        """The request's own `_meta`, as it came; None where there is none."""
+        ...
+
     def progress(self, progress: float, total: float | None = None, message: str | None = None) -> Awaitable[None]:
         """Tell the client how far the call is. Silent when the client did not ask for progress."""
         ...
@@ -77,12 +87,50 @@ class ToolContext(Protocol):
         """Send a log message of an MCP level. Silent when the client did not ask for that level."""
         ...
 
+    def begin_task(self) -> Awaitable[None]:
+        """Answer the client with a task now, if the call may be one, and go on in the background."""
+        ...
+
     def remaining_seconds(self) -> float:
         """Give the time left until the call's deadline; never negative."""
         ...
 
     def require_capability(self, name: str) -> None:
         """Raise `errors.MissingClientCapability` unless the client declared `name`."""
+        ...
+
+    def can_ask(self, question: Question) -> bool:
+        """Whether the client declared what it needs to be asked this."""
+        ...
+
+    def ask(self, questions: Mapping[str, Question]) -> Awaitable[dict[str, Any]]:
+        """Ask the client, all at once; give the answers by the same keys. See docs/tools.md, Asking the client.
+
+        A stateless client is answered `input_required` instead, and the tool runs again from its start once the
+        answers are there. Raises `errors.AskFailed` where the client cannot be asked or gave no usable answer, on the
+        stateless path `errors.MissingClientCapability`; ValueError for a key that this call has used.
+        """
+        ...
+
+    def elicit(
+        self, message: str, schema: Mapping[str, Json] | type[BaseModel], *, key: str | None = None
+    ) -> Awaitable[Elicited]: ...
+
+    def elicit_url(self, message: str, url: str, *, key: str | None = None) -> Awaitable[Elicited]: ...
+
+    def sample(
+        self,
+        messages: str | Iterable[dict[str, Json]],
+        *,
+        max_tokens: int = 1000,
+        key: str | None = None,
+        **options: Json,
+    ) -> Awaitable[Sampled]: ...
+
+    def roots(self, *, key: str | None = None) -> Awaitable[list[Root]]: ...
+
+    def close_stream(self) -> Awaitable[None]:
+        """End the connection, not the call: the client fetches the rest by resuming. Does nothing where it cannot."""
         ...
 
 

@@ -14,7 +14,7 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 from sessions_app.protocol import errors, json
 from tools_catalog.backends.base import Absent, Json, ToolResult
 
-_REQUIRED_MEMBERS = {
+REQUIRED_MEMBERS = {
     "text": ("text",),
     "image": ("data", "mimeType"),
     "audio": ("data", "mimeType"),
@@ -119,7 +119,7 @@ def result_from(value: Any, *, has_schema: bool, is_wrapped: bool) -> ToolResult
         if content is not None:
             return ToolResult(content=content)
         is_wrapped = True
-    plain = _jsonable(value)
+    plain = jsonable(value)
     text = plain if isinstance(plain, str) else dump(plain)
     structured: Json | Absent = plain
     if is_wrapped and (has_schema or not isinstance(plain, dict)):
@@ -134,6 +134,11 @@ def dump(value: Json) -> str:
     except (TypeError, ValueError, errors.ProtocolError) as exc:
         raise errors.ResultInvalid("The tool's result cannot be written as JSON.") from exc
     return encoded.decode("utf-8") if isinstance(encoded, bytes) else encoded
+
+
+def as_block(value: Any) -> dict[str, Json] | None:
+    """Give a text or a content block as MCP writes it, or None for what is neither."""
+    return text_block(value) if isinstance(value, str) else _block(value)
 
 
 def _content(value: Any) -> list[dict[str, Json]] | None:
@@ -155,13 +160,14 @@ def _block(value: Any) -> dict[str, Json] | None:
     if isinstance(value, ContentBlock):
         return value.wire()
     if isinstance(value, dict) and isinstance(value.get("type"), str):
-        members = _REQUIRED_MEMBERS.get(value["type"])
+        members = REQUIRED_MEMBERS.get(value["type"])
         if members and all(member in value for member in members):
             return value
     return None
 
 
-def _jsonable(value: Any) -> Json:
+def jsonable(value: Any) -> Json:
+    """Turn models, dataclasses, dates and the like into JSON. Raises `ResultInvalid` for what JSON cannot say."""
     if type(value) in (str, int, bool, float, type(None)):
         return value
     try:

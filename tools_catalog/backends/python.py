@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import Any, TypeVar, overload
+from typing import Any, Literal, TypeVar, overload
 
 from pydantic import ValidationError
 
 from sessions_app.protocol import errors
+from sessions_app.protocol.tasks import TaskSupport
 from tools_catalog.backends.base import Json, ToolContext, ToolResult
 from tools_catalog.backends.content import result_from
 from tools_catalog.backends.signatures import (
@@ -66,6 +67,8 @@ class PythonTool:
     open_world: bool
     version: str
     timeout_seconds: float | None
+    task: str
+    begins_task: bool
     meta: dict[str, Json] | None
 
 
@@ -89,6 +92,8 @@ def tool(
     open_world: bool = ...,
     version: str = ...,
     timeout_seconds: float | None = ...,
+    task: Literal["forbidden", "optional", "required"] = ...,
+    begins_task: bool = ...,
     meta: dict[str, Json] | None = ...,
 ) -> Callable[[Function], Function]: ...
 def tool(
@@ -106,6 +111,8 @@ def tool(
     open_world: bool = True,
     version: str = "1",
     timeout_seconds: float | None = None,
+    task: Literal["forbidden", "optional", "required"] = "forbidden",
+    begins_task: bool = False,
     meta: dict[str, Json] | None = None,
 ) -> Any:
     """Register a function as a tool and give it back unchanged.
@@ -113,7 +120,9 @@ def tool(
     The name defaults to the function's, the description to its docstring, the schemas to its type hints
     (see `signatures`). `read_only` says that a call changes nothing anywhere; then `destructive` defaults to
     False and `idempotent` to True, otherwise to True and False, which are MCP's own defaults.
-    `output_schema` may be a type. Raises `ToolDefinitionError` for a function that cannot be described.
+    `output_schema` may be a type. `task` says whether it may run as a task, `begins_task` that it says itself,
+    by `context.begin_task()`, when: see docs/tasks.md. Raises `ToolDefinitionError` for a function that cannot
+    be described.
     """
 
     def register(target: Callable[..., Any]) -> Callable[..., Any]:
@@ -140,6 +149,8 @@ def tool(
             open_world=open_world,
             version=version,
             timeout_seconds=timeout_seconds,
+            task=TaskSupport(task).value,
+            begins_task=begins_task,
             meta=meta,
         )
         return target
@@ -201,6 +212,7 @@ def definition(reference: str) -> dict[str, Json]:
         "open_world": entry.open_world,
         "version": entry.version,
         "timeout_seconds": entry.timeout_seconds,
+        "task_support": entry.task,
         "backend": "python",
         "configuration": {"function": reference},
     }
@@ -217,6 +229,7 @@ class PythonBackend:
     def __init__(self, reference: str, *, threads: ToolThreads | None = None) -> None:
         self._tool = find(reference)
         self._threads = threads
+        self.begins_task = self._tool.begins_task
 
     async def call(self, arguments: dict[str, Json], context: ToolContext) -> ToolResult:
         """Call the function with arguments that were already checked against its input schema.

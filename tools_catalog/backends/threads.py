@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import CancelledError as FutureCancelled
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 from typing import Any, TypeVar
 
+from pydantic import BaseModel
+
 from sessions_app.protocol import errors
 from tools_catalog.backends.base import Json, ToolContext
+from tools_catalog.backends.questions import Elicited, Question, Root, Sampled
 
 Value = TypeVar("Value")
 
@@ -70,22 +74,57 @@ class SyncContext:
     def log(self, level: str, data: Json, logger: str | None = None) -> None:
         self._in_loop(lambda: self._context.log(level, data, logger))
 
+    def begin_task(self) -> None:
+        self._in_loop(self._context.begin_task)
+
     def remaining_seconds(self) -> float:
         return self._context.remaining_seconds()
 
     def require_capability(self, name: str) -> None:
         self._context.require_capability(name)
 
+    def can_ask(self, question: Question) -> bool:
+        return self._context.can_ask(question)
+
+    def ask(self, questions: Mapping[str, Question]) -> dict[str, Any]:
+        return self._answered(lambda: self._context.ask(questions))
+
+    def elicit(self, message: str, schema: Mapping[str, Json] | type[BaseModel], *, key: str | None = None) -> Elicited:
+        return self._answered(lambda: self._context.elicit(message, schema, key=key))
+
+    def elicit_url(self, message: str, url: str, *, key: str | None = None) -> Elicited:
+        return self._answered(lambda: self._context.elicit_url(message, url, key=key))
+
+    def sample(
+        self,
+        messages: str | Iterable[dict[str, Json]],
+        *,
+        max_tokens: int = 1000,
+        key: str | None = None,
+        **options: Json,
+    ) -> Sampled:
+        return self._answered(lambda: self._context.sample(messages, max_tokens=max_tokens, key=key, **options))
+
+    def roots(self, *, key: str | None = None) -> list[Root]:
+        return self._answered(lambda: self._context.roots(key=key))
+
+    def close_stream(self) -> None:
+        self._in_loop(self._context.close_stream)
+
     def abandon(self) -> None:
         """Say that the call is over for its caller; from now on the context raises `Cancelled`."""
         self._abandoned.set()
 
-    def _in_loop(self, make: Callable[[], Any]) -> None:
+    def _answered(self, make: Callable[[], Awaitable[Value]]) -> Value:
+        # People take longer than the loop; the call's own deadline ends the wait.
+        return self._in_loop(make, longest_seconds=threading.TIMEOUT_MAX)
+
+    def _in_loop(self, make: Callable[[], Awaitable[Value]], longest_seconds: float = LONGEST_HOP_SECONDS) -> Value:
         if self._abandoned.is_set():
             raise errors.Cancelled
 
-        async def deed() -> None:
-            await make()
+        async def deed() -> Value:
+            return await make()
 
         coroutine = deed()
         try:
@@ -95,7 +134,7 @@ class SyncContext:
             raise errors.Cancelled from exc
         try:
             # A call without a deadline says infinity, which no lock can wait.
-            future.result(timeout=min(max(0.1, self._context.remaining_seconds()), LONGEST_HOP_SECONDS))
+            return future.result(timeout=min(max(0.1, self._context.remaining_seconds()), longest_seconds))
         except (FutureCancelled, TimeoutError) as exc:
             future.cancel()
             raise errors.Cancelled from exc

@@ -73,7 +73,9 @@ def test_arguments_that_break_the_schema_are_explained_to_the_model_and_recorded
     assert written == []
 
 
-@pytest.mark.parametrize("name", ["nobody", "é🦊", 'quo"ted\\', "a\x00b", "\ud800", "x" * 5000, "{tool}"])
+@pytest.mark.parametrize(
+    "name", ["nobody", "é🦊", 'quo"ted\\', "a\x00b", "\ud800", "x" * 5000, "{tool}", "ACT", "act "]
+)
 def test_unknown_tool_of_any_name_is_refused_and_recorded(name):
     _, row = refused(ToolNotFound, tool(Script()), name=name)
     assert len(row.tool_name) <= 128

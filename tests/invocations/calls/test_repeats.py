@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 from django.utils import timezone
 
-from sessions_app.protocol.errors import AuditUnavailable, DuplicateRequest, MissingClientCapability
+from sessions_app.protocol.errors import AuditUnavailable, DuplicateRequest, InvalidParams, MissingClientCapability
 from tests.invocations.calls.desk import (
+    CALLER,
     SAID,
     Desk,
     Held,
@@ -252,5 +254,73 @@ def test_repeat_whose_first_cannot_be_read_is_audit_unavailable(session):
             finally:
                 await sync_to_async(rename)("away", "invocations_mcptoolinvocation")
         assert len(script.effects) == 1
+
+    run(scenario)
+
+
+KEY = "7f1c-of-the-client"
+
+
+@pytest.mark.parametrize("handshake", [False, True], ids=["stateless", "handshake"])
+def test_idempotency_key_makes_a_repeat_of_any_request(session, processes, handshake):
+    """A client that heard no answer asks again, with another request id, perhaps of another process."""
+
+    async def scenario():
+        from contextlib import AsyncExitStack
+
+        script = Script()
+        where = session if handshake else None
+        async with AsyncExitStack() as stack:
+            one, other = await desks(stack, processes, tool(script))
+            first = await one.call(session=where, request_id=1, arguments={"a": 1}, idempotency_key=KEY)
+            again = await other.call(session=where, request_id=2, arguments={"a": 1}, idempotency_key=KEY)
+            with pytest.raises(DuplicateRequest):
+                await other.call(session=where, request_id=3, arguments={"a": 2}, idempotency_key=KEY)
+        assert len(script.effects) == 1
+        assert (again.wire, again.duplicate_of) == (first.wire, first.invocation_id)
+        assert [row.duplicate_of for row in await invocations()] == ["", first.invocation_id, first.invocation_id]
+
+    run(scenario)
+
+
+def test_running_call_is_joined_under_its_key(processes):
+    async def scenario():
+        from contextlib import AsyncExitStack
+
+        held = Held()
+        async with AsyncExitStack() as stack:
+            one, other = await desks(stack, processes, tool(held))
+            first = one.start(idempotency_key=KEY)
+            await held.entered.wait()
+            again = other.start(idempotency_key=KEY)
+            await until(lambda: len(other.calls.running) == (2 if other is one else 1))
+            held.release.set()
+            assert (await again).duplicate_of == (await first).invocation_id
+        assert len(held.effects) == 1
+
+    run(scenario)
+
+
+def test_keys_of_two_callers_have_nothing_to_do_with_each_other():
+    async def scenario():
+        script = Script()
+        stranger = replace(CALLER, principal="key:stranger")
+        async with Desk(tool(script)) as desk:
+            await desk.call(idempotency_key=KEY)
+            other = await desk.call(idempotency_key=KEY, caller=stranger)
+        assert other.duplicate_of == ""
+        assert len(script.effects) == 2
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("key", ["", " ", "two words", "schlüssel", "x" * 256, "line\n"])
+def test_key_that_is_none_is_refused_before_anything_runs(key):
+    async def scenario():
+        script = Script()
+        async with Desk(tool(script)) as desk:
+            with pytest.raises(InvalidParams, match="1 to 255 visible ASCII characters"):
+                await desk.call(idempotency_key=key)
+        assert script.effects == []
 
     run(scenario)

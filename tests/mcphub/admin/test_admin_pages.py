@@ -8,23 +8,41 @@ from django.urls import reverse
 from invocations.models import McpErrorMapping
 from sessions_app.models import ApiKey
 from tests.factories import (
+    LaunchProfileFactory,
+    McpConnectionFactory,
     McpRequestEnvelopeFactory,
     McpSessionFactory,
+    McpTaskFactory,
     McpToolInvocationFactory,
     ServerProcessFactory,
 )
+from tests.tools_catalog.proposals import proposal
 from tools_catalog.models import Secret
 
+EVIDENCE = [
+    "invocations_auditevent", "invocations_auditblock", "invocations_audittombstone", "invocations_audithold",
+    "invocations_auditpolicy",
+]  # fmt: skip
 LISTS = [
     "sessions_app_mcpsession", "sessions_app_serverprocess", "sessions_app_apikey",
     "tools_catalog_mcptooldefinition", "tools_catalog_secret", "invocations_mcptoolinvocation",
+    "invocations_mcprequestenvelope", "invocations_mcptask", "invocations_mcperrormapping", "auth_user", "auth_group",
+    "tools_catalog_mcpconnection", "tools_catalog_mcpupstreamtool", "tools_catalog_launchprofile",
     "invocations_mcprequestenvelope", "invocations_mcperrormapping", "auth_user", "auth_group",
+    "tools_catalog_mcpconnection", "tools_catalog_mcpupstreamtool", "tools_catalog_launchprofile", *EVIDENCE,
 ]  # fmt: skip
 CLOSED = {
-    "Viewer": {"sessions_app_apikey", "tools_catalog_secret", "auth_user", "auth_group"},
-    "Auditor": {"tools_catalog_secret", "auth_user", "auth_group"},
-    "Operator": {"auth_user"},
-    "Upstream manager": {"sessions_app_apikey", "auth_user"},
+    "Viewer": {
+        "sessions_app_apikey",
+        "tools_catalog_secret",
+        "tools_catalog_launchprofile",
+        "auth_user",
+        "auth_group",
+        *EVIDENCE,
+    },
+    "Auditor": {"tools_catalog_secret", "tools_catalog_launchprofile", "auth_user", "auth_group"},
+    "Operator": {"auth_user", "tools_catalog_launchprofile", *EVIDENCE},
+    "Upstream manager": {"sessions_app_apikey", "auth_user", *EVIDENCE},
     "superuser": set(),
 }
 
@@ -43,8 +61,12 @@ def rows(echo):
         "sessions_app_apikey": key,
         "tools_catalog_mcptooldefinition": echo,
         "tools_catalog_secret": secret,
+        "tools_catalog_mcpconnection": McpConnectionFactory(),
+        "tools_catalog_mcpupstreamtool": proposal(),
+        "tools_catalog_launchprofile": LaunchProfileFactory(),
         "invocations_mcptoolinvocation": McpToolInvocationFactory(session=session, process=process, failed=True),
         "invocations_mcprequestenvelope": McpRequestEnvelopeFactory(session=session, process=process),
+        "invocations_mcptask": McpTaskFactory(session=session, process=process, over=True),
         "invocations_mcperrormapping": McpErrorMapping.objects.get(internal_code="timeout"),
     }
 
@@ -88,7 +110,7 @@ def test_history_opens_and_nothing_is_written_back_from_it(row, log_in, rows):
 @pytest.mark.parametrize(
     "row",
     ["tools_catalog_mcptooldefinition", "sessions_app_apikey", "invocations_mcptoolinvocation",
-     "invocations_mcprequestenvelope", "sessions_app_mcpsession", "invocations_mcperrormapping"],
+     "invocations_mcprequestenvelope", "invocations_mcptask", "sessions_app_mcpsession", "invocations_mcperrormapping"],
 )  # fmt: skip
 def test_nothing_on_record_is_deleted(row, log_in, rows):
     address = reverse(f"admin:{row}_delete", args=[rows[row].pk])

@@ -25,7 +25,8 @@ def form_of(tool, **changes):
         "name": tool.name, "title": tool.title, "description": tool.description,
         "input_schema": json.dumps(tool.input_schema), "output_schema": json.dumps(tool.output_schema),
         "backend": tool.backend, "function": function, "configuration": json.dumps(tool.configuration),
-        "timeout_seconds": "30", "meta": "{}", "requirements": "{}", "enabled": "on", "change_reason": "",
+        "timeout_seconds": "30", "meta": "{}", "task_support": "forbidden", "requirements": "{}",
+        "enabled": "on", "change_reason": "",
         **{flag: "on" for flag in ("read_only", "destructive", "idempotent", "open_world") if getattr(tool, flag)},
     }  # fmt: skip
     return {**data, **changes}
@@ -83,6 +84,7 @@ def test_a_python_tool_is_added_by_choosing_its_function(log_in):
     client = log_in("Operator")
     data = {
         "backend": "python", "function": "tools_catalog.packs.starter.tools:add", "timeout_seconds": "5",
+        "task_support": "forbidden",
         "enabled": "on", "read_only": "on", "change_reason": "first",
     }  # fmt: skip
     response = client.post(reverse(ADD), data)

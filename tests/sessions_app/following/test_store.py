@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 
 import pytest
@@ -11,7 +12,7 @@ from django.utils import timezone
 from sessions_app import bus, store
 from sessions_app.caller import Caller
 from sessions_app.models import BusEvent, McpSession
-from sessions_app.protocol.errors import ServerBusy, SessionNotFound
+from sessions_app.protocol.errors import AlreadyInitialized, ServerBusy, SessionNotFound
 from sessions_app.protocol.lifecycle import SessionEvent
 
 pytestmark = pytest.mark.usefixtures("transactional_db")
@@ -55,8 +56,8 @@ def test_session_opened_before_initialize_is_initialized_once(sessions):
     again = async_to_sync(sessions.initialize)(view.session_id, **CLIENT, protocol_version="2025-11-25")
     assert (again.initialized, again.protocol_version) == (True, "2025-11-25")
     assert McpSession.objects.get().state == "initialized"
-    for session_id in (view.session_id, "nobody"):
-        with pytest.raises(SessionNotFound):
+    for session_id, error in ((view.session_id, AlreadyInitialized), ("nobody", SessionNotFound)):
+        with pytest.raises(error):
             async_to_sync(sessions.initialize)(session_id, protocol_version="2025-11-25")
     assert BusEvent.objects.filter(subject=bus.SESSION_CHANGED, payload=view.session_id).exists()
 
@@ -108,6 +109,31 @@ def test_caller_at_its_bound_loses_the_session_it_used_least_recently(sessions, 
     live = set(McpSession.objects.filter(state="initialized").values_list("pk", flat=True))
     assert live == {first.session_id, third.session_id, other.session_id}
     assert McpSession.objects.get(pk=second.session_id).state == "expired"
+
+
+def test_sessions_wanted_at_once_are_opened_together_and_bounds_hold_among_them(sessions, settings):
+    settings.MCPHUB_MAX_SESSIONS_PER_CALLER = 3
+
+    async def crowd():
+        return await asyncio.gather(*(sessions.open(caller(), HTTP, **CLIENT) for _ in range(10)))
+
+    views = async_to_sync(crowd)()
+    assert len({view.session_id for view in views}) == 10
+    live = McpSession.objects.filter(ended_at__isnull=True)
+    assert (live.count(), McpSession.objects.count()) == (3, 10)
+
+
+def test_session_that_cannot_be_written_does_not_keep_others_of_its_moment_from_opening(sessions):
+    async def crowd():
+        spoilt = {**CLIENT, "client_name": "\ud800"}
+        wanted = [CLIENT, spoilt, CLIENT]
+        return await asyncio.gather(
+            *(sessions.open(caller(), HTTP, **client) for client in wanted), return_exceptions=True
+        )
+
+    first, second, third = async_to_sync(crowd)()
+    assert isinstance(second, Exception)
+    assert set(McpSession.objects.values_list("pk", flat=True)) == {first.session_id, third.session_id}
 
 
 def test_hub_at_its_bound_is_busy_for_newcomers(sessions, settings):

@@ -24,6 +24,7 @@ class ScriptedContext:
     caller_principal: str = "key:1"
     caller_scopes: frozenset[str] = frozenset({"tools:call"})
     client_capabilities: Mapping[str, Any] = field(default_factory=dict)
+    meta: Mapping[str, Any] | None = None
     seconds: float = 5.0
     said: list[tuple[Any, ...]] = field(default_factory=list)
 

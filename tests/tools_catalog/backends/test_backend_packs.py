@@ -39,19 +39,20 @@ def text_of(result: ToolResult) -> str:
 
 @pytest.mark.parametrize("pack", ["starter", "conformance"])
 def test_bundle_lists_exactly_the_pack_s_tools(pack: str) -> None:
-    module = import_module(f"tools_catalog.packs.{pack}.tools").__name__
+    package = import_module(f"tools_catalog.packs.{pack}.tools").__package__
     bundle = json.loads((SHELF / pack / "bundle.json").read_text())
     assert bundle["format"] == "mcphub-bundle/1"
     listed = [entry["configuration"]["function"] for entry in bundle["tools"] if entry["backend"] == "python"]
     own = {reference for reference in listed if reference.startswith("tools_catalog.")}
-    assert own == {reference for reference in python.registry if reference.startswith(f"{module}:")}
+    assert own == {reference for reference in python.registry if reference.startswith(f"{package}.")}
     assert len(listed) == len(set(listed))
 
 
 @pytest.mark.parametrize("module", [STARTER, CONFORMANCE])
 def test_every_tool_has_words_and_valid_schemas(module: str) -> None:
     python.discover(["starter", "conformance"])
-    for reference in [key for key in python.registry if key.startswith(f"{module}:")]:
+    package = module.rpartition(".")[0]
+    for reference in [key for key in python.registry if key.startswith(f"{package}.")]:
         given = python.definition(reference)
         assert given["description"]
         assert given["title"]

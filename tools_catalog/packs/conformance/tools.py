@@ -15,6 +15,7 @@ from pydantic import Field
 from tools_catalog.backends.base import Json
 from tools_catalog.backends.content import Audio, Image, Resource, Text
 from tools_catalog.backends.python import Context, ToolError, tool
+from tools_catalog.packs.conformance import asking, offers, tasks  # noqa: F401 - they register their functions
 
 _PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="

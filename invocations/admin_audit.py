@@ -1,0 +1,158 @@
+"""The pages of the audit's proof: events, blocks, tombstones, read-only; retention policy and legal holds, edited."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin, messages
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils.html import escape
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _t
+from django.utils.translation import gettext_lazy as _
+
+from invocations.chain.models import AuditBlock, AuditEvent, AuditHold, AuditPolicy, AuditTombstone
+from sessions_app.admin_base import RecordedAdmin, UncountedAdmin, detail_action, mark, moment
+from sessions_app.shown import clipped, json_block, mono
+
+_HAPPENED = moment("happened_at", _("time"))
+_SEALED = moment("sealed_at", _("sealed"))
+_REMOVED = moment("removed_at", _("removed"))
+_CREATED = moment("created_at", _("created"))
+_RELEASED = moment("released_at", _("released"))
+
+
+@admin.register(AuditEvent)
+class AuditEventAdmin(UncountedAdmin):
+    list_display = [_HAPPENED, "kind", "shown_subject", "shown_actor", "reason"]
+    list_display_links = [_HAPPENED]
+    search_fields = ["=kind"]
+    search_help_text = _("Kind of event, such as tool.changed")
+    readonly_fields = [_HAPPENED, "kind", "shown_subject", "shown_actor", "reason", "shown_before", "shown_after"]
+    ordering = ["-id"]
+    sortable_by = ()
+    actions = None
+
+    @admin.display(description=_("subject"))
+    def shown_subject(self, event: AuditEvent) -> str:
+        return clipped(f"{event.subject_label} {f'#{event.subject_id}' if event.subject_id else ''}".strip(), 80) or "-"
+
+    @admin.display(description=_("by"))
+    def shown_actor(self, event: AuditEvent) -> str:
+        return clipped(f"{event.actor_label} ({event.actor})" if event.actor_label else event.actor, 80) or "-"
+
+    @admin.display(description=_("before"))
+    def shown_before(self, event: AuditEvent) -> SafeString | str:
+        return "-" if event.before is None else json_block(event.before)
+
+    @admin.display(description=_("after"))
+    def shown_after(self, event: AuditEvent) -> SafeString | str:
+        return "-" if event.after is None else json_block(event.after)
+
+
+@admin.register(AuditBlock)
+class AuditBlockAdmin(UncountedAdmin):
+    list_display = ["number", _SEALED, "row_count", "key_id", "shown_root"]
+    readonly_fields = [
+        "number",
+        _SEALED,
+        "first_position",
+        "row_count",
+        "key_id",
+        "shown_root",
+        "signature",
+        "shown_header",
+    ]
+    search_fields = ["=number"]
+    search_help_text = _("Number of a block")
+    ordering = ["-number"]
+    sortable_by = ()
+    actions = None
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        term = search_term.strip()
+        if not term:
+            return queryset, False
+        return (queryset.filter(number=int(term)) if term.isdecimal() and len(term) < 19 else queryset.none()), False
+
+    @admin.display(description=_("root"))
+    def shown_root(self, block: AuditBlock) -> SafeString:
+        return mono(block.tree_root)
+
+    @admin.display(description=_("header"))
+    def shown_header(self, block: AuditBlock) -> SafeString:
+        return mono(block.header)
+
+
+@admin.register(AuditTombstone)
+class AuditTombstoneAdmin(UncountedAdmin):
+    list_display = [_REMOVED, "kind", "first_block", "last_block", "row_count"]
+    list_display_links = [_REMOVED]
+    readonly_fields = [_REMOVED, "kind", "first_block", "last_block", "row_count", "text", "signature"]
+    ordering = ["-id"]
+    sortable_by = ()
+    actions = None
+
+
+@admin.register(AuditPolicy)
+class AuditPolicyAdmin(RecordedAdmin):
+    list_display = ["__str__", "rows_days", "bodies_days"]
+    fields = ["rows_days", "bodies_days"]
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False  # its one row is made with the table
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any | None = None) -> bool:
+        return False
+
+
+@admin.register(AuditHold)
+class AuditHoldAdmin(RecordedAdmin):
+    list_display = ["name", "shown_state", _CREATED, _RELEASED, "reason"]
+    fields = [
+        "name", "reason", "tool_name", "principal", "session_id", "received_from", "received_until", "first_block",
+        "last_block", _CREATED, _RELEASED,
+    ]  # fmt: skip
+    readonly_fields = [_CREATED, _RELEASED]
+    ordering = ["-created_at"]
+    actions_detail = ["release_hold"]
+
+    @admin.display(description=_("state"))
+    def shown_state(self, hold: AuditHold) -> SafeString:
+        return mark("off", _("released")) if hold.released_at else mark("warn", _("holds"))
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any | None = None) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any | None = None) -> bool:
+        return super().has_change_permission(request, obj) and (obj is None or obj.released_at is None)
+
+    def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        field = super().formfield_for_dbfield(db_field, request, **kwargs)
+        if field is not None:
+            field.help_text = escape(field.help_text)  # `key:<id>` is no element of the page
+        return field
+
+    def has_release_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
+        hold = AuditHold.objects.filter(pk=object_id, released_at__isnull=True).first()
+        return hold is not None and self.has_change_permission(request, hold)
+
+    @detail_action(description=_("Release"), icon="lock_open", permissions=["release"])
+    def release_hold(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        hold = AuditHold.objects.get(pk=object_id)
+        page = reverse("admin:invocations_audithold_change", args=[hold.pk])
+        asked = self.confirmation(
+            request, title=_t("Release the hold %(name)s?") % {"name": hold}, items=[(hold.name, hold.reason)],
+            explanation=_t("Retention may then remove what it kept. A hold that was released is not set again."),
+            button=_t("Release"), back=page, reason=True,
+        )  # fmt: skip
+        if asked is not None:
+            return asked
+        hold.release(request.POST.get("reason", ""))
+        messages.success(request, _t("The hold is released."))
+        return redirect(page)

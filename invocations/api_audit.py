@@ -1,0 +1,235 @@
+"""REST over the audit's proof: checkpoints, proofs of consistency and of single rows, and what operators did."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import connection
+from django.http import Http404
+from drf_spectacular.utils import extend_schema, extend_schema_field, extend_schema_view
+from rest_framework import mixins, serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from invocations.chain import service
+from invocations.chain.log import Log, inclusion_in, row_leaf
+from invocations.chain.models import AuditBlock, AuditEvent
+from invocations.chain.sealer import checkpoint_note
+from invocations.chain.tables import ENVELOPE, INVOCATION, Audited
+from invocations.chain.verifier import row_bytes
+from invocations.models import McpRequestEnvelope, McpToolInvocation
+from sessions_app.protocol.errors import InvalidParams
+from sessions_app.rest.lists import ExactFilter, FilterSet, MomentFilter
+from sessions_app.rest.writing import JSONObject, JSONValue, RowSerializer, RowViewSet
+
+_READ_LOG = {"read": "invocations.view_auditblock", "write": "invocations.view_auditblock"}
+_SCOPE = {"read": "audit:read", "write": "audit:read"}
+_HEX = {"type": "array", "items": {"type": "string", "pattern": "^[0-9a-f]{64}$"}}
+
+
+@extend_schema_field(_HEX)
+class Hashes(serializers.Field[Any, Any, Any, Any]):
+    """SHA-256 in hexadecimal, in the order of RFC 9162."""
+
+    def to_representation(self, value: list[bytes]) -> list[str]:
+        return [each.hex() for each in value]
+
+
+def log() -> Log:
+    """The log on Django's own connection."""
+
+    def connect() -> Any:
+        connection.ensure_connection()
+        return connection.connection
+
+    return Log(connect, connection.vendor == "sqlite")
+
+
+class CheckpointSerializer(RowSerializer[AuditBlock]):
+    """What the hub signed when the log had `size` blocks."""
+
+    size = serializers.SerializerMethodField(help_text="Blocks in the log.")
+    rows = serializers.SerializerMethodField(help_text="Rows in these blocks, removed ones included.")
+    tree_root = serializers.CharField(read_only=True, help_text="Of the tree over the blocks, in hexadecimal.")
+    note = serializers.SerializerMethodField(help_text="The signed note (C2SP tlog-checkpoint).")
+
+    class Meta:
+        model = AuditBlock
+        fields = ["size", "rows", "tree_root", "sealed_at", "key_id", "note"]
+        read_only_fields = fields
+
+    def get_size(self, block: AuditBlock) -> int:
+        return block.number + 1
+
+    def get_rows(self, block: AuditBlock) -> int:
+        return block.first_position + block.row_count
+
+    def get_note(self, block: AuditBlock) -> str:
+        return checkpoint_note(log(), service.keys(), block.number + 1)
+
+
+class CheckpointFilter(FilterSet):
+    sealed_after = MomentFilter(field_name="sealed_at", lookup_expr="gte", help_text="ISO 8601, included.")
+    sealed_before = MomentFilter(field_name="sealed_at", lookup_expr="lt", help_text="ISO 8601, excluded.")
+
+    class Meta:
+        model = AuditBlock
+        fields: list[str] = []
+
+
+@extend_schema_view(
+    list=extend_schema(summary="Checkpoints of the audit, newest first"),
+    retrieve=extend_schema(summary="The checkpoint of the log when it had so many blocks"),
+)
+class CheckpointViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, RowViewSet[AuditBlock]):
+    queryset = AuditBlock.objects.defer("header", "nodes")
+    serializer_class = CheckpointSerializer
+    filterset_class = CheckpointFilter
+    ordering = ("-number",)
+    lookup_url_kwarg = "size"
+    lookup_value_regex = "[0-9]{1,18}"
+    required_scope = _SCOPE
+    required_permission = _READ_LOG
+    missing = "The log was never so long. GET /api/audit/checkpoints/?limit=1 tells how long it is."
+
+    def get_object(self) -> AuditBlock:
+        block = self.get_queryset().filter(number=int(self.kwargs["size"]) - 1).first()
+        if block is None:
+            raise Http404
+        return block
+
+
+class ConsistencySerializer(serializers.Serializer[Any]):
+    """The proof (RFC 9162, 2.1.4) that the log of `new` blocks continues that of `old`."""
+
+    old = serializers.IntegerField()
+    new = serializers.IntegerField()
+    old_root = serializers.CharField()
+    new_root = serializers.CharField()
+    proof = Hashes()
+
+
+class ConsistencyViewSet(RowViewSet[AuditBlock]):
+    queryset = AuditBlock.objects.none()
+    serializer_class = ConsistencySerializer
+    required_scope = _SCOPE
+    required_permission = _READ_LOG
+    missing = CheckpointViewSet.missing
+
+    @extend_schema(summary="The proof that the log only grew between two checkpoints", responses=ConsistencySerializer)
+    def between(self, request: Request, old: str, new: str) -> Response:
+        first, last = int(old), int(new)
+        if not 0 < first <= last:
+            raise InvalidParams("The first size must be above 0 and not above the second.", old=first, new=last)
+        found = log()
+        if last > found.size():
+            raise Http404
+        proof = {
+            "old": first, "new": last, "old_root": found.root(first).hex(), "new_root": found.root(last).hex(),
+            "proof": found.consistency(first, last),
+        }  # fmt: skip
+        return Response(ConsistencySerializer(proof).data)
+
+
+class RowProofSerializer(serializers.Serializer[Any]):
+    """One row in its block: `row_path` leads from its hash to the block's root (RFC 9162, 2.1.3)."""
+
+    table = serializers.CharField()
+    id = serializers.IntegerField()
+    position = serializers.IntegerField(help_text="Among all rows of the log.")
+    covered = serializers.CharField(help_text="What the hash covers: canonical JSON, bodies by their digests.")
+    leaf = serializers.CharField(help_text="SHA-256 of a zero byte and `covered`.")
+    index = serializers.IntegerField(help_text="Among the rows of the block.")
+    row_path = Hashes()
+    block = JSONObject(help_text="The header; SHA-256 of a zero byte and its canonical JSON is the block's leaf.")
+    block_path = Hashes(help_text="From the block's leaf to the checkpoint's root.")
+
+
+class ProofSerializer(serializers.Serializer[Any]):
+    """That the rows of one call are in the log which the checkpoint signs."""
+
+    invocation = RowProofSerializer(allow_null=True)
+    envelope = RowProofSerializer(allow_null=True)
+    size = serializers.IntegerField(help_text="Blocks in the log of the checkpoint.")
+    checkpoint = serializers.CharField(help_text="The signed note.")
+
+
+class ProofViewSet(RowViewSet[McpToolInvocation]):
+    queryset = McpToolInvocation.objects.all()
+    serializer_class = ProofSerializer
+    lookup_field = "invocation_id"
+    lookup_value_regex = "[^/]+"
+    required_scope = _SCOPE
+    required_permission = _READ_LOG
+    missing = "No sealed row has this id. Rows are sealed within seconds; one that retention removed has no proof."
+
+    @extend_schema(summary="The proof that one call is in the log", responses=ProofSerializer)
+    def retrieve(self, request: Request, invocation_id: str) -> Response:
+        if "\0" in invocation_id:
+            raise Http404
+        found = log()
+        size = found.size()
+        models: tuple[tuple[Audited, Any], ...] = ((ENVELOPE, McpRequestEnvelope), (INVOCATION, McpToolInvocation))
+        proofs = {}
+        for of, model in models:
+            row = model.objects.filter(invocation_id=invocation_id).values_list("id", flat=True).first()
+            proofs[of.name] = None if row is None else prove(found, of, row, size)
+        if not any(proofs.values()):
+            raise Http404
+        answer = {**proofs, "size": size, "checkpoint": checkpoint_note(found, service.keys(), size)}
+        return Response(ProofSerializer(answer).data)
+
+
+def prove(found: Log, of: Audited, row_id: int, size: int) -> dict[str, Any] | None:
+    """Give the proof of a row in the log of `size` blocks; None where it is not sealed."""
+    block = found.block_of(of.name, row_id, size)
+    leaves = found.leaves(block.number) if block is not None else None
+    if block is None or leaves is None:
+        return None
+    index = sum(block.header[name][2] for name in block.tables_before(of.name))
+    while leaves[index][0] != row_id:
+        index += 1
+    values = next(found.rows(of, row_id - 1, row_id))
+    return {
+        "table": of.name, "id": row_id, "position": block.header["first"] + index,
+        "covered": row_bytes(of.name, values).decode(), "leaf": row_leaf(of.name, values).hex(), "index": index,
+        "row_path": inclusion_in([leaf for _, leaf in leaves], index), "block": block.header,
+        "block_path": found.inclusion(block.number, size),
+    }  # fmt: skip
+
+
+class EventSerializer(RowSerializer[AuditEvent]):
+    """Something that an operator changed, or that was done to the audit itself."""
+
+    sequence = serializers.IntegerField(source="id", read_only=True)
+    before = JSONValue(read_only=True, help_text="The fields that changed, as they were; null for what is new.")
+    after = JSONValue(read_only=True, help_text="The same, as they are; null for what is gone.")
+
+    class Meta:
+        model = AuditEvent
+        fields = [
+            "sequence", "happened_at", "kind", "actor", "actor_label", "subject_id", "subject_label", "before",
+            "after", "reason",
+        ]  # fmt: skip
+        read_only_fields = fields
+
+
+class EventFilter(FilterSet):
+    happened_after = MomentFilter(field_name="happened_at", lookup_expr="gte", help_text="ISO 8601, included.")
+    happened_before = MomentFilter(field_name="happened_at", lookup_expr="lt", help_text="ISO 8601, excluded.")
+    kind = ExactFilter(help_text="`tool.changed`, `key.created`, `user.groups_changed`, `audit.exported` and so on.")
+    actor = ExactFilter(help_text="`user:<id>`, `key:<id>`, `machine` or `hub`.")
+
+    class Meta:
+        model = AuditEvent
+        fields: list[str] = []
+
+
+@extend_schema_view(list=extend_schema(summary="What operators changed, newest first"))
+class EventViewSet(mixins.ListModelMixin, RowViewSet[AuditEvent]):
+    queryset = AuditEvent.objects.all()
+    serializer_class = EventSerializer
+    filterset_class = EventFilter
+    ordering = ("-id",)
+    required_scope = _SCOPE
+    required_permission = {"read": "invocations.view_auditevent", "write": "invocations.view_auditevent"}

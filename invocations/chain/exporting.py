@@ -1,0 +1,133 @@
+"""`mcphub audit export`: the log as JSON lines that verify, or calls as CSV for a spreadsheet.
+
+Both stream: memory does not grow with the audit. Both can be resumed where a run was cut off.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from invocations.chain import records
+from invocations.chain.keys import KeyFolder
+from invocations.chain.log import Log, Values
+from invocations.chain.records import Selection
+from invocations.chain.sealer import checkpoint_note
+from invocations.chain.tables import INVOCATION
+from invocations.chain.verifier import canonical, loads
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""What makes a spreadsheet take a text for a formula."""
+
+
+class CannotResume(Exception):
+    """The file is not the begin of this export; the text says why."""
+
+
+def write_jsonl(
+    out: BinaryIO, log: Log, keys: KeyFolder, selection: Selection, first: int = 0, last: int | None = None,
+    *, resume: Path | None = None, sealed: Callable[[int], object] | None = None,
+) -> tuple[int, int]:  # fmt: skip
+    """Write the export, or the rest of it; give the numbers of blocks and rows in the whole file."""
+    last = log.size() - 1 if last is None else min(last, log.size() - 1)
+    blocks = rows = 0
+    if resume is not None:
+        first, blocks, rows = _resume(resume, selection, out)
+    else:
+        size = log.size()
+        checkpoint = checkpoint_note(log, keys, size) if size else None
+        begin = {**records.begin(log, keys, first), "filters": selection.words(), "checkpoint": checkpoint}
+        out.write(canonical(begin) + b"\n")
+        for record in records.tombstones(log):
+            out.write(canonical(record) + b"\n")
+    for record in records.records(log, first, last, selection, sealed=sealed):
+        blocks += "block" in record
+        rows += "values" in record
+        out.write(canonical(record) + b"\n")
+    out.write(canonical(records.end(blocks, rows)) + b"\n")
+    return blocks, rows
+
+
+def _resume(path: Path, selection: Selection, out: BinaryIO) -> tuple[int, int, int]:
+    """Cut the file after its last whole block; give the next block's number, and what stands before it."""
+    blocks = rows = at = 0
+    whole: tuple[int, int, int, int] | None = None
+    began: dict[str, Any] | None = None
+    with path.open("rb") as lines:
+        for line in lines:
+            try:
+                record = loads(line) if line.endswith(b"\n") else {}
+            except ValueError:
+                record = {}
+            if began is None:
+                if record.get("export") != 1:
+                    raise CannotResume(f"{path} is not the begin of an export.")
+                if record["filters"] != selection.words():
+                    raise CannotResume(f"{path} was made with other filters: {record['filters']}.")
+                began = record
+            elif "block" in record or "end" in record:
+                whole = (at, began["first_block"] + blocks, blocks, rows)
+                blocks += "block" in record
+            rows += "values" in record
+            at += len(line)
+    if began is None:
+        raise CannotResume(f"{path} is empty; leave --resume out.")
+    if whole is None:
+        raise CannotResume(f"{path} holds no whole block; leave --resume out.")
+    offset, number, blocks, rows = whole
+    out.seek(offset)
+    out.truncate()
+    return number, blocks, rows
+
+
+def write_csv(
+    out: BinaryIO, log: Log, selection: Selection, *, resume: Path | None = None,
+    written: Callable[[int], object] | None = None,
+) -> int:  # fmt: skip
+    """Write the calls that are selected, one a line, sealed or not; give how many were written now."""
+    columns = ["id", *(name for name in INVOCATION.columns if name != "id")]
+    after = _resume_csv(resume, out) if resume is not None else 0
+    if resume is None:
+        out.write(_line(columns))
+    count = 0
+    for values in log.rows(INVOCATION, after, log.highest()["invocation"]):
+        if selection.takes("invocation", values):
+            out.write(_line(_cells(values, columns)))
+            count += 1
+        if written is not None:
+            written(1)
+    return count
+
+
+def _resume_csv(path: Path, out: BinaryIO) -> int:
+    at, after = 0, 0
+    with path.open("rb") as lines:
+        for line in lines:
+            first = line.split(b",", 1)[0]
+            if not line.endswith(b"\r\n") or not (first == b"id" or first.isdigit()):
+                break
+            after = int(first) if first.isdigit() else 0
+            at += len(line)
+    if not at:
+        raise CannotResume(f"{path} is not the begin of an export as CSV.")
+    out.seek(at)
+    out.truncate()
+    return after
+
+
+def _cells(values: Values, columns: list[str]) -> Iterator[Any]:
+    for name in columns:
+        value = values.get(name)
+        if isinstance(value, str):
+            value = value.replace("\r", "\\r").replace("\n", "\\n")  # one line a row, so that a cut shows
+            value = f"'{value}" if value.startswith(_FORMULA) else value
+        yield value
+
+
+def _line(cells: Any) -> bytes:
+    text = io.StringIO()
+    csv.writer(text).writerow(cells)
+    return text.getvalue().encode("utf-8", "backslashreplace")

@@ -1,0 +1,62 @@
+"""One sealer at a time over all processes of a database. Ends with the process that holds it.
+
+Only to save work: that a block is sealed once is decided by its number, which is a primary key.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+from pathlib import Path
+from typing import Any
+
+from invocations.chain.log import Log
+
+_KEY = 0x6D637061  # "mcpa"
+
+
+class Lease:
+    """On PostgreSQL an advisory lock of the session, on SQLite a lock on the file `beside` the database."""
+
+    def __init__(self, log: Log, beside: Path | None) -> None:
+        self._log = log
+        self._beside = beside
+        self._file: Any = None
+
+    def take(self) -> bool:
+        """Take or keep the lease; False where another has it."""
+        if self._beside is None:
+            return bool(
+                self._log.run(
+                    "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND objid = ? AND classid = 0 "
+                    "AND pid = pg_backend_pid()) OR pg_try_advisory_lock(?)",
+                    _KEY, _KEY,
+                ).fetchone()[0]
+            )  # fmt: skip
+        if self._file is not None:
+            return True
+        file = self._beside.open("a")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            file.close()
+            return False
+        self._file = file
+        return True
+
+    def is_taken(self) -> bool:
+        """Whether anybody has it."""
+        if self._beside is None:
+            return bool(
+                self._log.run(
+                    "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND objid = ? AND classid = 0 "
+                    "AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))",
+                    _KEY,
+                ).fetchone()[0]
+            )
+        with contextlib.suppress(FileNotFoundError), self._beside.open() as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                return True
+        return False

@@ -1,0 +1,336 @@
+"""The audit's log in the database: its rows as they are sealed, its blocks, and proofs over them.
+
+Works on a raw connection in autocommit mode (`sqlite3` or `psycopg`), so that the sealing process needs no Django.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from invocations.chain.tables import AUDITED, Audited
+from invocations.chain.verifier import NOTHING, TABLES, Frontier, canonical, leaf_hash, loads, node_hash, row_bytes
+
+_LEAF = struct.Struct(">q32s")
+_THROUGH = ("envelopes_through", "invocations_through", "events_through")
+
+Values = dict[str, Any]
+
+
+class LostRace(Exception):
+    """Another sealer wrote the block of this number first."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """One sealed block. `header` is the JSON object whose canonical bytes are the leaf in the log."""
+
+    header: dict[str, Any]
+    signature: str
+    tree_root: bytes
+    key_id: str
+
+    @property
+    def number(self) -> int:
+        return int(self.header["number"])
+
+    @property
+    def leaf(self) -> bytes:
+        return leaf_hash(canonical(self.header))
+
+    @staticmethod
+    def tables_before(table: str) -> tuple[str, ...]:
+        return TABLES[: TABLES.index(table)]
+
+    def span(self, table: str) -> tuple[int, int]:
+        after, through, _ = self.header[table]
+        return after, through
+
+
+@dataclass
+class Head:
+    """Where the log ends: what the next block continues."""
+
+    tree: Frontier
+    previous: str
+    position: int
+    through: dict[str, int]
+    key_id: str = ""
+
+
+def pack(leaves: list[tuple[int, bytes]]) -> bytes:
+    return b"".join(_LEAF.pack(*leaf) for leaf in leaves)
+
+
+def unpack(packed: bytes) -> list[tuple[int, bytes]]:
+    return list(_LEAF.iter_unpack(packed))
+
+
+class Log:
+    """`connect` gives the raw connection, each time it is needed."""
+
+    def __init__(self, connect: Callable[[], Any], is_sqlite: bool) -> None:
+        self._connect = connect
+        self.is_sqlite = is_sqlite
+
+    def run(self, statement: str, *values: Any) -> Any:
+        return self._connect().execute(statement if self.is_sqlite else statement.replace("?", "%s"), values)
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        raw = self._connect()
+        if not self.is_sqlite:
+            with raw.transaction():
+                yield
+            return
+        raw.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            raw.execute("COMMIT")
+        except BaseException:
+            if raw.in_transaction:
+                raw.execute("ROLLBACK")
+            raise
+
+    # Rows ------------------------------------------------------------------------------------------------
+
+    def rows(
+        self, of: Audited, after: int, through: int, limit: int = -1, *, digests: bool = False
+    ) -> Iterator[Values]:
+        """Give the rows of a range of ids in order, as a stream, without their columns that are null.
+
+        With `digests` their bodies may come as digests.
+        """
+        query = (
+            f"SELECT {of.select(self.is_sqlite, digests=digests)} FROM {of.table} "  # noqa: S608 - our own names
+            "WHERE id > ? AND id <= ? ORDER BY id" + (f" LIMIT {limit:d}" if limit >= 0 else "")
+        )
+        names, booleans = tuple(of.columns), of.booleans
+        for row in self._stream(query, after, through):
+            values = {name: value for name, value in zip(names, row, strict=True) if value is not None}
+            for at in booleans:
+                if row[at] in (0, 1):
+                    values[names[at]] = bool(row[at])
+            yield values
+
+    def _stream(self, query: str, *values: Any) -> Iterator[tuple[Any, ...]]:
+        raw = self._connect()
+        if self.is_sqlite:
+            try:
+                yield from raw.execute(query, values)
+            except sqlite3.OperationalError as error:
+                if "decode" not in str(error):
+                    raise
+                yield from self._undecodable(raw, query, values)
+            return
+        with raw.transaction(), raw.cursor(name="audit") as cursor:
+            cursor.itersize = 1000
+            yield from cursor.execute(query.replace("?", "%s"), values)
+
+    @staticmethod
+    def _undecodable(raw: Any, query: str, values: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
+        """Text that is not UTF-8 is nobody's honest row; read it all the same, so that it can be named."""
+        raw.text_factory = lambda text: text.decode("utf-8", "surrogateescape")
+        try:
+            rows = raw.execute(query, values).fetchall()
+        finally:
+            raw.text_factory = str
+        yield from rows
+
+    def highest(self) -> dict[str, int]:
+        return {of.name: self.run(f"SELECT max(id) FROM {of.table}").fetchone()[0] or 0 for of in AUDITED}  # noqa: S608
+
+    def writers(self) -> set[str]:
+        """Give the transactions that may hold rows of the audit's tables which nobody sees yet.
+
+        SQLite has one writer at a time, so ids are committed in order. On PostgreSQL a row may come to light after
+        one of a higher id. Whoever drew an id holds the table's lock from before that until after the commit.
+        """
+        if self.is_sqlite:
+            return set()
+        tables = [of.table for of in AUDITED]
+        rows = self.run(
+            "SELECT DISTINCT virtualtransaction FROM pg_locks WHERE locktype = 'relation' AND granted "
+            "AND mode = 'RowExclusiveLock' AND pid IS DISTINCT FROM pg_backend_pid() "
+            "AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) "
+            "AND relation = ANY (SELECT to_regclass(name)::oid FROM unnest(?::text[]) AS name)",
+            tables,
+        ).fetchall()
+        return {row[0] for row in rows}
+
+    def add_event(self, kind: str, actor: str, actor_label: str, after: dict[str, Any]) -> None:
+        """Append an event within this connection's transaction."""
+        now = datetime.now(UTC)
+        self.run(
+            "INSERT INTO invocations_auditevent (happened_at, kind, actor, actor_label, subject_id, subject_label, "
+            "after, reason) VALUES (?, ?, ?, ?, '', '', ?, '')",
+            self.moment(now), kind, actor, actor_label, canonical(after).decode(),
+        )  # fmt: skip
+
+    def moment(self, when: datetime) -> Any:
+        """Give a time as the database takes it."""
+        return when.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f") if self.is_sqlite else when
+
+    # Blocks ----------------------------------------------------------------------------------------------
+
+    _COLUMNS = "header, signature, tree_root, key_id"
+
+    def blocks(self, first: int = 0, last: int | None = None) -> Iterator[Block]:
+        """Give blocks in order, a few hundred at a time."""
+        while True:
+            rows = self.run(
+                f"SELECT {self._COLUMNS} FROM invocations_auditblock WHERE number >= ? ORDER BY number LIMIT 200",  # noqa: S608
+                first,
+            ).fetchall()
+            for row in rows:
+                block = _block(row)
+                if last is not None and block.number > last:
+                    return
+                yield block
+            if len(rows) < 200:
+                return
+            first = block.number + 1
+
+    def block(self, number: int) -> Block | None:
+        row = self.run(f"SELECT {self._COLUMNS} FROM invocations_auditblock WHERE number = ?", number).fetchone()  # noqa: S608
+        return _block(row) if row else None
+
+    def block_of(self, table: str, row_id: int, size: int) -> Block | None:
+        """Give the block that holds a row, among the first `size`; found by halves, as ids rise with the blocks."""
+        low, high = 0, size
+        while low < high:
+            middle = (low + high) // 2
+            block = self.block(middle)
+            if block is None or block.span(table)[1] < row_id:
+                low = middle + 1
+            else:
+                high = middle
+        found = self.block(low) if low < size else None
+        return found if found is not None and found.span(table)[0] < row_id else None
+
+    def leaves(self, number: int) -> list[tuple[int, bytes]] | None:
+        """Give (id, hash) of a block's rows, in the order of their tables; None where retention removed them."""
+        row = self.run("SELECT leaves FROM invocations_auditleaves WHERE block_id = ?", number).fetchone()
+        return unpack(bytes(row[0])) if row else None
+
+    def size(self) -> int:
+        return int(self.run("SELECT coalesce(max(number), -1) + 1 FROM invocations_auditblock").fetchone()[0])
+
+    def head(self, size: int | None = None) -> Head:
+        """Give the head, or what it was when the log had `size` blocks."""
+        size = self.size() if size is None else size
+        if size == 0:
+            return Head(Frontier(), NOTHING, 0, dict.fromkeys(TABLES, 0))
+        block = self.block(size - 1)
+        assert block is not None
+        header = block.header
+        return Head(
+            Frontier(size, self.frontier(size)), block.leaf.hex(), header["first"] + header["count"],
+            {table: header[table][1] for table in TABLES}, block.key_id,
+        )  # fmt: skip
+
+    def append(self, header: dict[str, Any], leaves: list[tuple[int, bytes]], made: list[bytes], root: bytes,
+               signature: str) -> None:  # fmt: skip
+        """Write a block; raise LostRace where its number is taken."""
+        moment = self.moment(datetime.fromisoformat(header["sealed_at"]))
+        with self.transaction():
+            written = self.run(
+                "INSERT INTO invocations_auditblock (number, header, envelopes_through, invocations_through, "
+                "events_through, first_position, row_count, sealed_at, key_id, tree_root, signature, nodes) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (number) DO NOTHING",
+                header["number"], canonical(header).decode(), *(header[table][1] for table in TABLES),
+                header["first"], header["count"], moment, header["key"], root.hex(), signature,
+                "".join(node.hex() for node in made),
+            ).rowcount  # fmt: skip
+            if written != 1:
+                raise LostRace
+            self.run(
+                "INSERT INTO invocations_auditleaves (block_id, leaves) VALUES (?, ?)", header["number"], pack(leaves)
+            )
+
+    # Proofs (RFC 9162, 2.1.3 and 2.1.4) ----------------------------------------------------------------------
+
+    def node(self, level: int, index: int) -> bytes:
+        """Give the root of the complete subtree of 2^level blocks that begins at block index * 2^level."""
+        number = ((index + 1) << level) - 1
+        row = self.run("SELECT nodes FROM invocations_auditblock WHERE number = ?", number).fetchone()
+        return bytes.fromhex(row[0][level * 64 : level * 64 + 64])
+
+    def frontier(self, size: int) -> list[bytes]:
+        return [self.node(level, index) for level, index in _cover(0, size)]
+
+    def root(self, size: int) -> bytes:
+        return Frontier(size, self.frontier(size)).root()
+
+    def _range(self, begin: int, end: int) -> bytes:
+        """Give the root over blocks begin..end-1, where begin is a multiple of a power of two that spans them."""
+        roots = [self.node(level, index) for level, index in _cover(begin, end)]
+        whole = roots[-1]
+        for left in reversed(roots[:-1]):
+            whole = node_hash(left, whole)
+        return whole
+
+    def inclusion(self, index: int, size: int) -> list[bytes]:
+        """Give the path from block `index` to the root of the first `size` blocks."""
+        return _path(index, 0, size, self._range)
+
+    def consistency(self, old: int, new: int) -> list[bytes]:
+        """Give the proof that the log of `new` blocks continues that of `old`."""
+        path: list[bytes] = []
+        begin, end, whole = 0, new, True
+        while begin + (size := old - begin) != end:
+            middle = begin + _split(end - begin)
+            if size <= middle - begin:
+                path.append(self._range(middle, end))
+                end = middle
+            else:
+                path.append(self._range(begin, middle))
+                begin, whole = middle, False
+        return ([] if whole else [self._range(begin, end)]) + path[::-1] if old < new else []
+
+
+def inclusion_in(leaves: list[bytes], index: int) -> list[bytes]:
+    """Give the path from a row to the root of its block."""
+    from invocations.chain.verifier import merkle_root
+
+    return _path(index, 0, len(leaves), lambda begin, end: merkle_root(leaves[begin:end]))
+
+
+def row_leaf(table: str, values: Values) -> bytes:
+    return leaf_hash(row_bytes(table, values))
+
+
+def _path(index: int, begin: int, end: int, root: Callable[[int, int], bytes]) -> list[bytes]:
+    if end - begin == 1:
+        return []
+    middle = begin + _split(end - begin)
+    if index < middle:
+        return [*_path(index, begin, middle, root), root(middle, end)]
+    return [*_path(index, middle, end, root), root(begin, middle)]
+
+
+def _split(size: int) -> int:
+    """Give the largest power of two below `size`."""
+    return 1 << (size - 1).bit_length() - 1
+
+
+def _cover(begin: int, end: int) -> list[tuple[int, int]]:
+    """Give the complete subtrees (level, index) that make up begin..end-1."""
+    found = []
+    while begin < end:
+        level = (end - begin).bit_length() - 1
+        if begin:
+            level = min(level, (begin & -begin).bit_length() - 1)
+        found.append((level, begin >> level))
+        begin += 1 << level
+    return found
+
+
+def _block(row: tuple[Any, ...]) -> Block:
+    header, signature, tree_root, key_id = row
+    return Block(loads(header), signature, bytes.fromhex(tree_root), key_id)

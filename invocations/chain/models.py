@@ -1,0 +1,213 @@
+"""The tables of the audit's proof: sealed blocks, what operators did, what retention removed and what holds it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.core.validators import MinValueValidator
+from django.db import models
+from django.db.models import F, Q
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+from simple_history.models import HistoricalRecords
+
+from invocations.append_only import AppendOnly
+from sessions_app.fields import JSONText
+
+
+class AuditEvent(AppendOnly):
+    """Something that an operator, or the hub for one, did: to a definition, a key, a permission, the audit itself.
+
+    `kind` is `<subject>.<deed>`; `before` and `after` hold the fields that changed.
+    """
+
+    id = models.BigAutoField(_("sequence"), primary_key=True)
+    happened_at = models.DateTimeField(_("time"), default=timezone.now)
+    kind = models.CharField(_("kind"), max_length=60)
+    actor = models.CharField(_("principal"), max_length=64, blank=True)
+    actor_label = models.CharField(_("by"), max_length=150, blank=True)
+    subject_id = models.CharField(_("row"), max_length=64, blank=True)
+    subject_label = models.CharField(_("subject"), max_length=200, blank=True)
+    before = JSONText(_("before"), null=True, blank=True)
+    after = JSONText(_("after"), null=True, blank=True)
+    reason = models.CharField(_("reason"), max_length=500, blank=True)
+
+    class Meta:
+        verbose_name = _("audit event")
+        verbose_name_plural = _("audit events")
+        ordering = ["-id"]
+        indexes = [models.Index(fields=["kind", "-id"], name="audit_event_by_kind")]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.subject_label}"
+
+
+class AuditBlock(AppendOnly):
+    """Rows that were sealed together, and the signed root of the log up to them.
+
+    Of each table a block holds the rows whose ids lie after the last block's and go through its own. `nodes`
+    are the roots (hex, one after another) of the subtrees that the block completes in the tree over all blocks,
+    so that any proof reads a few rows.
+    """
+
+    number = models.BigIntegerField(_("block"), primary_key=True)
+    header = models.TextField(_("header"), help_text=_("Canonical JSON; its hash is the leaf of the log."))
+    envelopes_through = models.BigIntegerField()
+    invocations_through = models.BigIntegerField()
+    events_through = models.BigIntegerField()
+    first_position = models.BigIntegerField(_("first position"))
+    row_count = models.PositiveIntegerField(_("rows"))
+    sealed_at = models.DateTimeField(_("sealed"))
+    key_id = models.CharField(_("key"), max_length=8)
+    tree_root = models.CharField(_("root"), max_length=64)
+    signature = models.CharField(_("signature"), max_length=100)
+    nodes = models.TextField()
+
+    class Meta:
+        verbose_name = _("audit block")
+        verbose_name_plural = _("audit blocks")
+        ordering = ["-number"]
+        constraints = [models.CheckConstraint(condition=Q(number__gte=0), name="audit_block_numbered")]
+        indexes = [models.Index(fields=["sealed_at"], name="audit_block_by_time")]
+
+    def __str__(self) -> str:
+        return str(self.number)
+
+
+class AuditLeaves(AppendOnly):
+    """The ordered leaves of a block: 8 bytes of id and 32 of hash for each row. Goes with the rows."""
+
+    block = models.OneToOneField(AuditBlock, models.DO_NOTHING, primary_key=True, db_constraint=False)
+    leaves = models.BinaryField()
+
+    def __str__(self) -> str:
+        return str(self.block_id)
+
+
+class AuditTombstone(AppendOnly):
+    """What retention removed: all rows of some blocks, or the bodies in them. Signed by the hub's key."""
+
+    class Kind(models.TextChoices):
+        ROWS = "rows", _("Rows")
+        BODIES = "bodies", _("Bodies")
+
+    kind = models.CharField(_("kind"), max_length=6, choices=Kind)
+    first_block = models.BigIntegerField(_("first block"))
+    last_block = models.BigIntegerField(_("last block"))
+    envelopes_after = models.BigIntegerField()
+    envelopes_through = models.BigIntegerField()
+    invocations_after = models.BigIntegerField()
+    invocations_through = models.BigIntegerField()
+    events_after = models.BigIntegerField()
+    events_through = models.BigIntegerField()
+    row_count = models.PositiveBigIntegerField(_("rows"))
+    text = models.TextField(_("text"), help_text=_("Canonical JSON, as it is signed."))
+    signature = models.CharField(_("signature"), max_length=100)
+    removed_at = models.DateTimeField(_("removed"))
+
+    class Meta:
+        verbose_name = _("tombstone")
+        verbose_name_plural = _("tombstones")
+        ordering = ["-id"]
+        constraints = [
+            models.CheckConstraint(condition=Q(kind__in=["rows", "bodies"]), name="audit_tombstone_kind_known"),
+            models.CheckConstraint(condition=Q(last_block__gte=F("first_block")), name="audit_tombstone_spans"),
+        ]
+        # For the rules in the database, which look up what covers a row.
+        indexes = [
+            models.Index(fields=["kind", "envelopes_through", "envelopes_after"], name="audit_tombstone_envelope"),
+            models.Index(
+                fields=["kind", "invocations_through", "invocations_after"], name="audit_tombstone_invocation"
+            ),
+            models.Index(fields=["kind", "events_through", "events_after"], name="audit_tombstone_event"),
+            models.Index(fields=["kind", "last_block", "first_block"], name="audit_tombstone_block"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.first_block}-{self.last_block}"
+
+
+class AuditPolicy(models.Model):
+    """How long the audit is kept: one row, edited by an operator."""
+
+    rows_days = models.PositiveIntegerField(
+        _("days that rows are kept"), null=True, blank=True, validators=[MinValueValidator(1)],
+        help_text=_("After that whole sealed blocks are removed and a signed tombstone stays. Empty: for ever."),
+    )  # fmt: skip
+    bodies_days = models.PositiveIntegerField(
+        _("days that bodies are kept"), null=True, blank=True, validators=[MinValueValidator(1)],
+        help_text=_(
+            "After that arguments, results and errors are erased; their digests stay and still verify. Empty: as rows."
+        ),
+    )  # fmt: skip
+    history = HistoricalRecords()
+    _change_reason: str | None = None
+
+    class Meta:
+        verbose_name = _("retention policy")
+        verbose_name_plural = _("retention policy")
+        constraints = [models.CheckConstraint(condition=Q(id=1), name="audit_policy_is_one")]
+
+    def __str__(self) -> str:
+        return str(_("retention policy"))
+
+    def clean(self) -> None:
+        if self.rows_days and self.bodies_days and self.bodies_days >= self.rows_days:
+            raise ValidationError({"bodies_days": _("Bodies go before their rows, or with them: leave this empty.")})
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        self.pk = 1
+        super().save(*args, **kwargs)
+
+    @classmethod
+    def current(cls) -> AuditPolicy:
+        return cls.objects.filter(pk=1).first() or cls(pk=1)
+
+
+class AuditHold(models.Model):
+    """A legal hold: blocks with a row that it describes lose neither rows nor bodies until it is released."""
+
+    name = models.CharField(_("name"), max_length=100, unique=True)
+    reason = models.CharField(_("reason"), max_length=500)
+    tool_name = models.CharField(_("tool"), max_length=128, blank=True)
+    principal = models.CharField(
+        _("principal"), max_length=64, blank=True, help_text=_("key:<id>, user:<id> or anonymous.")
+    )
+    session_id = models.CharField(_("session"), max_length=64, blank=True)
+    received_from = models.DateTimeField(_("from"), null=True, blank=True)
+    received_until = models.DateTimeField(_("until"), null=True, blank=True)
+    first_block = models.BigIntegerField(_("first block"), null=True, blank=True)
+    last_block = models.BigIntegerField(_("last block"), null=True, blank=True)
+    created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
+    released_at = models.DateTimeField(_("released"), null=True, blank=True, editable=False)
+
+    history = HistoricalRecords()
+    _change_reason: str | None = None
+
+    class Meta:
+        verbose_name = _("legal hold")
+        verbose_name_plural = _("legal holds")
+        ordering = ["-created_at"]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def clean(self) -> None:
+        described = (
+            self.tool_name, self.principal, self.session_id, self.received_from, self.received_until,
+            self.first_block, self.last_block,
+        )  # fmt: skip
+        if all(value in (None, "") for value in described):
+            raise ValidationError(_("Say what is held: a tool, a caller, a session, a time or a range of blocks."))
+
+    def release(self, reason: str = "") -> None:
+        self.released_at = timezone.now()
+        self._change_reason = reason[:100] or None
+        self.save(update_fields=["released_at"])
+
+
+def horizon(days: int) -> Any:
+    """Give the moment before which what was sealed is older than `days`."""
+    return timezone.now() - timedelta(days=days)

@@ -1,0 +1,184 @@
+"""Removes what the policy says: whole blocks of rows, or the bodies in them, under a signed tombstone.
+
+What a legal hold describes stays, and so do its whole blocks; so do blocks in which a key was introduced, which
+the verification of later blocks needs. A block is verified before anything of it goes: what was tampered with
+must not vanish. Each step is one transaction of the tombstone and what it removes.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Any
+
+from invocations.chain import checking, records
+from invocations.chain.keys import KeyFolder, Signer
+from invocations.chain.log import Block, Log
+from invocations.chain.models import AuditHold, AuditPolicy, horizon
+from invocations.chain.tables import AUDITED, ENVELOPE, INVOCATION, Audited
+from invocations.chain.verifier import TABLES, body_digest, canonical
+
+logger = logging.getLogger(__name__)
+
+_MOST_ROWS = 5000
+_MOST_BLOCKS = 100
+"""Under one tombstone, in one transaction: the ledger's writer waits for it."""
+
+
+@dataclass
+class Plan:
+    """Neighbouring blocks, all of which lose their rows, or the bodies in them."""
+
+    kind: str
+    blocks: list[Block]
+
+    @property
+    def rows(self) -> int:
+        return sum(int(block.header["count"]) for block in self.blocks)
+
+
+def due(log: Log) -> Iterator[Plan]:
+    """Give what the policy wants removed now and no hold keeps, one after another: do each before the next."""
+    policy = AuditPolicy.current()
+    if policy.rows_days:
+        yield from _plans(log, "rows", policy.rows_days)
+    if policy.bodies_days:
+        yield from _plans(log, "bodies", policy.bodies_days)
+
+
+def apply(log: Log, keys: KeyFolder, *, who: dict[str, str] | None = None, most: int = 0) -> tuple[int, int]:
+    """Do what is due; give how many rows went and how many lost their bodies. `most` plans at a time, 0: all.
+
+    Raises KeyProblem, and Bad where a block is not as it was sealed: it is left as it is.
+    """
+    done = {"rows": 0, "bodies": 0}
+    for plan in islice(due(log), most or None):
+        for block in plan.blocks:
+            checking.verify_block(log, keys, block)
+        _execute(log, plan, keys.signer(), who or {"actor": "hub", "actor_label": ""})
+        done[plan.kind] += plan.rows
+    if any(done.values()):
+        logger.info("Retention removed %d rows, and the bodies of %d", done["rows"], done["bodies"])
+    return done["rows"], done["bodies"]
+
+
+def _plans(log: Log, kind: str, days: int) -> Iterator[Plan]:
+    holds = list(AuditHold.objects.filter(released_at__isnull=True))
+    run: list[Block] = []
+    for block in _old(log, kind, horizon(days)):
+        neighbours = not run or block.number == run[-1].number + 1
+        kept = _is_kept(log, block, kind, holds)
+        size = sum(each.header["count"] for each in run) + block.header["count"]
+        if run and (not neighbours or kept or size > _MOST_ROWS or len(run) == _MOST_BLOCKS):
+            yield Plan(kind, run)
+            run = []
+        if not kept:
+            run.append(block)
+    if run:
+        yield Plan(kind, run)
+
+
+def _old(log: Log, kind: str, before: datetime) -> Iterator[Block]:
+    """Give the blocks sealed before then that have not lost this yet."""
+    start = 0
+    for first, last in [*records.removed(log, kind, "rows").merged(), (None, None)]:
+        for block in log.blocks(start, None if first is None else first - 1):
+            if datetime.fromisoformat(block.header["sealed_at"]) >= before:
+                return
+            yield block
+        start = (last or 0) + 1
+
+
+def _is_kept(log: Log, block: Block, kind: str, holds: list[AuditHold]) -> bool:
+    after, through = block.span("event")
+    if kind == "rows" and _any(
+        log, "invocations_auditevent", after, through, "kind IN ('audit.key_rotated', 'audit.key_lost')"
+    ):
+        return True
+    return any(_holds(log, block, hold) for hold in holds)
+
+
+def _holds(log: Log, block: Block, hold: AuditHold) -> bool:
+    if (hold.first_block is not None and block.number < hold.first_block) or (
+        hold.last_block is not None and block.number > hold.last_block
+    ):
+        return False
+    conditions: list[str] = []
+    values: list[Any] = []
+    for column in ("tool_name", "principal", "session_id"):
+        if wanted := getattr(hold, column):
+            conditions.append(f"{column} = ?")
+            values.append(wanted)
+    for comparison, moment in ((">=", hold.received_from), ("<=", hold.received_until)):
+        if moment is not None:
+            conditions.append(f"received_at {comparison} ?")
+            values.append(log.moment(moment))
+    if not conditions:
+        return True
+    condition = " AND ".join(conditions)
+    return any(_any(log, of.table, *block.span(of.name), condition, *values) for of in (ENVELOPE, INVOCATION))
+
+
+def _any(log: Log, table: str, after: int, through: int, condition: str, *values: Any) -> bool:
+    query = f"SELECT 1 FROM {table} WHERE id > ? AND id <= ? AND {condition} LIMIT 1"  # noqa: S608 - our own names
+    return log.run(query, after, through, *values).fetchone() is not None
+
+
+# What goes ---------------------------------------------------------------------------------------------
+
+
+def _execute(log: Log, plan: Plan, signer: Signer, who: dict[str, str]) -> None:
+    first, last = plan.blocks[0], plan.blocks[-1]
+    now = datetime.now(UTC)
+    tombstone = {
+        "count": plan.rows, "first_block": first.number, "key": signer.public.key_id, "kind": plan.kind,
+        "last_block": last.number, "last_hash": last.leaf.hex(), "log": signer.public.name,
+        "removed_at": now.isoformat(timespec="microseconds"),
+    }  # fmt: skip
+    spans = [bound for table in TABLES for bound in (first.span(table)[0], last.span(table)[1])]
+    with log.transaction():
+        log.run(
+            "INSERT INTO invocations_audittombstone (kind, first_block, last_block, envelopes_after, "
+            "envelopes_through, invocations_after, invocations_through, events_after, events_through, row_count, "
+            "text, signature, removed_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            plan.kind, first.number, last.number, *spans, plan.rows, canonical(tombstone).decode(),
+            signer.sign_tombstone(tombstone), log.moment(now),
+        )  # fmt: skip
+        for block in plan.blocks:
+            if plan.kind == "rows":
+                _remove(log, block)
+            else:
+                _erase(log, block)
+        log.add_event(f"audit.{plan.kind}_removed", who["actor"], who["actor_label"], tombstone)
+
+
+def _remove(log: Log, block: Block) -> None:
+    for of in AUDITED:
+        log.run(f"DELETE FROM {of.table} WHERE id > ? AND id <= ?", *block.span(of.name))  # noqa: S608 - our own names
+    log.run("DELETE FROM invocations_auditleaves WHERE block_id = ?", block.number)
+
+
+def _erase(log: Log, block: Block) -> None:
+    """Put the digest in the place of each body."""
+    for of in (ENVELOPE, INVOCATION):
+        after, through = block.span(of.name)
+        if log.is_sqlite:
+            _erase_on_sqlite(log, of, after, through)
+            continue
+        changes = ", ".join(
+            f"{body} = '\"sha256:' || encode(pg_catalog.sha256(convert_to({body}, 'UTF8')), 'hex') || '\"'"
+            for body in of.bodies
+        )
+        log.run(f"UPDATE {of.table} SET {changes} WHERE id > ? AND id <= ?", after, through)  # noqa: S608
+
+
+def _erase_on_sqlite(log: Log, of: Audited, after: int, through: int) -> None:
+    changes = ", ".join(f"{body} = ?" for body in of.bodies)
+    # One row at a time: a body may be large, and a statement that reads must not meet its own changes.
+    for (row_id,) in log.run(f"SELECT id FROM {of.table} WHERE id > ? AND id <= ?", after, through).fetchall():  # noqa: S608
+        bodies = log.run(f"SELECT {', '.join(of.bodies)} FROM {of.table} WHERE id = ?", row_id).fetchone()  # noqa: S608
+        digests = [None if body is None else f'"{body_digest(body)}"' for body in bodies]
+        log.run(f"UPDATE {of.table} SET {changes} WHERE id = ?", *digests, row_id)  # noqa: S608

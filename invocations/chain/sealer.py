@@ -1,0 +1,143 @@
+"""Turns committed rows into signed blocks, outside the request path. Needs no Django.
+
+A block takes, of each table, the rows after the last block's through a bound below which nothing can still come
+to light. It is one INSERT transaction: a sealer that dies leaves a whole block or none, and of two sealers of one
+number the second loses by the primary key and begins anew from what it finds.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from invocations.chain.keys import KeyFolder, KeyProblem, Signer, note
+from invocations.chain.log import Head, Log, LostRace, row_leaf
+from invocations.chain.tables import AUDITED
+from invocations.chain.verifier import canonical, leaf_hash, merkle_root
+
+MOST_ROWS = 4096
+"""Of one table in one block. A block is verified, removed and held as a whole."""
+_PATIENCE_SECONDS = 2.0
+"""For transactions under way that may hold rows; after that the round ends and the next one tries again."""
+
+
+class Sealer:
+    """Seals over one connection."""
+
+    def __init__(self, log: Log, keys: KeyFolder, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self._log = log
+        self._keys = keys
+        self._now = now
+        self._head: Head | None = None
+        self.sealed_rows = 0
+
+    def seal(self) -> int:
+        """Seal what is there; give how many rows that was. Raises KeyProblem, or what the database raises."""
+        bounds = self._bounds()
+        if bounds is None:
+            return 0
+        total = 0
+        while rows := self._block(bounds):
+            total += rows
+        self.sealed_rows += total
+        return total
+
+    def _bounds(self) -> dict[str, int] | None:
+        """Give, by table, an id up to which every row that will ever be is visible now; None where that waits."""
+        bounds = self._log.highest()
+        pending = self._log.writers()
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        while pending:
+            if time.monotonic() > deadline:
+                return None
+            time.sleep(0.005)  # a transaction's end cannot be waited for
+            pending &= self._log.writers()
+        return bounds
+
+    def _block(self, bounds: dict[str, int]) -> int:
+        head = self._head
+        if head is None or head.tree.size != self._log.size():
+            head = self._head = self._log.head()
+        leaves: list[tuple[int, bytes]] = []
+        spans: dict[str, list[int]] = {}
+        for of in AUDITED:
+            after = head.through[of.name]
+            found = [
+                (values["id"], row_leaf(of.name, values))
+                for values in self._log.rows(of, after, bounds[of.name], MOST_ROWS, digests=True)
+            ]
+            through = found[-1][0] if len(found) == MOST_ROWS else max(bounds[of.name], after)
+            spans[of.name] = [after, through if found else after, len(found)]
+            leaves += found
+        if not leaves:
+            return 0
+        signer = self._signer(head)
+        header = {
+            **spans, "count": len(leaves), "first": head.position, "format": 1, "key": signer.public.key_id,
+            "number": head.tree.size, "previous": head.previous,
+            "root": merkle_root([leaf for _, leaf in leaves]).hex(),
+            "sealed_at": self._now().isoformat(timespec="microseconds"),
+        }  # fmt: skip
+        leaf = leaf_hash(canonical(header))
+        self._head = None  # until the block is committed nobody knows where the log ends
+        made = head.tree.append(leaf)
+        root = head.tree.root()
+        try:
+            self._log.append(header, leaves, made, root, signer.sign_checkpoint(head.tree.size, root))
+        except LostRace:
+            return self._block(bounds)
+        self._head = Head(
+            head.tree, leaf.hex(), head.position + len(leaves), {name: span[1] for name, span in spans.items()},
+            signer.public.key_id,
+        )  # fmt: skip
+        return len(leaves)
+
+    def _signer(self, head: Head) -> Signer:
+        """Give the key; a machine that has another one than the log must not sign it."""
+        if head.tree.size == 0:
+            return self._keys.signer(may_make=True)
+        signer = self._keys.signer()
+        last = self._log.block(head.tree.size - 1)
+        assert last is not None
+        if signer.public.key_id != last.key_id and not self._introduced(signer):
+            raise KeyProblem(
+                f"The audit is signed with the key {last.key_id}, and {self._keys.private} is {signer.public.key_id}. "
+                "Copy the folder from the machine that began the audit, so that all sign with one key."
+            )
+        return signer
+
+    def _introduced(self, signer: Signer) -> bool:
+        """Whether a rotation, whose event the log holds, made this the key."""
+        rows = self._log.run(
+            "SELECT after FROM invocations_auditevent WHERE kind IN ('audit.key_rotated', 'audit.key_lost') "
+            "ORDER BY id DESC LIMIT 1"
+        ).fetchone()
+        return rows is not None and str(signer.public) in rows[0]
+
+    def check_key(self) -> None:
+        """Raise KeyProblem where the next block could not be signed here."""
+        head = self._log.head()
+        if head.tree.size:
+            self._signer(head)
+
+    def unsealed(self) -> int:
+        """Give about how many rows wait: the distance between ids, which may have gaps."""
+        head, highest = self._log.head(), self._log.highest()
+        return sum(max(0, highest[name] - through) for name, through in head.through.items())
+
+    def checkpoint(self) -> tuple[int, str] | None:
+        """Give size and signed note of the log as it is; None while it is empty."""
+        size = self._log.size()
+        return (size, checkpoint_note(self._log, self._keys, size)) if size else None
+
+
+def checkpoint_note(log: Log, keys: KeyFolder, size: int) -> str:
+    """Give the checkpoint of the first `size` blocks, as it was signed when the last of them was sealed."""
+    block = log.block(size - 1)
+    if block is None:
+        raise KeyProblem(f"The log has no {size} blocks.")
+    public = next((key for key in keys.publics() if key.key_id == block.key_id), None)
+    if public is None:
+        raise KeyProblem(f"The public key {block.key_id} is not among those in {keys.public}.")
+    return note(public, size, block.tree_root, block.signature)

@@ -1,0 +1,85 @@
+"""The audit's tables as the proof sees them: which columns a row's hash covers, and how they are read.
+
+Read alike from SQLite and PostgreSQL, so that a row has one hash wherever it lies: times in UTC with
+microseconds, booleans as such, JSON as the text that is stored.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from invocations.chain.verifier import BODIES
+
+
+@dataclass(frozen=True, slots=True)
+class Audited:
+    """`name` as the verifier says it; `columns`: name -> text, integer, boolean or time, in order of the names."""
+
+    name: str
+    table: str
+    columns: dict[str, str]
+
+    @property
+    def bodies(self) -> tuple[str, ...]:
+        return BODIES[self.name]
+
+    @property
+    def booleans(self) -> tuple[int, ...]:
+        return tuple(at for at, kind in enumerate(self.columns.values()) if kind == "boolean")
+
+    def select(self, is_sqlite: bool, *, digests: bool = False) -> str:
+        """Give the list of what to select; with `digests` PostgreSQL hashes the bodies and keeps them to itself."""
+        return ", ".join(self._column(name, kind, is_sqlite, digests) for name, kind in self.columns.items())
+
+    def _column(self, name: str, kind: str, is_sqlite: bool, digests: bool) -> str:
+        if kind == "time" and is_sqlite:
+            return (
+                f"CASE length({name}) WHEN 26 THEN replace({name}, ' ', 'T') || 'Z' "
+                f"WHEN 19 THEN replace({name}, ' ', 'T') || '.000000Z' ELSE {name} END"
+            )
+        if kind == "time":
+            return f"""to_char({name} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')"""
+        if digests and not is_sqlite and name in self.bodies:
+            return (
+                f"CASE WHEN left({name}, 8) = '\"sha256:' THEN {name} ELSE 'sha256:' || "
+                f"encode(pg_catalog.sha256(convert_to({name}, 'UTF8')), 'hex') END"
+            )
+        return name
+
+
+def _audited(name: str, table: str, **kinds: str) -> Audited:
+    columns = {column: kind for kind, names in kinds.items() for column in names.split()}
+    return Audited(name, table, dict(sorted(columns.items())))
+
+
+ENVELOPE = _audited(
+    "envelope",
+    "invocations_mcprequestenvelope",
+    text="invocation_id session_id process_id request_id method params tool_name tool_version tool_digest principal "
+    "context",
+    integer="id",
+    time="received_at",
+)
+INVOCATION = _audited(
+    "invocation",
+    "invocations_mcptoolinvocation",
+    text="invocation_id session_id process_id request_id tool_name tool_version tool_digest arguments arguments_digest "
+    "status result error error_code duplicate_of transport protocol_version principal caller_label client_name "
+    "client_version client_address trace_id continues",
+    integer="id jsonrpc_code duration_ms occurrences",
+    boolean="retryable",
+    time="received_at started_at finished_at",
+)
+EVENT = _audited(
+    "event",
+    "invocations_auditevent",
+    text="kind actor actor_label subject_id subject_label before after reason",
+    integer="id",
+    time="happened_at",
+)
+AUDITED = (ENVELOPE, INVOCATION, EVENT)
+"""In the order in which rows stand in a block.
+
+A column that a later version adds is null in the rows that were there before, and a hash leaves nulls out: then it
+only has to be added here. Where that cannot be, it stays out of the hash.
+"""

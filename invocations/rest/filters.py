@@ -1,0 +1,158 @@
+"""What an auditor can ask of the recorded calls."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from django.db.models import F, Max, Min, QuerySet
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import extend_schema_field
+from rest_framework.exceptions import ValidationError
+
+from invocations.models import McpToolInvocation
+from invocations.rest.jsonpath import Condition, ConditionFilter
+from invocations.rest.serializers import sees_bodies
+from sessions_app.models import Transport
+from sessions_app.protocol.errors import INTERNAL_CODES, Forbidden
+from sessions_app.rest.lists import (
+    BooleanFilter,
+    ChoiceFilter,
+    ExactFilter,
+    FilterSet,
+    IntegerFilter,
+    MomentFilter,
+)
+
+_CONDITION_HELP = (
+    'A path and the JSON value that stands there: `$.city="Berlin"`, `$.items[0].count=3`. Needs `started_after` or '
+    "`session` beside it, and the right to read bodies."
+)
+
+
+def span(after: datetime | None, before: datetime | None) -> dict[str, int | None]:
+    """Give `least` and `most` of the sequence among the calls that started in a time; null where there is none.
+
+    Reads one index, and of it the calls of that time.
+    """
+    rows = McpToolInvocation.objects.order_by()
+    if after is not None:
+        rows = rows.filter(started_at__gte=after)
+    if before is not None:
+        rows = rows.filter(started_at__lt=before)
+    # The sums keep PostgreSQL from looking for the ends along the key, through all that lies outside the time.
+    return rows.aggregate(least=Min(F("id") + 0), most=Max(F("id") + 0))
+
+
+def during(
+    rows: QuerySet[McpToolInvocation], after: datetime | None, before: datetime | None, most_rows: int | None = None
+) -> Any:
+    """Bound `rows`, which are filtered by time, by sequence too.
+
+    Every index of the audit ends in the sequence, so each then answers for a time without reading what is newer or
+    older. Time and sequence do not run quite alike: a row is written when its call is over.
+
+    Raises ValidationError where the bounds hold more than `most_rows`.
+    """
+    if after is None and before is None:
+        return rows
+    ends = span(after, before)
+    if ends["least"] is None or ends["most"] is None:
+        return rows.none()
+    if most_rows is not None and ends["most"] - ends["least"] >= most_rows:
+        sentence = f"More than {most_rows} calls were recorded in this time. Choose a shorter one."
+        raise ValidationError({"started_after": [sentence]})
+    if after is not None:
+        rows = rows.filter(id__gte=ends["least"])
+    return rows if before is None else rows.filter(id__lte=ends["most"])
+
+
+class InvocationFilter(FilterSet):
+    most_rows: int | None = None
+    """Beyond this a time is refused."""
+
+    started_after = MomentFilter(
+        field_name="started_at", lookup_expr="gte",
+        help_text="ISO 8601, this moment included; without an offset it is UTC.",
+    )  # fmt: skip
+    started_before = MomentFilter(
+        field_name="started_at", lookup_expr="lt",
+        help_text="ISO 8601, this moment excluded; without an offset it is UTC.",
+    )  # fmt: skip
+    status = ChoiceFilter(choices=McpToolInvocation.Status.choices)
+    tool = ExactFilter(field_name="tool_name")
+    version = ExactFilter(field_name="tool_version")
+    tool_digest = ExactFilter(help_text="The digest of the definition that ran.")
+    principal = ExactFilter(help_text="`key:<id>`, `user:<id>` or `anonymous`.")
+    client = ExactFilter(field_name="client_name")
+    client_version = ExactFilter()
+    client_address = ExactFilter()
+    protocol_version = ExactFilter()
+    process = ExactFilter(field_name="process_id")
+    session = ExactFilter(field_name="session_id")
+    transport = ChoiceFilter(choices=Transport.choices)
+    error_code = ChoiceFilter(choices=[(code, code) for code in sorted(INTERNAL_CODES)], method="filter_error_code")
+    jsonrpc_code = IntegerFilter()
+    retryable = BooleanFilter(help_text="Calls that succeeded are neither.")
+    duplicate = BooleanFilter(method="filter_duplicate", help_text="Repeats of an earlier request.")
+    duplicate_of = ExactFilter(help_text="Repeats of the call with this invocation id.")
+    interrupted = BooleanFilter(method="filter_interrupted", help_text="Calls whose process died.")
+    min_occurrences = IntegerFilter(
+        field_name="occurrences", lookup_expr="gte", least=1, help_text="From 2: refusals of a flood, counted in a row."
+    )
+    request_id = ExactFilter(method="filter_request_id", help_text="`7` finds the number and the text.")
+    trace_id = ExactFilter()
+    continues = ExactFilter(help_text="Later rounds of the call whose first attempt this is.")
+    arguments_digest = ExactFilter(help_text="SHA-256 of the arguments' canonical JSON.")
+    arguments = ConditionFilter(method="filter_body", help_text=_CONDITION_HELP)
+    result = ConditionFilter(method="filter_body", help_text=_CONDITION_HELP)
+    min_duration_ms = IntegerFilter(field_name="duration_ms", lookup_expr="gte", least=0)
+    max_duration_ms = IntegerFilter(field_name="duration_ms", lookup_expr="lte", least=0)
+
+    class Meta:
+        model = McpToolInvocation
+        fields: list[str] = []
+
+    def filter_queryset(self, queryset: QuerySet[McpToolInvocation]) -> Any:
+        given = self.form.cleaned_data
+        if (given["arguments"] or given["result"]) and not (given["started_after"] or given["session"]):
+            name = "arguments" if given["arguments"] else "result"
+            raise ValidationError({name: ["Each body is read for this. Give started_after or session too."]})
+        rows = super().filter_queryset(queryset)
+        return during(rows, given["started_after"], given["started_before"], self.most_rows)
+
+    def filter_error_code(self, rows: QuerySet[McpToolInvocation], name: str, value: str) -> Any:
+        # The status is the partial index's own condition.
+        return rows.filter(error_code=value, status="error")
+
+    @extend_schema_field(OpenApiTypes.BOOL)
+    def filter_duplicate(self, rows: QuerySet[McpToolInvocation], name: str, value: Any) -> Any:
+        if value in ("", None):
+            return rows
+        return rows.exclude(duplicate_of="") if value else rows.filter(duplicate_of="")
+
+    @extend_schema_field(OpenApiTypes.STR)
+    def filter_request_id(self, rows: QuerySet[McpToolInvocation], name: str, value: str) -> Any:
+        meant: list[str | int] = [value]
+        if value.removeprefix("-").isdecimal() and len(value) <= 20 and str(int(value)) == value:
+            meant.append(int(value))
+        return rows.filter(request_id__in=meant)
+
+    @extend_schema_field(OpenApiTypes.BOOL)
+    def filter_interrupted(self, rows: QuerySet[McpToolInvocation], name: str, value: Any) -> Any:
+        if value in ("", None):
+            return rows
+        return (
+            rows.filter(error_code="interrupted", status="error") if value else rows.exclude(error_code="interrupted")
+        )
+
+    def filter_body(self, rows: QuerySet[McpToolInvocation], name: str, value: Condition | None) -> Any:
+        if value is None:
+            return rows
+        if not sees_bodies(self.request):
+            raise Forbidden(
+                f"You may not read bodies, so not search them: leave {name} out, or ask an administrator for "
+                "invocations.read_bodies.",
+                permission="invocations.read_bodies",
+            )
+        return rows.filter(value.on(McpToolInvocation._meta.db_table, name))

@@ -1,0 +1,110 @@
+"""`$.city="Berlin"`: one place in a stored body and the value that stands there, asked of the database.
+
+Path: `$`, then one to eight steps, each `.name` (a letter or `_`, then letters, digits, `_` and `-`, at most 64) or
+`[index]`. Value: a JSON text, number, `true`, `false` or `null`. Numbers compare by value, texts by each character.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from django import forms
+from django.core.exceptions import ValidationError
+from django.db import connection
+from django.db.models import BooleanField
+from django.db.models.expressions import RawSQL
+from django_filters import rest_framework as filters  # type: ignore[import-untyped]
+from drf_spectacular.utils import extend_schema_field
+
+from sessions_app.protocol import json
+from sessions_app.protocol.errors import ParseError
+
+LONGEST = 1000
+_STEP = r"\.[A-Za-z_][A-Za-z0-9_-]{0,63}|\[[0-9]{1,4}\]"
+_CONDITION = re.compile(rf"\$((?:{_STEP}){{1,8}})=(.*)", re.DOTALL)
+_HOW = (
+    'Write a path and a JSON value, such as $.city="Berlin", $.items[0].count=3 or $.force=true: one to eight steps, '
+    "each .name (a letter or _, then letters, digits, _ and -) or [index]; then a text in double quotes, a number, "
+    "true, false or null."
+)
+_SANE = (
+    r"CASE WHEN position('\u' in {0}) > 0 "
+    r"THEN regexp_replace({0}, '\\u(0000|d[89a-f][0-9a-f]{{2}})', '\\ufffd', 'gi') ELSE {0} END"
+)
+"""PostgreSQL refuses to look into JSON that holds an escaped NUL or a lone surrogate; the audit holds both."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """`steps`: names and indexes, outermost first; `value`: a JSON scalar."""
+
+    steps: tuple[str | int, ...]
+    value: str | int | float | bool | None
+
+    def on(self, table: str, column: str) -> RawSQL:
+        """Give the condition on a JSONText column, for `QuerySet.filter`; false where nothing stands at the path."""
+        stored = f'"{table}"."{column}"'
+        sql, parameters = self._postgresql(stored) if connection.vendor == "postgresql" else self._sqlite(stored)
+        return RawSQL(sql, parameters, output_field=BooleanField())  # noqa: S611 - values are parameters
+
+    def _sqlite(self, stored: str) -> tuple[str, list[Any]]:
+        path = "$" + "".join(f"[{step}]" if isinstance(step, int) else f'."{step}"' for step in self.steps)
+        kind = f"coalesce(json_type({stored}, %s), '')"
+        if self.value is None or isinstance(self.value, bool):
+            return f"{kind} = %s", [path, json.canonical(self.value)]
+        kinds = "('text')" if isinstance(self.value, str) else "('integer', 'real')"
+        return f"({kind} IN {kinds} AND json_extract({stored}, %s) = %s)", [path, path, self.value]
+
+    def _postgresql(self, stored: str) -> tuple[str, list[Any]]:
+        steps = "".join(" -> %s::int" if isinstance(step, int) else " -> %s::text" for step in self.steps)
+        found = f"(({_SANE.format(stored)})::json{steps})"
+        path = list(self.steps)
+        if self.value is None:
+            return f"coalesce(json_typeof({found}) = 'null', false)", path
+        kind, cast = "string", "text"
+        if isinstance(self.value, bool):
+            kind = "boolean"
+        elif not isinstance(self.value, str):
+            kind, cast = "number", "numeric"
+        value = self.value if isinstance(self.value, str) else json.canonical(self.value)
+        return (
+            f"CASE json_typeof({found}) WHEN '{kind}' THEN ({found} #>> '{{}}')::{cast} = %s::{cast} ELSE false END",
+            [*path, *path, value],
+        )
+
+
+def parse(text: str) -> Condition:
+    """Read a condition; raise ValidationError that says how one is written."""
+    match = _CONDITION.fullmatch(text)
+    if match is None or len(text) > LONGEST:
+        raise ValidationError(_HOW)
+    steps = tuple(
+        int(step[1:-1]) if step.startswith("[") else step[1:] for step in re.findall(_STEP, match[1])
+    )  # fmt: skip
+    try:
+        value = json.loads(match[2].encode())
+    except (ParseError, UnicodeEncodeError) as error:
+        raise ValidationError(_HOW) from error
+    if isinstance(value, dict | list) or (isinstance(value, str) and "\0" in value):
+        raise ValidationError(_HOW)
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 2**63:
+        raise ValidationError("Integers here are at most 9223372036854775807.")
+    return Condition(steps, value)
+
+
+class _ConditionField(forms.CharField):
+    def clean(self, value: Any) -> Any:
+        text = super().clean(value)
+        return parse(text) if text else None
+
+
+@extend_schema_field({"type": "string", "maxLength": LONGEST, "pattern": rf"^\$({_STEP}){{1,8}}=.+$"})
+class ConditionFilter(filters.Filter):  # type: ignore[misc]
+    """A condition on a body; its method is given a Condition."""
+
+    field_class = _ConditionField
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, strip=False, **kwargs)

@@ -1,0 +1,60 @@
+"""REST over the error mappings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema, extend_schema_view
+from rest_framework import serializers
+
+from invocations.models import McpErrorMapping
+from sessions_app.rest.writing import JSONObject, RowSerializer, WritingViewSet, attribute
+
+
+class ErrorMappingSerializer(RowSerializer[McpErrorMapping]):
+    """How an internal code is said on the wire."""
+
+    data_schema = JSONObject(required=False, help_text="JSON Schema that error.data keeps to.")
+    reason = serializers.CharField(
+        write_only=True,
+        required=False,
+        allow_blank=True,
+        max_length=100,
+        help_text="Why. Kept in the history.",
+    )
+
+    class Meta:
+        model = McpErrorMapping
+        fields = [
+            "internal_code", "json_rpc_code", "message_template", "retryable", "data_schema", "updated_at",
+            "reason",
+        ]  # fmt: skip
+        read_only_fields = ["internal_code", "updated_at"]
+
+    def _write(self, row: McpErrorMapping, values: dict[str, Any]) -> McpErrorMapping:
+        attribute(row, self.context["request"], values.pop("reason", ""))
+        return super()._write(row, values)
+
+
+@extend_schema_view(
+    list=extend_schema(summary="Error mappings, by internal code"),
+    retrieve=extend_schema(summary="One error mapping"),
+    update=extend_schema(summary="Replace an error mapping"),
+    partial_update=extend_schema(
+        summary="Change an error mapping", description="Every process of the hub follows within 250 ms."
+    ),
+)
+class ErrorMappingViewSet(WritingViewSet[McpErrorMapping]):
+    """The internal codes are a closed list and all ship, so mappings are neither added nor removed."""
+
+    queryset = McpErrorMapping.objects.all()
+    serializer_class = ErrorMappingSerializer
+    ordering = ("internal_code",)
+    lookup_field = "internal_code"
+    lookup_value_regex = "[^/]+"
+    required_scope = {"read": "audit:read", "write": "catalog:write"}
+    required_permission = {
+        "read": "invocations.view_mcperrormapping",
+        "write": "invocations.change_mcperrormapping",
+    }
+    missing = "There is no such internal code. GET /api/error-mappings/ lists them."

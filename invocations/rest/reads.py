@@ -1,0 +1,65 @@
+"""Who read or searched bodies of calls over REST, as events in the audit: no record, no bodies."""
+
+from __future__ import annotations
+
+from typing import Any, Generic, TypeVar
+
+from django.db import DatabaseError, models, transaction
+from rest_framework import mixins
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from invocations.chain import events
+from invocations.governance import actor_of
+from sessions_app.protocol.errors import AuditUnavailable
+from sessions_app.rest.writing import RowViewSet
+
+_Model = TypeVar("_Model", bound=models.Model)
+
+
+def record(request: Request, *, read: list[str], searched: list[str], rows: list[Any], subject: str = "") -> None:
+    """Append an event `bodies.read`: which bodies, of which rows, found by what.
+
+    Raises AuditUnavailable where it cannot be written.
+    """
+    after = {"bodies": read, "searched": searched, "rows": rows, "query": request.query_params.dict()}
+    try:
+        with transaction.atomic():
+            events.record("bodies.read", **actor_of(request.user), subject=subject, label=request.path, after=after)
+    except DatabaseError as error:
+        raise AuditUnavailable(
+            "Who reads bodies is recorded, and that failed, so none are shown. Try again, or name members without "
+            "bodies in `fields`."
+        ) from error
+
+
+class RecordedViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, RowViewSet[_Model], Generic[_Model]):
+    """Rows with bodies, read-only. Whoever is answered bodies, or searched them, is on record."""
+
+    _page: list[_Model]
+
+    def bodies_read(self) -> list[str]:
+        """Name the bodies that the answer to this request holds."""
+        raise NotImplementedError
+
+    def bodies_searched(self) -> list[str]:
+        return []
+
+    def paginate_queryset(self, queryset: Any) -> Any:
+        self._page = super().paginate_queryset(queryset)  # type: ignore[assignment]  # pages are lists here
+        return self._page
+
+    def list(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        answer = super().list(request, *args, **kwargs)
+        self._record([row.pk for row in self._page])
+        return answer
+
+    def retrieve(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        answer = super().retrieve(request, *args, **kwargs)
+        self._record([answer.data["sequence"]], subject=self.kwargs[self.lookup_field])
+        return answer
+
+    def _record(self, rows: Any, subject: str = "") -> None:
+        read, searched = self.bodies_read() if rows else [], self.bodies_searched()
+        if read or searched:
+            record(self.request, read=read, searched=searched, rows=rows, subject=subject)

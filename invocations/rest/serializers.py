@@ -1,0 +1,110 @@
+"""A call in REST: its row, its bodies where they may be read, its envelope."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+from rest_framework.request import Request
+
+from invocations.models import McpToolInvocation
+from sessions_app.rest.access import is_granted
+from sessions_app.rest.selection import Selectable
+from sessions_app.rest.writing import JSONValue, RowSerializer
+
+BODIES = ("arguments", "result", "error")
+
+
+def sees_bodies(request: Request) -> bool:
+    """Say whether who asks may read arguments, results and errors, and not only that a call was made."""
+    return is_granted(request, scope="audit:read", permission="invocations.read_bodies")
+
+
+class Body(JSONValue):
+    """What went in or came out of a call; null for who may not read bodies."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**{"read_only": True, "allow_null": True, **kwargs})
+
+    def get_attribute(self, instance: McpToolInvocation) -> Any:
+        value = None if self.context["hidden"] else super().get_attribute(instance)
+        return None if isinstance(value, str) else value  # a text stands where retention erased the body: its digest
+
+
+@extend_schema_field({"type": "object", "additionalProperties": True})
+class ObjectBody(Body):
+    pass
+
+
+@extend_schema_field(
+    {
+        "type": "object",
+        "properties": {"code": {"type": "integer"}, "message": {"type": "string"}, "data": {}},
+        "required": ["code", "message"],
+    }
+)
+class ErrorBody(Body):
+    pass
+
+
+@extend_schema_field({"type": ["string", "integer", "null"]})
+class RequestId(JSONValue):
+    pass
+
+
+class InvocationRowSerializer(RowSerializer[McpToolInvocation]):
+    """One recorded attempt at a call."""
+
+    sequence = serializers.IntegerField(source="id", read_only=True, help_text="Grows with every recorded call.")
+    session_id = serializers.CharField(read_only=True)
+    process_id = serializers.CharField(read_only=True)
+    request_id = RequestId(read_only=True, help_text="The id of the JSON-RPC request.")
+    arguments = ObjectBody()
+    result = ObjectBody()
+    error = ErrorBody(help_text="The JSON-RPC error.")
+    bodies_hidden = serializers.SerializerMethodField(
+        help_text="True: arguments, result and error are withheld from you and read null."
+    )
+
+    class Meta:
+        model = McpToolInvocation
+        fields = [
+            "sequence", "invocation_id", "session_id", "request_id", "tool_name", "tool_version",
+            "tool_digest", "arguments", "arguments_digest", "status", "result", "error", "error_code",
+            "jsonrpc_code", "retryable", "received_at", "started_at", "finished_at", "duration_ms",
+            "duplicate_of", "occurrences", "transport", "protocol_version", "principal", "caller_label",
+            "client_name", "client_version", "client_address", "trace_id", "continues", "process_id", "bodies_hidden",
+        ]  # fmt: skip
+        read_only_fields = fields
+
+    def get_bodies_hidden(self, invocation: McpToolInvocation) -> bool:
+        return bool(self.context["hidden"])
+
+
+class EnvelopeSerializer(serializers.Serializer[Any]):
+    """The record made before a call ran."""
+
+    received_at = serializers.DateTimeField()
+    method = serializers.CharField()
+
+
+class InvocationSerializer(Selectable, InvocationRowSerializer):
+    """One recorded attempt at a call; the members that `fields` names, or all."""
+
+
+class InvocationDetailSerializer(InvocationRowSerializer):
+    """One recorded attempt at a call, with its envelope."""
+
+    envelope = serializers.SerializerMethodField(help_text="The record made before the call ran.")
+
+    class Meta(InvocationRowSerializer.Meta):
+        fields = [*InvocationRowSerializer.Meta.fields, "envelope"]
+        read_only_fields = fields
+
+    @extend_schema_field(EnvelopeSerializer(allow_null=True))
+    def get_envelope(self, invocation: Any) -> Any:
+        if invocation.envelope_method is None:
+            return None
+        found = {"received_at": invocation.envelope_received_at, "method": invocation.envelope_method}
+        return EnvelopeSerializer(found).data

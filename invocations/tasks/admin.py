@@ -1,0 +1,173 @@
+"""The pages of tasks: shown as they are, and what runs may be cancelled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin, messages
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _t
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
+from unfold.contrib.filters.admin import ChoicesDropdownFilter
+
+from invocations import errormap
+from invocations.admin_envelopes import may_read_bodies
+from invocations.admin_filters import PrincipalFilter, SessionFilter, ToolFilter
+from invocations.models import McpToolInvocation
+from invocations.tasks import store
+from invocations.tasks.models import McpTask
+from sessions_app.admin_base import TimeRangeFilter, UncountedAdmin, mark, moment, names_and_count
+from sessions_app.protocol.tasks import OPEN
+from sessions_app.shown import cell, clipped, json_block, mono, visible
+
+_MARKS = {"working": "wait", "input_required": "edit", "completed": "good", "failed": "bad", "cancelled": "off"}
+_BODIES = ("result", "error", "input_requests", "input_responses")
+
+_CREATED = moment("created_at", _("created"))
+_UPDATED = moment("updated_at", _("last change"))
+_FINISHED = moment("finished_at", _("finished"))
+_EXPIRES = moment("expires_at", _("expires"))
+
+
+@admin.register(McpTask)
+class McpTaskAdmin(UncountedAdmin):
+    list_display = [_CREATED, "shown_state", "shown_tool", "shown_caller", "shown_message", _EXPIRES]
+    list_display_links = [_CREATED]
+    list_filter = [
+        ("state", ChoicesDropdownFilter),
+        ("created_at", TimeRangeFilter),
+        ToolFilter,
+        PrincipalFilter,
+        SessionFilter,
+    ]
+    search_fields = ["=task_id", "=invocation_id"]
+    search_help_text = _("Task id or invocation id")
+    ordering = ["-id"]
+    sortable_by = ()
+    actions = ["cancel_selected"]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[McpTask]:
+        return super().get_queryset(request).defer(*_BODIES)
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        term = search_term.strip()
+        return (queryset.filter(task_id=term) | queryset.filter(invocation_id=term) if term else queryset), False
+
+    def get_fieldsets(self, request: HttpRequest, obj: McpTask | None = None) -> Any:
+        shown = [
+            (None, {"fields": ["shown_state", "shown_tool", "shown_message", "call"]}),
+            (_t("Who"), {"fields": ["shown_caller", "protocol_version"]}),
+            (_t("When"), {"fields": [_CREATED, _UPDATED, _FINISHED, _EXPIRES]}),
+            (_t("Ids"), {"fields": ["shown_task", "session_link", "shown_process"]}),
+        ]
+        if obj is not None and may_read_bodies(request):
+            asked = ["shown_questions", "shown_answers"] if obj.input_requests else []
+            outcome = [f"shown_{name}" for name in ("result", "error") if getattr(obj, name) is not None]
+            if asked or outcome:
+                shown.insert(1, (_t("What it came to"), {"fields": [*asked, *outcome]}))
+        return shown
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any | None = None) -> list[str]:
+        return [name for _title, options in self.get_fieldsets(request, obj) for name in options["fields"]]
+
+    @admin.display(description=_("state"))
+    def shown_state(self, task: McpTask) -> SafeString:
+        return mark(_MARKS[task.state], task.get_state_display())
+
+    @admin.display(description=_("tool"))
+    def shown_tool(self, task: McpTask) -> SafeString:
+        return format_html('<span class="hub-cell hub-mono">{}</span>', clipped(task.tool_name, 64))
+
+    @admin.display(description=_("caller"))
+    def shown_caller(self, task: McpTask) -> SafeString:
+        return cell(f"{task.caller_label} ({task.principal})")
+
+    @admin.display(description=_("message"))
+    def shown_message(self, task: McpTask) -> SafeString:
+        return cell(task.message or "-")
+
+    @admin.display(description=_("call"))
+    def call(self, task: McpTask) -> SafeString:
+        found = McpToolInvocation.objects.filter(invocation_id=task.invocation_id).values_list("pk", flat=True).first()
+        if found is None:
+            return format_html("{} ({})", mono(task.invocation_id), _t("not recorded yet"))
+        address = reverse("admin:invocations_mcptoolinvocation_change", args=[found])
+        return format_html('<a class="hub-link hub-mono" href="{}">{}</a>', address, task.invocation_id)
+
+    @admin.display(description=_("task"))
+    def shown_task(self, task: McpTask) -> SafeString:
+        return mono(task.task_id)
+
+    @admin.display(description=_("session"))
+    def session_link(self, task: McpTask) -> SafeString:
+        return format_html(
+            '<a class="hub-link hub-mono" href="{}">{}</a>',
+            reverse("admin:sessions_app_mcpsession_change", args=[task.session_id]), clipped(task.session_id, 64),
+        )  # fmt: skip
+
+    @admin.display(description=_("process"))
+    def shown_process(self, task: McpTask) -> SafeString:
+        return mono(task.process_id)
+
+    @admin.display(description=_("questions"))
+    def shown_questions(self, task: McpTask) -> SafeString:
+        return json_block(task.input_requests, _t("questions"))
+
+    @admin.display(description=_("answers"))
+    def shown_answers(self, task: McpTask) -> SafeString:
+        return json_block(task.input_responses, _t("answers"))
+
+    @admin.display(description=_("result"))
+    def shown_result(self, task: McpTask) -> SafeString:
+        return json_block(task.result, _t("result"))
+
+    @admin.display(description=_("error"))
+    def shown_error(self, task: McpTask) -> SafeString:
+        return json_block(task.error, _t("error"))
+
+    # Cancelling ------------------------------------------------------------------------------------
+
+    def has_cancel_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("invocations.cancel_mcptask")
+
+    @admin.action(description=_("Cancel the selected tasks"), permissions=["cancel"])
+    def cancel_selected(self, request: HttpRequest, queryset: QuerySet[McpTask]) -> Any:
+        running = queryset.filter(state__in=sorted(state.value for state in OPEN))
+        names, count = names_and_count(running)
+        total = queryset.count()
+        explanation = _t(
+            "The tools are stopped where they run, their callers see that their tasks are cancelled, and the audit "
+            "records it. What a tool has done already stays done."
+        )
+        if total > count:
+            over = ngettext("%(count)d is over already.", "%(count)d are over already.", total - count)
+            explanation = f"{explanation} {over % {'count': total - count}}"
+        page = self.confirmation(
+            request, title=ngettext("Cancel %(count)d task?", "Cancel %(count)d tasks?", count) % {"count": count},
+            items=names, explanation=explanation, button=_t("Cancel the tasks"), back=request.get_full_path(),
+            action="cancel_selected", danger=True, selected=list(queryset.values_list("pk", flat=True)),
+        )  # fmt: skip
+        if page is not None:
+            return page
+        errors = errormap.load()
+        done = sum(store.cancel(task.task_id, task.invocation_id, errors) for task in running)
+        words = ngettext("%(count)d task cancelled.", "%(count)d tasks cancelled.", done)
+        self.message_user(request, words % {"count": done}, messages.SUCCESS)
+        return None
+
+
+def link_of(invocation_id: str) -> SafeString | None:
+    """Give the way to the task that a call runs in; None for an ordinary call."""
+    task = McpTask.objects.filter(invocation_id=invocation_id).only("task_id", "state").first()
+    if task is None:
+        return None
+    address = reverse("admin:invocations_mcptask_change", args=[task.pk])
+    words = visible(task.task_id, one_line=True)
+    return format_html('<a class="hub-link hub-mono" href="{}">{}</a> {}', address, words, task.get_state_display())

@@ -1,0 +1,257 @@
+"""Tasks in the database: made, found, moved and forgotten. Plain functions; each change is told to every process.
+
+Whoever comes second finds the task moved already: a change names the states that it leaves, and a trigger keeps
+what is over as it is.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import IntegrityError, transaction
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from invocations.mapping import ErrorMap, as_result
+from invocations.models import McpIdempotencyKey, McpToolInvocation
+from invocations.origin import Origin, clip
+from invocations.tasks.models import McpTask
+from sessions_app import bus
+from sessions_app.caller import ANONYMOUS
+from sessions_app.protocol.errors import Cancelled, InvalidParams, ServerBusy
+from sessions_app.protocol.tasks import LONGEST_ID, OPEN, Task, TaskState
+
+_OPEN = sorted(state.value for state in OPEN)
+_LONGEST_MESSAGE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Whose tasks are meant. Callers without a key share one principal: their sessions tell them apart."""
+
+    principal: str
+    session_id: str | None = None
+
+    @classmethod
+    def of(cls, origin: Origin) -> Owner:
+        alone = origin.handshake and origin.caller.principal == ANONYMOUS.principal
+        return cls(origin.caller.principal, origin.session_id if alone else None)
+
+    def tasks(self) -> QuerySet[McpTask]:
+        mine = McpTask.objects.filter(principal=self.principal, expires_at__gt=timezone.now())
+        return mine if self.session_id is None else mine.filter(session_id=self.session_id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """What is known of a task when it is made."""
+
+    origin: Origin
+    invocation_id: str
+    process_id: str
+    tool_name: str
+    ttl_ms: int
+    poll_ms: int
+    request_key: str | None = None
+    request_digest: str = ""
+    message: str = ""
+
+
+class TaskTaken(Exception):
+    """The request made a task before."""
+
+    def __init__(self, row: McpTask) -> None:
+        self.task = row.view()
+        self.digest = row.request_digest
+
+
+def create(draft: Draft) -> Task:
+    """Make a task that works; raise TaskTaken for a request that made one, ServerBusy at the caller's bound."""
+    origin = draft.origin
+    mine = McpTask.objects.filter(principal=origin.caller.principal, expires_at__gt=timezone.now())
+    for kept, limit, advice in (
+        (mine.filter(state__in=_OPEN), settings.MCPHUB_MAX_OPEN_TASKS_PER_CALLER, "Wait for one, or cancel one."),
+        (mine, settings.MCPHUB_MAX_TASKS_PER_CALLER, "Ask for shorter lifetimes, or wait until some expire."),
+    ):
+        if kept.count() >= limit:
+            busy = ServerBusy(f"You have {limit} tasks, as many as you may. {advice}")
+            busy.retry_after_seconds = 10
+            raise busy
+    now = timezone.now()
+    row = McpTask(
+        task_id=secrets.token_urlsafe(24), invocation_id=draft.invocation_id, request_key=draft.request_key,
+        request_digest=draft.request_digest, principal=origin.caller.principal,
+        caller_label=clip(origin.caller.label, 150), session_id=origin.session_id, process_id=draft.process_id,
+        tool_name=draft.tool_name, protocol_version=origin.protocol_version, ttl_ms=draft.ttl_ms,
+        poll_ms=draft.poll_ms, message=_told(draft.message), created_at=now, updated_at=now,
+        expires_at=now + timedelta(milliseconds=draft.ttl_ms),
+    )  # fmt: skip
+    try:
+        with transaction.atomic():
+            row.save(force_insert=True)
+    except IntegrityError:
+        first = McpTask.objects.filter(request_key=draft.request_key).first() if draft.request_key else None
+        if first is None:
+            raise
+        raise TaskTaken(first) from None
+    return row.view()
+
+
+def find(task_id: str, owner: Owner) -> Task:
+    """Give the owner's task. Unknown, foreign and expired ones raise the same InvalidParams."""
+    return _find(task_id, owner.tasks()).view()
+
+
+def first_under(origin: Origin, key: str) -> Task | None:
+    """Give the task that the caller's first call under an idempotency key became, if it did."""
+    used = McpIdempotencyKey.objects.filter(scope=f"caller:{origin.caller.principal}", key=key)
+    rows = Owner.of(origin).tasks().filter(invocation_id__in=used.values("invocation_id"))
+    row = rows.first()
+    return None if row is None else row.view()
+
+
+def page(owner: Owner, below: int | None, size: int) -> tuple[list[Task], int | None]:
+    """Give the owner's tasks, newest first, and where the next page begins; None: there is none."""
+    rows = owner.tasks().order_by("-id")
+    if below is not None:
+        rows = rows.filter(id__lt=below)
+    found = list(rows[: size + 1])
+    return [row.view() for row in found[:size]], found[size - 1].pk if len(found) > size else None
+
+
+def known(task_ids: list[str], owner: Owner) -> list[str]:
+    """Give which of the tasks are the owner's, in the order they came."""
+    mine = set(owner.tasks().filter(task_id__in=_wellformed(task_ids)).values_list("task_id", flat=True))
+    return [task_id for task_id in dict.fromkeys(task_ids) if task_id in mine]
+
+
+def look(task_id: str) -> Task | None:
+    """Give a task that this process runs, as the others left it; None where its row is gone."""
+    row = McpTask.objects.filter(task_id=task_id).first()
+    return None if row is None else row.view()
+
+
+def answers_of(task_id: str) -> dict[str, Any]:
+    """Give what the client answered so far."""
+    row = McpTask.objects.filter(task_id=task_id).only("input_responses").first()
+    return {} if row is None else row.input_responses
+
+
+def settle(
+    task_id: str,
+    state: TaskState,
+    *,
+    result: dict[str, Any] | None = None,
+    error: dict[str, Any] | None = None,
+    message: str = "",
+) -> bool:
+    """Bring an open task to its end; False where it has ended already."""
+    now = timezone.now()
+    with transaction.atomic():
+        ended = McpTask.objects.filter(task_id=task_id, state__in=_OPEN).update(
+            state=state.value, result=result, error=error, message=_told(message), updated_at=now, finished_at=now
+        )
+        if ended:
+            _tell(task_id)
+    return bool(ended)
+
+
+def cancel(task_id: str, invocation_id: str, errors: ErrorMap) -> bool:
+    """Cancel an open task; the process that runs its call hears of it. False where it has ended already."""
+    rendered = errors.render(Cancelled(), invocation_id=invocation_id)
+    return settle(task_id, TaskState.CANCELLED, result=as_result(rendered), message=rendered["message"])
+
+
+def ask(task_id: str, requests: Mapping[str, dict[str, Any]]) -> bool:
+    """Put requests to the client under keys that are new to the task; False where the task is over."""
+    with transaction.atomic():
+        row = McpTask.objects.select_for_update().filter(task_id=task_id, state__in=_OPEN).first()
+        if row is None:
+            return False
+        row.input_requests = {**row.input_requests, **requests}
+        row.state = TaskState.INPUT_REQUIRED.value
+        row.updated_at = timezone.now()
+        row.save(update_fields=["input_requests", "state", "updated_at"])
+        _tell(task_id)
+    return True
+
+
+def withdraw(task_id: str, keys: list[str]) -> None:
+    """Take back requests that the tool no longer waits for; their keys stay used."""
+    answer(task_id, None, dict.fromkeys(keys))
+
+
+def answer(task_id: str, owner: Owner | None, responses: Mapping[str, Any]) -> None:
+    """Keep the responses to what is asked; others are ignored (MCP 2026-07-28, Tasks, update).
+
+    The task works again with the last answer. Raises InvalidParams for a task that is not the owner's.
+    """
+    with transaction.atomic():
+        rows = McpTask.objects.all() if owner is None else owner.tasks()
+        row = _find(task_id, rows.select_for_update())
+        asked = row.open_requests
+        fresh = {key: value for key, value in responses.items() if key in asked}
+        if not fresh or row.state not in _OPEN:
+            return
+        row.input_responses = {**row.input_responses, **fresh}
+        if not row.open_requests:
+            row.state = TaskState.WORKING.value
+        row.updated_at = timezone.now()
+        row.save(update_fields=["input_responses", "state", "updated_at"])
+        _tell(task_id)
+
+
+def note(task_id: str, message: str) -> None:
+    """Say what an open task is at, for who polls it."""
+    McpTask.objects.filter(task_id=task_id, state__in=_OPEN).update(message=_told(message), updated_at=timezone.now())
+
+
+def interrupt(process_id: str, error: Mapping[str, Any]) -> int:
+    """End the tasks that a process left open, once: as their call was recorded, else failed with `error`.
+
+    `error` is what recovery recorded for their calls, without its invocation. Give how many there were.
+    """
+    total = 0
+    for row in McpTask.objects.filter(process=process_id, state__in=_OPEN):
+        made = McpToolInvocation.objects.filter(invocation_id=row.invocation_id).first()
+        if made is not None and isinstance(made.result, dict) and made.error_code not in ("cancelled", "interrupted"):
+            # The process died between the two commits: the outcome was recorded, and nobody was told.
+            total += settle(row.task_id, TaskState.COMPLETED, result=made.result)
+            continue
+        told: Any = made.error if made is not None and made.error is not None else error
+        total += settle(row.task_id, TaskState.FAILED, error=told, message=str(told.get("message", "")))
+    return total
+
+
+def has_open(process_id: str) -> bool:
+    return McpTask.objects.filter(process=process_id, state__in=_OPEN).exists()
+
+
+def purge(limit: int = 1000) -> int:
+    """Remove tasks whose lifetime is over; give how many. A few at a time, so that no lock is long."""
+    old = McpTask.objects.filter(expires_at__lt=timezone.now()).order_by("expires_at")
+    return McpTask.objects.filter(pk__in=list(old.values_list("pk", flat=True)[:limit])).delete()[0]
+
+
+def _find(task_id: str, rows: QuerySet[McpTask]) -> McpTask:
+    row = rows.filter(task_id=task_id).first() if _wellformed([task_id]) else None
+    if row is None:
+        raise InvalidParams("There is no such task, or its lifetime is over. Make the call again for a new one.")
+    return row
+
+
+def _wellformed(task_ids: list[str]) -> list[str]:
+    return [id_ for id_ in task_ids if len(id_) <= LONGEST_ID and id_.isascii() and id_.isprintable()]
+
+
+def _told(message: str) -> str:
+    return clip(message, _LONGEST_MESSAGE)
+
+
+def _tell(task_id: str) -> None:
+    bus.publish(bus.TASK_CHANGED, task_id)

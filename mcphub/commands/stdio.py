@@ -1,0 +1,88 @@
+"""`mcphub stdio`: the hub as a program that an MCP client starts. Standard output carries protocol alone."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from typing import NoReturn
+
+from mcphub.commands.stop import Stop, database_or_stop, start_django
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--pack", action="append", metavar="NAME",
+        help="load this pack of tools at the start; may be repeated (MCPHUB_PACKS)",
+    )  # fmt: skip
+
+
+def run(options: argparse.Namespace) -> int:
+    if options.pack:
+        os.environ["MCPHUB_PACKS"] = ",".join(options.pack)
+    return serve()
+
+
+def serve() -> int:
+    """Serve one client until it closes its end, or SIGTERM; give the exit status."""
+    from mcphub.transports import pipes
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _leave)
+    try:
+        source, sink = pipes.take_standard()
+    except OSError as error:
+        raise Stop("mcphub stdio: standard input or output is closed; start it from an MCP client.") from error
+    if os.isatty(source):
+        print(
+            "mcphub stdio: waiting for MCP messages, one a line. A client starts this command by itself: "
+            "mcphub client-config --stdio CLIENT.",
+            file=sys.stderr,
+        )
+    start_django()
+    _prepare()
+
+    import uvloop
+
+    from mcphub.transports import stdio
+
+    with database_or_stop():
+        uvloop.run(stdio.run(source, sink))
+    return 0
+
+
+def _prepare() -> None:
+    from django.db import connections
+
+    from mcphub import environment as env
+    from mcphub import first_run
+
+    try:
+        with database_or_stop():
+            # What a client shows of our words is lost on most people: the first `serve` tells the credentials.
+            first_run.prepare(env.names("MCPHUB_PACKS"), credentials=False)
+            _check_key()
+    except first_run.CannotStart as error:
+        raise Stop(f"mcphub stdio: {error}", status=2) from error
+    finally:
+        for connection in connections.all(initialized_only=True):
+            connection.close()
+
+
+def _check_key() -> None:
+    """Stop at a key that does not work: a client shows how its server ended better than what it answers."""
+    from django.conf import settings
+
+    from sessions_app.caller import Keys
+    from sessions_app.protocol.errors import Unauthenticated
+
+    if settings.MCPHUB_API_KEY:
+        try:
+            Keys.load().caller(f"Bearer {settings.MCPHUB_API_KEY}")
+        except Unauthenticated as error:
+            raise Stop(f"mcphub stdio: MCPHUB_API_KEY: {error}", status=2) from error
+
+
+def _leave(*_: object) -> NoReturn:
+    raise SystemExit(0)

@@ -1,0 +1,238 @@
+"""Streams of calls that outlive their connection (MCP, Streamable HTTP, Resumability and redelivery).
+
+A stream is numbered and kept by the process that runs the call, behind what it sends: the live path never waits
+for the database. A client that comes back, to whichever process, reads the rows and goes on with new ones.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import re
+import secrets
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from weakref import WeakValueDictionary
+
+from channels.db import database_sync_to_async
+from django.conf import settings
+
+from sessions_app import bus, events
+from sessions_app.events import Event
+from sessions_app.protocol.errors import InvalidRequest, ServerBusy
+
+logger = logging.getLogger(__name__)
+
+_EVENT_ID = re.compile(r"([A-Za-z0-9_-]{16})\.([0-9]{1,9})")
+_MOST_WAITING = 20_000
+"""Events not yet written; beyond it the oldest are let go."""
+_LATE_SECONDS = 1.0
+"""For what another process is about to write."""
+_LOOKS_SECONDS = 5.0
+"""Between two looks of a follower whom nobody woke."""
+_ATTEMPTS = 3
+_GRACE_SECONDS = 30
+"""Beyond the longest call, after which a stream without an end is taken for one whose process died."""
+_TRIM_EVERY = 100
+
+
+class CallStream:
+    """The stream of one answer, in the process that runs the call."""
+
+    __slots__ = ("__weakref__", "_count", "_resuming", "id", "is_attached", "release", "session_id")
+
+    def __init__(self, resuming: Resuming, session_id: str, release: Callable[[], Awaitable[None]]) -> None:
+        self.id = secrets.token_urlsafe(12)
+        self.session_id = session_id
+        self.is_attached = True
+        """Its own connection is there: who waits elsewhere need not be told of each event."""
+        self.release = release
+        """Ends that connection, because the stream goes on in another."""
+        self._resuming = resuming
+        self._count = 0
+
+    def keep(self, message: bytes, *, is_last: bool = False) -> str:
+        """Number a message and have it kept; give its event id."""
+        event = Event(self.session_id, self.id, self._count, message, is_last, not self.is_attached)
+        self._count += 1
+        self._resuming.keep(event)
+        return event.id
+
+
+class Follower:
+    """A connection that came back for a stream. Iterate it: events, and None for a sign of life."""
+
+    def __init__(self, session_id: str, stream: str, number: int, heartbeat_seconds: float) -> None:
+        self.session_id = session_id
+        self.stream = stream
+        self.token = f"{time.time_ns():020d}.{secrets.token_urlsafe(6)}"
+        """Later ones sort behind earlier ones."""
+        self._number = number
+        self._heartbeat_seconds = heartbeat_seconds
+        self._until = time.monotonic() + settings.MCPHUB_CALL_TIMEOUT_SECONDS + _GRACE_SECONDS
+        self._page: list[Event] = []
+        self._ready = asyncio.Event()
+        self._is_closed = False
+
+    def wake(self) -> None:
+        self._ready.set()
+
+    def close(self) -> None:
+        """End at once."""
+        self._is_closed = True
+        self._ready.set()
+
+    def finish(self) -> None:
+        """End after what is there."""
+        self._until = 0
+        self._ready.set()
+
+    def __aiter__(self) -> Follower:
+        return self
+
+    async def __anext__(self) -> Event | None:
+        silent_since = time.monotonic()
+        while not self._page:
+            if self._is_closed:
+                raise StopAsyncIteration
+            self._ready.clear()
+            is_over = time.monotonic() > self._until
+            self._page = await database_sync_to_async(events.after)(self.session_id, self.stream, self._number)
+            if self._page:
+                break
+            if is_over:
+                raise StopAsyncIteration
+            if time.monotonic() - silent_since >= self._heartbeat_seconds:
+                return None
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._ready.wait(), min(_LOOKS_SECONDS, self._heartbeat_seconds))
+        event = self._page.pop(0)
+        self._number = event.number
+        if event.is_last:
+            self.close()
+        return event
+
+
+class Resuming:
+    """All resumable streams of this process. One a process."""
+
+    def __init__(self, heartbeat_seconds: float, limit: int) -> None:
+        self._heartbeat_seconds = heartbeat_seconds
+        self._limit = limit
+        self._streams: WeakValueDictionary[str, CallStream] = WeakValueDictionary()
+        """Each lives as long as its answer."""
+        self._followers: dict[str, Follower] = {}
+        self._waiting: list[Event] = []
+        self._writer: asyncio.Task[None] | None = None
+        self._releases: set[asyncio.Future[None]] = set()
+        self._untrimmed: Counter[str] = Counter()
+
+    # Keeping -------------------------------------------------------------------------------------
+
+    def open(self, session_id: str, release: Callable[[], Awaitable[None]]) -> CallStream:
+        stream = CallStream(self, session_id, release)
+        self._streams[stream.id] = stream
+        return stream
+
+    def keep(self, event: Event) -> None:
+        self._waiting.append(event)
+        if self._writer is None or self._writer.done():
+            self._writer = asyncio.create_task(self._write(), name="mcphub-stream-events")
+
+    async def flushed(self) -> None:
+        """Wait until what was kept so far is written, or could not be."""
+        if self._writer is not None:
+            await asyncio.shield(self._writer)
+
+    async def stop(self) -> None:
+        """Write what waits, and let those who follow read it."""
+        await self.flushed()
+        for follower in self._followers.values():
+            follower.finish()
+
+    async def _write(self) -> None:
+        """Write what waits; what gathers meanwhile is the next batch."""
+        while self._waiting:
+            batch, self._waiting = self._waiting[-_MOST_WAITING:], []
+            for attempt in range(1, _ATTEMPTS + 1):
+                try:
+                    await database_sync_to_async(events.write)(batch)
+                except Exception as error:
+                    if attempt == _ATTEMPTS:
+                        logger.warning("%d events of streams could not be kept: %s", len(batch), error)
+                    await asyncio.sleep(_LATE_SECONDS / 4)
+                else:
+                    break
+            for stream in {event.stream for event in batch}:
+                self.grew(stream)
+            try:
+                await self._trim(batch)
+            except Exception as error:
+                logger.warning("Events of streams could not be trimmed: %s", error)
+
+    async def _trim(self, batch: list[Event]) -> None:
+        if len(self._untrimmed) > _MOST_WAITING:
+            self._untrimmed.clear()
+        for event in batch:
+            # A long message counts as many short ones.
+            self._untrimmed[event.session_id] += 1 + len(event.message) * events.MOST_EVENTS // events.MOST_CHARACTERS
+        for session_id in {event.session_id for event in batch}:
+            if self._untrimmed[session_id] >= _TRIM_EVERY:
+                del self._untrimmed[session_id]
+                await database_sync_to_async(events.trim)(session_id)
+
+    # Coming back ---------------------------------------------------------------------------------
+
+    async def follow(self, session_id: str, event_id: str) -> Follower:
+        """Give what follows an event, in this connection and no other. `leave` in the end.
+
+        Raises InvalidRequest for an event that is not kept, ServerBusy at the bound of connections.
+        """
+        match = _EVENT_ID.fullmatch(event_id)
+        if match is None:
+            raise InvalidRequest("Last-Event-ID is not one of the hub's. Open the stream without it.")
+        stream, number = match[1], int(match[2])
+        until = time.monotonic() + _LATE_SECONDS
+        while not await database_sync_to_async(events.is_kept)(session_id, stream, number):
+            if time.monotonic() > until:
+                raise InvalidRequest(
+                    "What follows Last-Event-ID is not kept any more. Send the request again with the same id: "
+                    "a call that was made is answered as before."
+                )
+            await asyncio.sleep(_LATE_SECONDS / 20)
+        if len(self._followers) >= self._limit:
+            raise ServerBusy("The hub holds as many streams as it may. Try again later.")
+        follower = Follower(session_id, stream, number, self._heartbeat_seconds)
+        await database_sync_to_async(bus.publish)(bus.STREAM_TAKEN, f"{stream} {follower.token}")
+        self.taken(stream, follower.token)
+        self._followers[stream] = follower
+        if await database_sync_to_async(events.is_whole)(session_id, stream, number):
+            follower.close()
+        return follower
+
+    def leave(self, follower: Follower) -> None:
+        follower.close()
+        if self._followers.get(follower.stream) is follower:
+            del self._followers[follower.stream]
+
+    def taken(self, stream_id: str, token: str) -> None:
+        """End the connections that the stream had before."""
+        follower = self._followers.get(stream_id)
+        if follower is not None and follower.token < token:
+            self.leave(follower)
+        stream = self._streams.get(stream_id)
+        if stream is not None and stream.is_attached:
+            release = asyncio.ensure_future(stream.release())
+            self._releases.add(release)
+            release.add_done_callback(self._releases.discard)
+
+    def grew(self, stream_id: str) -> None:
+        follower = self._followers.get(stream_id)
+        if follower is not None:
+            follower.wake()
+
+    def end_session(self, session_id: str) -> None:
+        for follower in [each for each in self._followers.values() if each.session_id == session_id]:
+            follower.close()

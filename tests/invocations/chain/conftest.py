@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from invocations.chain import service
+from invocations.chain.keys import KeyFolder
+from invocations.chain.log import Log
+from invocations.chain.models import AuditBlock, AuditEvent, AuditHold, AuditLeaves, AuditPolicy, AuditTombstone
+from invocations.chain.sealer import Sealer
+from invocations.models import McpRequestEnvelope, McpToolInvocation
+from sessions_app.database import Dedicated
+from sessions_app.models import BusEvent, McpSession, ServerProcess
+from tests.committed import committing
+
+transactional_db = committing(
+    McpToolInvocation, McpRequestEnvelope, AuditEvent, AuditBlock, AuditLeaves, AuditTombstone, AuditHold,
+    AuditPolicy.history.model, AuditHold.history.model, McpSession, ServerProcess, BusEvent,
+)  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _folder(settings, tmp_path: Path) -> None:
+    settings.MCPHUB_AUDIT_DIR = tmp_path / "audit"
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> KeyFolder:
+    return service.keys()
+
+
+@pytest.fixture
+def database():
+    database = Dedicated()
+    yield database
+    database.close()
+
+
+@pytest.fixture
+def log(database: Dedicated) -> Log:
+    return service.log_of(database)
+
+
+@pytest.fixture
+def sealer(log: Log, keys: KeyFolder) -> Sealer:
+    return Sealer(log, keys)

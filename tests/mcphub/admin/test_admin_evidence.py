@@ -1,0 +1,71 @@
+"""Policy and legal holds are set in the admin; what proves the audit is shown there and never edited."""
+
+from __future__ import annotations
+
+import pytest
+from django.urls import reverse
+from django.utils import timezone
+
+from invocations.chain.models import AuditBlock, AuditEvent, AuditHold, AuditPolicy, AuditTombstone
+
+pytestmark = pytest.mark.django_db
+
+
+def test_the_policy_is_one_row_and_its_change_an_event(log_in) -> None:
+    client = log_in("superuser")
+    change = reverse("admin:invocations_auditpolicy_change", args=[1])
+    assert client.post(change, {"rows_days": "30", "bodies_days": "40"}).status_code == 200  # bodies outlive no rows
+    assert client.post(change, {"rows_days": "400", "bodies_days": "30"}).status_code == 302
+    assert (AuditPolicy.current().rows_days, AuditPolicy.current().bodies_days) == (400, 30)
+    assert client.get(reverse("admin:invocations_auditpolicy_add")).status_code == 403
+    event = AuditEvent.objects.first()
+    assert (event.kind, event.after["rows_days"]) == ("retention_policy.changed", 400)
+    assert client.post(change, {"rows_days": "", "bodies_days": "30"}).status_code == 302
+    assert AuditEvent.objects.first().before == {"rows_days": 400}
+
+
+def test_an_auditor_sets_and_releases_a_hold(log_in) -> None:
+    client = log_in("Auditor")
+    assert "key:&lt;id&gt;" in client.get(reverse("admin:invocations_audithold_add")).content.decode()
+    assert (
+        "Say what is held"
+        in client.post(
+            reverse("admin:invocations_audithold_add"), {"name": "case 7", "reason": "court"}
+        ).content.decode()
+    )
+    client.post(
+        reverse("admin:invocations_audithold_add"), {"name": "case 7", "reason": "court", "tool_name": "transfer"}
+    )
+    hold = AuditHold.objects.get()
+    release = reverse("admin:invocations_audithold_release_hold", args=[hold.pk])
+    assert "Retention may then remove" in client.get(release).content.decode()
+    client.post(release, {"confirmed": "yes", "reason": "closed"})
+    hold.refresh_from_db()
+    assert hold.released_at is not None
+    assert AuditEvent.objects.first().reason == "closed"
+    change = reverse("admin:invocations_audithold_change", args=[hold.pk])
+    client.post(change, {"name": "other", "reason": "x", "tool_name": "y"})
+    hold.refresh_from_db()
+    assert hold.name == "case 7"
+
+
+def test_the_proof_is_shown_and_never_edited(log_in) -> None:
+    now = timezone.now()
+    block = AuditBlock.objects.create(
+        number=0, header="{}", envelopes_through=0, invocations_through=0, events_through=0, first_position=0,
+        row_count=1, sealed_at=now, key_id="abcd1234", tree_root="0" * 64, signature="x", nodes="",
+    )  # fmt: skip
+    spans = {f"{name}_{end}": 0 for name in ("envelopes", "invocations", "events") for end in ("after", "through")}
+    stone = AuditTombstone.objects.create(
+        kind="rows", first_block=0, last_block=0, row_count=1, text="{}", signature="x", removed_at=now, **spans
+    )
+    event = AuditEvent.objects.create(kind="tool.changed", subject_label="<b>echo</b>", before={"a": 1})
+    client = log_in("superuser")
+    for model, row in (("auditblock", block), ("audittombstone", stone), ("auditevent", event)):
+        change = reverse(f"admin:invocations_{model}_change", args=[row.pk])
+        page = client.get(change)
+        assert page.status_code == 200
+        assert "<b>echo</b>" not in page.content.decode()
+        assert client.post(change, {}).status_code == 403
+        assert client.get(reverse(f"admin:invocations_{model}_add")).status_code == 403
+        assert client.post(reverse(f"admin:invocations_{model}_delete", args=[row.pk])).status_code == 403

@@ -1,0 +1,247 @@
+"""What becomes of an audit that somebody tampers with: every sampled change must be found, and its row named.
+
+    python -m tests.rigs.tampering [--database postgresql] [--rows 20000] [--samples 20] [--bytes 2000]
+
+Processes write and seal at the same time, two of each; then nothing may be missing or sealed twice. Then rows are
+changed in every field, deleted, inserted and moved in the database; bytes are changed in an export. Prints figures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import multiprocessing
+import os
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+_BATCH = 200
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--database", choices=["sqlite", "postgresql"], default="sqlite")
+    parser.add_argument("--rows", type=int, default=20_000, help="calls, each with two rows")
+    parser.add_argument("--samples", type=int, default=20, help="rows of each table to tamper with")
+    parser.add_argument("--bytes", type=int, default=2000, help="bytes of an export to change")
+    parser.add_argument("--seed", type=int, default=random.randrange(10**6))
+    options = parser.parse_args()
+    print(f"seed {options.seed}")
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="mcphub-tampering-"))
+        os.environ |= {"MCPHUB_DATA_DIR": folder, "MCPHUB_ALLOW_NOT_DURABLE": "1"}
+        if options.database == "postgresql":
+            from tests.servers import postgres_database
+
+            os.environ["MCPHUB_DATABASE_URL"] = stack.enter_context(postgres_database())
+        _django()
+        from django.db import connections
+
+        from mcphub import first_run
+
+        first_run.migrate()
+        try:
+            return _Rig(options.samples, options.bytes, random.Random(options.seed)).run(options.rows)
+        finally:
+            connections["default"].close()
+            if hasattr(connections["default"], "close_pool"):
+                connections["default"].close_pool()
+
+
+def _django() -> None:
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mcphub.settings")
+    import django
+
+    django.setup()
+
+
+def _write(calls: int) -> None:
+    """One process that records calls, in batches as the ledger's."""
+    _django()
+    from sessions_app.database import Dedicated
+    from tests.invocations.chain.rows import fill
+
+    for _ in range(calls // _BATCH):
+        fill(Dedicated(), _BATCH)
+
+
+def _seal(stop: Any) -> None:
+    """One process that seals beside another, with no lease between them."""
+    _django()
+    from invocations.chain import service
+    from sessions_app.database import Dedicated
+
+    database = Dedicated()
+    sealer = service.sealer_of(database)
+    while not stop.is_set():
+        sealer.seal()
+    database.close()
+
+
+class _Rig:
+    def __init__(self, samples: int, mutations: int, choose: random.Random) -> None:
+        from invocations.chain import service
+        from sessions_app.database import Dedicated
+
+        self.samples, self.mutations, self.choose = samples, mutations, choose
+        self.database = Dedicated()
+        self.log, self.keys = service.log_of(self.database), service.keys()
+        self.tried = self.found = 0
+
+    def run(self, calls: int) -> int:
+        try:
+            self._race(calls)
+            self._verify()
+            self._rows()
+            self._export()
+        finally:
+            self.database.close()
+        print(f"{self.found} of {self.tried} changes found and named")
+        return 0 if self.found == self.tried else 1
+
+    def _race(self, calls: int) -> None:
+        from invocations.chain import service
+
+        service.sealer_of(self.database).seal()  # the key, before two processes make one each
+        before = self.log.head().position
+        context = multiprocessing.get_context("spawn")
+        stop = context.Event()
+        sealers = [context.Process(target=_seal, args=[stop]) for _ in range(2)]
+        writers = [context.Process(target=_write, args=[calls // 2]) for _ in range(2)]
+        began = time.monotonic()
+        for process in [*sealers, *writers]:
+            process.start()
+        for process in writers:
+            process.join()
+        written = time.monotonic() - began
+        behind = service.sealer_of(self.database).unsealed()
+        stop.set()
+        for process in sealers:
+            process.join()
+        assert not any(process.exitcode for process in [*sealers, *writers]), "a process failed"
+        service.sealer_of(self.database).seal()
+        sealed = self.log.head().position - before
+        expected = calls // 2 // _BATCH * _BATCH * 2 * 2
+        print(f"{expected} rows written by 2 processes in {written:.1f} s, 2 sealing; {behind} not sealed at the end")
+        assert sealed == expected, f"{sealed} rows sealed, {expected} written"
+
+    def _verify(self) -> None:
+        began, cpu = time.monotonic(), time.process_time()
+        summary = self._check()
+        seconds, own = time.monotonic() - began, time.process_time() - cpu
+        print(
+            f"verify: {summary.rows} rows, {summary.rows / seconds:.0f} rows/s ({summary.rows / own:.0f} a CPU second)"
+        )
+
+    def _check(self) -> Any:
+        from invocations.chain import checking
+
+        return checking.verify(self.log, self.keys, self.keys.publics(), [])
+
+    def _expect(self, *names: str) -> None:
+        from invocations.chain.verifier import Bad
+
+        self.tried += 1
+        try:
+            self._check()
+        except Bad as bad:
+            if any(name in str(bad) for name in names):
+                self.found += 1
+            else:
+                print(f"wrong row named: {names}: {bad}")
+        else:
+            print(f"not found: {names}")
+
+    def _rows(self) -> None:
+        """Each sampled change alone in a transaction that is rolled back: only the proof is asked, not the triggers."""
+        from django.db import IntegrityError
+
+        from invocations.chain.tables import AUDITED
+        from tests.invocations.chain.test_chain_tampering import NEW, VALID
+
+        for of in AUDITED:
+            ids = [row[0] for row in self.log.run(f"SELECT id FROM {of.table}").fetchall()]
+            for row in self.choose.sample(ids, min(self.samples, len(ids))):
+                column, kind = self.choose.choice(list(of.columns.items()))
+                value = VALID.get(column, NEW[kind]).format(column)
+                with contextlib.suppress(IntegrityError, *_constraints()), self._tampering() as execute:
+                    execute(f"UPDATE {of.table} SET {column} = {value} WHERE id = {row}")
+                    self._expect(f"{of.name} {row} ")
+                with self._tampering() as execute:
+                    execute(f"DELETE FROM {of.table} WHERE id = {row}")
+                    self._expect(f"{of.name} {row} ")
+                other = self.choose.choice(ids)
+                if other != row:
+                    with self._tampering() as execute:
+                        for old, new in ((row, 10**12), (other, row), (10**12, other)):
+                            execute(f"UPDATE {of.table} SET id = {new} WHERE id = {old}")
+                        self._expect(f"{of.name} {min(row, other)} ")
+
+    @contextlib.contextmanager
+    def _tampering(self) -> Iterator[Any]:
+        raw = self.database.raw
+        if not self.database.is_sqlite:
+            with raw.transaction(force_rollback=True):
+                raw.execute("SET LOCAL session_replication_role = replica")
+                yield raw.execute
+            return
+        raw.execute("BEGIN")
+        try:
+            for (name,) in raw.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+                raw.execute(f"DROP TRIGGER {name}")
+            yield raw.execute
+        finally:
+            raw.execute("ROLLBACK")
+
+    def _export(self) -> None:
+        from invocations.chain import exporting
+        from invocations.chain.records import Selection
+        from invocations.chain.verifier import Bad, Verifier, canonical, read_export
+
+        path = Path(os.environ["MCPHUB_DATA_DIR"]) / "export"
+        last = self.log.size() - 1
+        with path.open("wb") as out:
+            exporting.write_jsonl(out, self.log, self.keys, Selection(), max(0, last - 1), last)
+        raw = path.read_bytes()
+        lines = raw.splitlines(keepends=True)
+        began = time.monotonic()
+
+        def check(given: list[bytes]) -> None:
+            verifier = Verifier(self.keys.publics())
+            for record in read_export(given):
+                verifier.feed(record)
+            verifier.finish()
+
+        check(lines)
+        # The first line says how the export was made; what of it matters is checked by what follows.
+        for _ in range(self.mutations):
+            at = self.choose.randrange(1, len(lines))
+            changed = bytearray(lines[at])
+            changed[self.choose.randrange(len(changed))] ^= self.choose.randrange(1, 256)
+            self.tried += 1
+            try:
+                check([*lines[:at], bytes(changed), *lines[at + 1 :]])
+            except Bad:
+                self.found += 1
+            else:
+                with contextlib.suppress(Bad):
+                    same = [canonical(record) for record in read_export([bytes(changed), lines[at]])]
+                    self.found += same[0] == same[1]  # another way to write the same record
+        print(f"export: {self.mutations} changed bytes in {time.monotonic() - began:.1f} s")
+
+
+def _constraints() -> tuple[type[Exception], ...]:
+    import sqlite3
+
+    import psycopg
+
+    return (sqlite3.IntegrityError, psycopg.IntegrityError)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

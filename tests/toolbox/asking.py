@@ -1,0 +1,56 @@
+"""Tools that ask their client, and leave behind how often they ran."""
+
+from __future__ import annotations
+
+import asyncio
+
+from tests.toolbox.tools import _folder, _leave
+from tools_catalog.backends.python import Context, tool
+from tools_catalog.backends.threads import SyncContext
+
+_SURE = {"type": "object", "properties": {"sure": {"type": "boolean"}}, "required": ["sure"]}
+
+
+@tool(open_world=False, timeout_seconds=40)
+def agree(context: SyncContext, name: str) -> str:
+    """Ask from a thread whether the person is sure."""
+    _leave(_folder(), name, "began")
+    given = context.elicit(f"Is {name} sure?", _SURE)
+    _leave(_folder(), name, "ended")
+    return f"{given.action} {given.content}"
+
+
+@tool(open_world=False, timeout_seconds=40)
+async def side_by_side(context: Context, name: str) -> str:
+    """Ask two things from two tasks."""
+    _leave(_folder(), name, "began")
+    try:
+        async with asyncio.TaskGroup() as group:
+            first = group.create_task(context.elicit("One?", _SURE, key="one"))
+            second = group.create_task(context.elicit("Two?", _SURE, key="two"))
+    finally:
+        _leave(_folder(), name, "cleaned")
+    return f"{first.result().content} {second.result().content}"
+
+
+@tool(open_world=False)
+async def fickle(context: Context, name: str) -> str:
+    """Ask something else each time it runs."""
+    _leave(_folder(), name, "began")
+    times = (_folder() / f"{name}.began").stat().st_size
+    given = await context.elicit(f"Attempt {times}?", _SURE, key="same")
+    return f"{given.action}"
+
+
+@tool(open_world=False, timeout_seconds=0.3)
+async def impatient(context: Context) -> str:
+    """Give the person no time."""
+    return str(await context.elicit("Quick?", _SURE))
+
+
+@tool(open_world=False)
+async def twice(context: Context) -> str:
+    """Use a key twice, which is a mistake."""
+    await context.elicit("Sure?", _SURE, key="same")
+    await context.elicit("Quite sure?", _SURE, key="same")
+    return "never"

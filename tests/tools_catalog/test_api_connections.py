@@ -1,0 +1,81 @@
+"""/api/connections: read and written, except those that run a program."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.factories import LaunchProfileFactory, McpConnectionFactory
+from tests.rest import by_key, error_of
+from tests.tools_catalog.proposals import definition, offer
+from tools_catalog.models import McpConnection
+
+pytestmark = pytest.mark.django_db
+
+WORDS = {"slug": "tickets", "transport": "streamable-http", "url": "https://mcp.example.org/mcp"}
+
+
+@pytest.fixture
+def api():
+    return by_key("catalog:write")
+
+
+def test_a_connection_is_added_and_read(api):
+    made = api.post(
+        "/api/connections/", {**WORDS, "headers": {"X-Key": "{secret:TICKETS}"}}, content_type="application/json"
+    )
+    assert made.status_code == 201, made.content
+    shown = api.get("/api/connections/tickets/").json()
+    assert (shown["status"], shown["policy"], shown["prefix"]) == ("disconnected", "hold_all", "tickets.")
+    assert shown["headers"] == {"X-Key": "{secret:TICKETS}"}
+
+
+def test_what_is_served_of_it_is_named(api):
+    offer(McpConnectionFactory(slug="tickets", policy="trust"), definition("find"))
+    assert api.get("/api/connections/tickets/").json()["available_tools"] == ["find"]
+
+
+def test_no_key_makes_a_connection_that_runs_a_program(api):
+    profile = LaunchProfileFactory()
+    for more in ({}, {"profile": profile.pk}, {"command": "/bin/sh", "args": ["-c", "true"]}):
+        answer = api.post(
+            "/api/connections/", {"slug": "sh", "transport": "stdio", **more}, content_type="application/json"
+        )
+        assert answer.status_code in (400, 403), more
+    assert not McpConnection.objects.exists()
+
+
+def test_a_transport_is_not_switched_by_editing_a_field(api):
+    McpConnectionFactory(slug="tickets")
+    for words in ({"transport": "stdio"}, {"transport": "sse"}, {"slug": "other"}):
+        assert api.patch("/api/connections/tickets/", words, content_type="application/json").status_code in (
+            400,
+            403,
+        ), words
+    assert McpConnection.objects.get().transport == "streamable-http"
+
+
+def test_a_connection_that_runs_a_program_is_not_changed_here(api):
+    McpConnectionFactory(slug="sh", transport="stdio", url="", profile=LaunchProfileFactory())
+    for words in ({"enabled": False}, {"title": "x"}):
+        error_of(api.patch("/api/connections/sh/", words, content_type="application/json"), 403, "forbidden")
+    assert McpConnection.objects.get().enabled
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("url", "http://10.0.0.1/"), ("url", "https://user:pass@example.org/"), ("headers", {"Host": "x"}),
+     ("headers", {"X": "{argument}"}), ("headers", {"X": "a\nb"}), ("slug", "Ä"), ("policy", "all")],
+)  # fmt: skip
+def test_what_is_not_safe_is_refused_with_its_field(field, value, api):
+    answer = api.post("/api/connections/", {**WORDS, field: value}, content_type="application/json")
+    assert answer.status_code == 400
+    assert field in answer.content.decode()
+
+
+def test_nothing_is_deleted(api):
+    McpConnectionFactory(slug="tickets")
+    error_of(api.delete("/api/connections/tickets/"), 405, "method_not_allowed")
+
+
+def test_a_key_without_the_scope_reads_nothing():
+    error_of(by_key("tools:list").get("/api/connections/"), 403, "forbidden")

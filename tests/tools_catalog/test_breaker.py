@@ -1,0 +1,122 @@
+"""The pure parts of a connection: breaker, pauses, bounds on floods, which call a message belongs to."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.tools_catalog.backends.backend_peers import ScriptedContext
+from tools_catalog.upstream import spec
+from tools_catalog.upstream.breaker import LONGEST_PAUSE_SECONDS, Breaker, backoff
+from tools_catalog.upstream.calls import Calls
+from tools_catalog.upstream.limits import Flood
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def test_it_opens_after_failures_in_a_row_only(clock: Clock) -> None:
+    breaker = Breaker(clock, limit=3)
+    for _ in range(5):
+        breaker.failed()
+        breaker.failed()
+        breaker.succeeded()
+    assert breaker.wait_seconds() == 0
+    for _ in range(3):
+        breaker.failed()
+    assert breaker.wait_seconds() > 0
+
+
+def test_after_the_pause_one_tries_for_all(clock: Clock) -> None:
+    breaker = Breaker(clock, limit=1)
+    breaker.failed()
+    clock.seconds += LONGEST_PAUSE_SECONDS
+    assert breaker.wait_seconds() == 0
+    assert breaker.wait_seconds() > 0, "a second one got through"
+    breaker.succeeded()
+    assert breaker.wait_seconds() == breaker.wait_seconds() == 0
+
+
+def test_a_failed_try_lengthens_the_pause_and_one_given_up_lets_the_next_through(clock: Clock) -> None:
+    breaker = Breaker(clock, limit=1, draw=lambda: 1.0)
+    breaker.failed()
+    first = breaker.wait_seconds()
+    clock.seconds += first
+    assert breaker.wait_seconds() == 0
+    breaker.failed()
+    assert breaker.wait_seconds() == 2 * first
+    clock.seconds += 2 * first
+    assert breaker.wait_seconds() == 0
+    breaker.left()
+    assert breaker.wait_seconds() == 0
+
+
+@given(st.integers(0, 10_000), st.floats(0, 1))
+def test_pauses_grow_within_bounds_and_scatter(failures: int, chance: float) -> None:
+    pause = backoff(failures, lambda: chance)
+    assert 0 < pause <= LONGEST_PAUSE_SECONDS
+    assert backoff(failures, lambda: 0.0) * 2 == backoff(failures, lambda: 1.0)
+    assert backoff(failures + 1, lambda: 0.0) >= backoff(failures, lambda: 0.0)
+
+
+def test_a_flood_is_told_from_a_stream() -> None:
+    flood = Flood(10)
+    assert [flood.is_over() for _ in range(11)] == [False] * 10 + [True]
+
+
+def test_a_message_belongs_to_the_only_call_or_to_nobody() -> None:
+    calls, one, other = Calls(), ScriptedContext(), ScriptedContext(invocation_id="other")
+    assert calls.who_is_meant() is None
+    with calls.under_way(one):
+        assert calls.who_is_meant() is one
+        with calls.under_way(other):
+            assert calls.who_is_meant() is other, "the context of the task says which"
+    assert calls.who_is_meant() is None
+    calls._contexts += [one, other]
+    assert calls.who_is_meant() is None, "it could be either's"
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [None, [], {"X": 1}, {"X": "{argument}"}, {"X": "a\r\nEvil: b"}, {"Content-Length": "1"}, {"mcp-session-id": "x"},
+     {"A B": "x"}, {"x": "1", "X": "2"}, {"": "x"}, {"X": "{"}, {"Authorization": "Bearer mcph_plain"},
+     {"X-Api-Key": "plain"}, {"Cookie": "a=b"}],
+)  # fmt: skip
+def test_headers_that_cannot_be_sent_are_refused(raw: object) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        spec.parse_headers(raw)
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        None,
+        {"A": 1},
+        {"1A": "x"},
+        {"LD_PRELOAD": "x"},
+        {"MCPHUB_SECRET_KEY": "x"},
+        {"A": "{x}"},
+        {"A=B": "x"},
+        {"GITHUB_TOKEN": "x"},
+    ],
+)
+def test_variables_that_must_not_be_set_are_refused(raw: object) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        spec.parse_environment(raw)
+
+
+@pytest.mark.parametrize("raw", [None, "ls -l", [1], ["a\x00b"], {"a": "b"}])
+def test_words_of_a_command_are_a_list_of_texts(raw: object) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        spec.parse_arguments(raw)

@@ -1,0 +1,87 @@
+"""An upstream on Python's `mcp` 1.x, era of sessions: `sdk_v1.py streamable-http|sse|stdio [PORT]`."""
+
+from __future__ import annotations
+
+import socket
+import sys
+import uuid
+
+import anyio
+import uvicorn
+from mcp.server.fastmcp import Context, FastMCP
+from mcp.types import SamplingMessage, TextContent
+from pydantic import BaseModel
+
+server = FastMCP("peer-v1")
+marks: dict[int, str] = {}
+
+
+@server.tool()
+def echo(text: str) -> str:
+    """Give the text back."""
+    return text
+
+
+@server.tool()
+async def steps(context: Context, times: int) -> str:
+    """Report progress and log so many times."""
+    for step in range(1, times + 1):
+        await context.report_progress(step, times, f"step {step}")
+        await context.info(f"log {step}")
+    return f"{times} steps"
+
+
+@server.tool()
+async def sleep(seconds: float) -> str:
+    """Wait."""
+    await anyio.sleep(seconds)
+    return "awake"
+
+
+@server.tool()
+def session_mark(context: Context) -> str:
+    """Tell this session from others."""
+    return marks.setdefault(id(context.session), uuid.uuid4().hex)
+
+
+class Sure(BaseModel):
+    sure: bool
+
+
+@server.tool()
+async def confirm(context: Context) -> str:
+    """Ask the person."""
+    answer = await context.elicit("Are you sure?", Sure)
+    return f"{answer.action} {answer.data.sure}" if answer.action == "accept" else answer.action
+
+
+@server.tool()
+async def think(context: Context) -> str:
+    """Ask the client's model."""
+    words = SamplingMessage(role="user", content=TextContent(type="text", text="Think."))
+    answer = await context.session.create_message([words], max_tokens=10)
+    assert isinstance(answer.content, TextContent)
+    return answer.content.text
+
+
+@server.tool()
+async def where(context: Context) -> str:
+    """Ask which folders the client works in."""
+    listed = await context.session.list_roots()
+    return ", ".join(str(root.uri) for root in listed.roots)
+
+
+def main() -> None:
+    if sys.argv[1] == "stdio":
+        server.run("stdio")
+        return
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind(("127.0.0.1", int(sys.argv[2]) if len(sys.argv) > 2 else 0))
+    print(f"ready {listener.getsockname()[1]}", flush=True)
+    app = server.sse_app() if sys.argv[1] == "sse" else server.streamable_http_app()
+    uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="on")).run([listener])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,100 @@
+"""An upstream on Python's `mcp` 2.x, of both eras: `sdk_v2.py http|stdio [PORT]`. Prints `ready PORT` over HTTP."""
+
+import os
+import socket
+import sys
+from typing import Annotated
+
+import anyio
+import uvicorn
+from mcp.server.elicitation import AcceptedElicitation, ElicitationResult
+from mcp.server.mcpserver import Context, Elicit, ListRoots, MCPServer, Resolve, Sample
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp_types import CreateMessageResult, ListRootsResult, SamplingMessage, TextContent
+from pydantic import BaseModel
+
+server = MCPServer("peer-v2", version="2.0")
+
+
+@server.tool()
+def echo(text: str) -> str:
+    """Give the text back."""
+    return text
+
+
+@server.tool()
+async def steps(context: Context, times: int) -> str:
+    """Report progress so many times."""
+    for step in range(1, times + 1):
+        await context.report_progress(step, times, f"step {step}")
+    return f"{times} steps"
+
+
+@server.tool()
+async def sleep(seconds: float) -> str:
+    """Wait."""
+    await anyio.sleep(seconds)
+    return "awake"
+
+
+@server.tool()
+def fail(words: str) -> str:
+    """Fail with these words."""
+    raise ToolError(words)
+
+
+@server.tool()
+def who() -> dict[str, str | None]:
+    """Tell the process, and what of its environment may be known."""
+    return {"pid": str(os.getpid()), "token": os.environ.get("TOKEN"), "home_key": os.environ.get("MCPHUB_DATA_DIR")}
+
+
+class Sure(BaseModel):
+    sure: bool
+
+
+def ask_sure() -> Elicit[Sure]:
+    return Elicit("Are you sure?", Sure)
+
+
+def ask_model() -> Sample:
+    return Sample([SamplingMessage(role="user", content=TextContent(type="text", text="Think."))], max_tokens=10)
+
+
+def ask_roots() -> ListRoots:
+    return ListRoots()
+
+
+@server.tool()
+def confirm(answer: Annotated[ElicitationResult[Sure], Resolve(ask_sure)]) -> str:
+    """Ask the person."""
+    return f"accept {answer.data.sure}" if isinstance(answer, AcceptedElicitation) else answer.action
+
+
+@server.tool()
+def think(answer: Annotated[CreateMessageResult, Resolve(ask_model)]) -> str:
+    """Ask the client's model."""
+    assert isinstance(answer.content, TextContent)
+    return answer.content.text
+
+
+@server.tool()
+def where(answer: Annotated[ListRootsResult, Resolve(ask_roots)]) -> str:
+    """Ask which folders the client works in."""
+    return ", ".join(str(root.uri) for root in answer.roots)
+
+
+def main() -> None:
+    if sys.argv[1] == "stdio":
+        server.run("stdio")
+        return
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind(("127.0.0.1", int(sys.argv[2]) if len(sys.argv) > 2 else 0))
+    print(f"ready {listener.getsockname()[1]}", flush=True)
+    config = uvicorn.Config(server.streamable_http_app(), log_level="warning", lifespan="on")
+    uvicorn.Server(config).run([listener])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,116 @@
+"""What an upstream asks reaches the client that called, in every pair of eras; and `_meta` passes on."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from tests.servers import until
+from tests.upstreams.conftest import PEERS, Operator, Peer, old_python
+from tests.wire.speech import META, Speaker
+from tests.wire.test_asking import ALL, answer_to, calling, modern_call, round_of
+from tests.wire.test_calls import text_of
+
+KINDS = ["ask2", "ask1", "askio1", "askio2"]
+ANSWERS = {
+    "elicitation/create": {"action": "accept", "content": {"sure": True}},
+    "sampling/createMessage": {"role": "assistant", "model": "m", "content": {"type": "text", "text": "thought"}},
+    "roots/list": {"roots": [{"uri": "file:///home/ada"}]},
+}
+TOOLS = {"confirm": "accept True", "think": "thought", "where": "file:///home/ada"}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def upstreams(operator: Operator) -> Iterator[None]:
+    old = old_python()
+    with ExitStack() as stack:
+        modern, legacy, bare = (
+            stack.enter_context(peer)
+            for peer in (
+                Peer("sdk_v2.py", "http"), Peer("sdk_v1.py", "streamable-http", python=old), Peer("chaos.py", "http"),
+            )
+        )  # fmt: skip
+        operator.connect("ask2", url=modern.url)
+        operator.connect("ask1", url=legacy.url)
+        operator.connect("shy", url=modern.url, may_ask=False)
+        operator.connect("bare", url=bare.url)
+        for slug, script, python in (("askio1", "sdk_v1.py", old), ("askio2", "sdk_v2.py", sys.executable)):
+            profile = {"name": slug, "command": python, "arguments": [str(PEERS / script), "stdio"]}
+            operator.connect(slug, transport="stdio", profile=profile)
+        yield
+        for slug in (*KINDS, "shy", "bare"):
+            operator.change(slug, enabled=False)
+
+
+@pytest.fixture
+def speaker(speaker: Speaker) -> Speaker:
+    until(lambda: "askio2.confirm" in speaker.modern("tools/list").text)
+    return speaker
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("tool", TOOLS)
+def test_a_client_with_a_session_is_asked_on_the_stream_of_its_call(kind: str, tool: str, speaker: Speaker) -> None:
+    session = speaker.open_session(**ALL)
+    with calling(speaker, session, f"{kind}.{tool}") as (_, heard):
+        asked = next(heard)
+        speaker.post(answer_to(asked, ANSWERS[asked["method"]]), mcp_session_id=session)
+        answer = next(heard)
+    assert answer["result"]["content"][0]["text"] == TOOLS[tool]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("tool", TOOLS)
+def test_a_client_without_sessions_is_asked_by_rounds(kind: str, tool: str, speaker: Speaker) -> None:
+    first = round_of(modern_call(speaker, f"{kind}.{tool}"))
+    answers = {key: ANSWERS[asked["method"]] for key, asked in first["inputRequests"].items()}
+    second = modern_call(speaker, f"{kind}.{tool}", inputResponses=answers, requestState=first["requestState"])
+    assert text_of(second) == TOOLS[tool]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_person_may_decline(kind: str, speaker: Speaker) -> None:
+    session = speaker.open_session(elicitation={})
+    with calling(speaker, session, f"{kind}.confirm") as (_, heard):
+        speaker.post(answer_to(next(heard), {"action": "decline"}), mcp_session_id=session)
+        assert next(heard)["result"]["content"][0]["text"] == "decline"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_client_that_cannot_be_asked_gets_an_error_and_no_question(kind: str, speaker: Speaker) -> None:
+    session = speaker.open_session()
+    answer = speaker.call(session, f"{kind}.confirm").json()["result"]
+    assert answer["isError"] is True
+    assert modern_call(speaker, f"{kind}.confirm", can={}).status_code in (200, 400)
+
+
+def test_a_connection_may_forbid_questions(speaker: Speaker) -> None:
+    session = speaker.open_session(**ALL)
+    answer = speaker.call(session, "shy.confirm").json()["result"]
+    assert answer["isError"] is True
+
+
+def told(answer: Any) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(text_of(answer))
+    return found
+
+
+def test_meta_passes_on_but_for_the_keys_of_one_hop(speaker: Speaker) -> None:
+    trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    meta = {"example.org/x": {"a": 1}, "traceparent": trace, "tracestate": "v=1", "mcphub/idempotencyKey": "k"}
+    got = told(speaker.modern_call("bare.echo", {}, **meta))["meta"]
+    assert {key: got[key] for key in ("example.org/x", "traceparent", "tracestate")} == {
+        "example.org/x": {"a": 1}, "traceparent": trace, "tracestate": "v=1",
+    }  # fmt: skip
+    assert not [key for key in got if key.startswith((META, "mcphub/"))]
+
+
+@pytest.mark.parametrize("trace", ["garbage", "00-0af7651916cd43dd8448eb211c80319c", ""])
+def test_a_trace_that_is_none_is_not_passed_on(trace: str, speaker: Speaker) -> None:
+    got = told(speaker.modern_call("bare.echo", {}, traceparent=trace, tracestate="v=1", other=1))["meta"]
+    assert got == {"other": 1}

@@ -1,0 +1,100 @@
+"""Whatever an upstream does, a call ends in time with the right word and a row, and others do not notice."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.servers import Hub, until
+from tests.upstreams.conftest import PEERS, Operator, Peer
+from tests.wire.speech import Speaker
+from tests.wire.test_calls import text_of
+
+pytestmark = pytest.mark.rig
+
+SECONDS = 1.5
+"""The timeout of the tool that misbehaves."""
+
+EVERYWHERE = {
+    "hang": {"timeout"},
+    "wrong_id": {"timeout", "ok"},  # on a stream of its own an answer can only be to the one request
+    "two_answers": {"ok"},
+    "garbage": {"ok", "upstream_error", "result_invalid", "transport_error"},
+    "invalid_utf8": {"ok", "timeout"},  # over HTTP it is read with replacement characters
+    "not_a_result": {"result_invalid"},
+    "deep": {"timeout", "upstream_error", "result_invalid", "transport_error"},
+    "flood": {"transport_error", "upstream_error", "result_invalid"},
+    "huge": {"transport_error", "result_invalid"},
+    "die": {"transport_error"},
+    "error": {"upstream_error"},
+}
+OVER_HTTP = {
+    "hang_before_headers": {"timeout"},
+    "redirect": {"upstream_error", "transport_error"},
+    "redirect_inside": {"upstream_error", "transport_error"},
+    "status": {"upstream_error"},
+    "session_lost": {"connection_failed"},
+    "drip": {"timeout"},
+    "compressed": {"transport_error"},
+    "comments": {"timeout"},
+}
+OVER_STDIO = {"deaf": {"timeout"}, "stderr": {"ok"}}
+"""Mode of the peer -> how the call may end."""
+
+CASES = [(kind, mode) for kind in ("bad_http", "bad_stdio") for mode in EVERYWHERE]
+CASES += [("bad_http", mode) for mode in OVER_HTTP] + [("bad_stdio", mode) for mode in OVER_STDIO]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def upstreams(operator: Operator) -> Iterator[None]:
+    profile = {"name": "chaos", "command": sys.executable, "arguments": [str(PEERS / "chaos.py"), "stdio"]}
+    limits = {"max_response_bytes": 300_000, "max_notifications": 500, "connect_seconds": 5}
+    with Peer("chaos.py", "http") as peer, Peer("sdk_v2.py", "http") as other:
+        operator.connect("bad_http", url=peer.url, **limits)
+        operator.connect("bad_stdio", transport="stdio", profile=profile, **limits)
+        operator.connect("good", url=other.url)
+        operator.hub.shell(
+            "from tools_catalog.models import McpToolDefinition\n"
+            "for tool in McpToolDefinition.objects.filter(name__startswith='bad_'):\n"
+            f"    tool.timeout_seconds = {SECONDS}\n"
+            "    tool.save()"
+        )
+        yield
+        for slug in ("bad_http", "bad_stdio", "good"):
+            operator.change(slug, enabled=False)
+
+
+def called(speaker: Speaker, tool: str, arguments: dict[str, Any]) -> tuple[str, float]:
+    """Wait until the connection is there again and call; give how it ended, and after how many seconds."""
+
+    def once(tool: str, arguments: dict[str, Any]) -> tuple[str, float] | None:
+        began = time.monotonic()
+        answer = speaker.modern_call(tool, arguments).json()
+        took = time.monotonic() - began
+        result = answer.get("result")
+        if result is not None and not result.get("isError"):
+            return "ok", took
+        data = (answer.get("error") or {}).get("data") or result["_meta"]["mcphub/error"]
+        is_pausing = data["errorCode"] == "connection_failed" and "tries again" in json.dumps(answer)
+        is_paused = "left alone" in json.dumps(answer)
+        return None if is_pausing or is_paused else (data["errorCode"], took)
+
+    there = tool.replace(".be", ".echo")
+    until(lambda: (found := once(there, {})) and found[0] == "ok", 40)
+    return until(lambda: once(tool, arguments), 30)
+
+
+@pytest.mark.parametrize(("kind", "mode"), CASES)
+def test_every_call_ends_in_time_and_says_how(kind: str, mode: str, speaker: Speaker, upstream_hub: Hub) -> None:
+    until(lambda: f"{kind}.be" in speaker.modern("tools/list").text)
+    ended, took = called(speaker, f"{kind}.be", {"mode": mode})
+    assert ended in {**EVERYWHERE, **OVER_HTTP, **OVER_STDIO}[mode]
+    assert took < SECONDS + 1
+    assert text_of(speaker.modern_call("good.echo", {"text": "untouched"})) == "untouched"
+    last = upstream_hub.rows(client=speaker.name, tool=f"{kind}.be")[0]
+    assert (last["error_code"] or "ok") == ended

@@ -1,0 +1,86 @@
+"""A tool of another server is a tool of the hub: listed, called, recorded, over every transport and both eras."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from tests.servers import Hub, until
+from tests.upstreams.conftest import PEERS, Operator, Peer, old_python
+from tests.wire.speech import Speaker
+from tests.wire.test_calls import text_of
+
+KINDS = ["http2", "http1", "sse1", "stdio2", "stdio1"]
+
+
+def child(name: str, script: str, python: str) -> dict[str, Any]:
+    return {"name": name, "command": python, "arguments": [str(PEERS / script), "stdio"]}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def upstreams(operator: Operator) -> Iterator[dict[str, Peer]]:
+    """One upstream of each kind, connected under the name of its kind."""
+    old = old_python()
+    peers = {
+        "http2": Peer("sdk_v2.py", "http"),
+        "http1": Peer("sdk_v1.py", "streamable-http", python=old),
+        "sse1": Peer("sdk_v1.py", "sse", python=old, path="/sse"),
+    }
+    with ExitStack() as stack:
+        for name, peer in peers.items():
+            stack.enter_context(peer)
+            operator.connect(name, url=peer.url, transport="sse" if name == "sse1" else "streamable-http")
+        operator.connect("stdio2", transport="stdio", profile=child("peer2", "sdk_v2.py", sys.executable))
+        operator.connect("stdio1", transport="stdio", profile=child("peer1", "sdk_v1.py", old))
+        yield peers
+        for kind in KINDS:
+            operator.change(kind, enabled=False)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_call_reaches_the_upstream_and_is_on_record(kind: str, speaker: Speaker, upstream_hub: Hub) -> None:
+    until(lambda: f"{kind}.echo" in speaker.modern("tools/list").text)
+    assert text_of(speaker.modern_call(f"{kind}.echo", {"text": "over there"})) == "over there"
+    row = upstream_hub.row(client=speaker.name)
+    assert (row["tool_name"], row["status"], row["arguments"]) == (f"{kind}.echo", "ok", {"text": "over there"})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_clients_of_sessions_reach_it_too_and_hear_progress(kind: str, speaker: Speaker) -> None:
+    session = speaker.open_session()
+    params = {"name": f"{kind}.steps", "arguments": {"times": 3}, "_meta": {"progressToken": "t"}}
+    body = {"jsonrpc": "2.0", "id": "steps", "method": "tools/call", "params": params}
+    with speaker.streaming("POST", body, mcp_session_id=session) as (_, heard):
+        said = list(heard)
+    assert [message["params"]["progress"] for message in said[:-1] if "progress" in message["params"]] == [1, 2, 3]
+    assert said[-1]["result"]["content"][0]["text"] == "3 steps"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_its_state_is_shown(kind: str, operator: Operator) -> None:
+    row = until(lambda: (row := operator.row(kind))["status"] == "connected" and row)
+    assert row["version"] == ("2026-07-28" if kind.endswith("2") else "2025-11-25")
+    assert set(row["states"].values()) == {"approved"}
+
+
+def test_the_failure_of_an_upstream_tool_is_told_as_one(speaker: Speaker, upstream_hub: Hub) -> None:
+    answer = speaker.modern_call("http2.fail", {"words": "no such ticket"}).json()["result"]
+    assert answer["isError"] is True
+    assert "no such ticket" in answer["content"][0]["text"]
+    assert upstream_hub.row(client=speaker.name)["error_code"] == "execution_error"
+
+
+def test_callers_of_one_upstream_with_sessions_have_sessions_of_their_own(speaker: Speaker, upstream_hub: Hub) -> None:
+    key = upstream_hub.command("token", "create", "another").split()[-1]
+    with Speaker(upstream_hub.url, key) as other:
+        marks = [text_of(each.modern_call("http1.session_mark", {})) for each in (speaker, other, speaker, other)]
+    assert marks[0] == marks[2] != marks[1] == marks[3]
+
+
+def test_a_child_process_gets_nothing_of_the_hubs_environment(speaker: Speaker) -> None:
+    told = speaker.modern_call("stdio2.who", {}).json()["result"]["structuredContent"]
+    assert told["home_key"] is None

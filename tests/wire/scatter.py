@@ -1,0 +1,49 @@
+"""A way to a hub that ends each connection after one request, so that any worker may get the next."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import threading
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+
+@contextlib.contextmanager
+def scattered(url: str) -> Iterator[str]:
+    """Give the address that stands for `url`."""
+    parts = urlsplit(url)
+
+    async def pass_on(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while chunk := await source.read(65536):
+                sink.write(chunk)
+                await sink.drain()
+        sink.close()
+
+    async def serve(client: asyncio.StreamReader, answer: asyncio.StreamWriter) -> None:
+        try:
+            head = await client.readuntil(b"\r\n\r\n")
+        except (asyncio.IncompleteReadError, OSError):
+            answer.close()
+            return
+        head = re.sub(rb"(?im)^connection:.*\r\n", b"", head)
+        hub, request = await asyncio.open_connection(parts.hostname, parts.port)
+        request.write(head[:-2] + b"Connection: close\r\n\r\n")
+        await asyncio.gather(pass_on(client, request), pass_on(hub, answer))
+
+    loop = asyncio.new_event_loop()
+    server = loop.run_until_complete(asyncio.start_server(serve, "127.0.0.1", 0))
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(10)
+        for task in asyncio.all_tasks(loop):
+            task.cancel()
+        server.close()
+        loop.run_until_complete(asyncio.sleep(0))
+        loop.close()

@@ -1,0 +1,170 @@
+"""The pages of resources and prompts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils.html import format_html
+from django.utils.translation import gettext as _t
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
+from unfold.contrib.filters.admin import ChoicesDropdownFilter
+
+from sessions_app.admin_base import RecordedAdmin, TimeRangeFilter, mark, moment
+from sessions_app.shown import clipped, visible
+from tools_catalog.admin_forms import PromptForm, ResourceForm
+from tools_catalog.admin_switch import SwitchActions
+from tools_catalog.models import McpPrompt, McpResource
+
+if TYPE_CHECKING:
+    from django.utils.safestring import SafeString
+
+_CHANGED = moment("updated_at", _("changed"))
+_REGISTERED = moment("created_at", _("registered"))
+
+
+class TemplateFilter(admin.SimpleListFilter):
+    title = _("kind")
+    parameter_name = "template"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> Any:
+        return [("no", _("Resource")), ("yes", _("Template"))]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        if self.value() == "yes":
+            return queryset.filter(uri__contains="{")
+        return queryset.exclude(uri__contains="{") if self.value() == "no" else queryset
+
+
+class ContentAdmin(SwitchActions, RecordedAdmin):
+    """What both have."""
+
+    list_select_related = False  # no column follows a relation
+    autocomplete_fields = ["groups"]
+    actions = ["enable_selected", "disable_selected"]
+    readonly_fields = [_REGISTERED, _CHANGED]
+    form_fields: tuple[str, ...] = ("change_reason",)
+    """Stand in the form only, which a reader does not get."""
+
+    def get_form(self, request: HttpRequest, obj: Any | None = None, change: bool = False, **kwargs: Any) -> Any:
+        # The fields that the form adds to the model's must not be looked for on the model.
+        if "fields" not in kwargs:
+            named = [name for _title, options in self.get_fieldsets(request, obj) for name in options["fields"]]
+            kwargs["fields"] = [name for name in named if name not in self.form_fields]
+        return super().get_form(request, obj, change, **kwargs)
+
+    def get_fieldsets(self, request: HttpRequest, obj: Any | None = None) -> Any:
+        fieldsets: Any = self.fieldsets
+        if self.has_change_permission(request, obj) or (obj is None and self.has_add_permission(request)):
+            return fieldsets
+        return [
+            (title, {**options, "fields": kept})
+            for title, options in fieldsets
+            if (kept := [name for name in options["fields"] if name not in self.form_fields])
+        ]
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        obj._change_reason = form.cleaned_data.get("change_reason", "")[:100] or None
+        super().save_model(request, obj, form, change)
+
+    @admin.display(description=_("title"), ordering="title")
+    def shown_title(self, row: Any) -> SafeString:
+        return format_html(
+            '<span class="hub-cell" title="{}">{}</span>', visible(row.description[:500]), clipped(row.title, 80) or "-"
+        )
+
+
+@admin.register(McpResource)
+class McpResourceAdmin(ContentAdmin):
+    form = ResourceForm
+    form_fields = ("upload", "change_reason")
+    list_display = ["shown_uri", "name", "shown_title", "kind", "backend", "mime_type", "state", _CHANGED]
+    list_display_links = ["shown_uri"]
+    list_filter = [
+        ("backend", ChoicesDropdownFilter),
+        TemplateFilter,
+        "enabled",
+        "groups",
+        ("updated_at", TimeRangeFilter),
+    ]
+    search_fields = ["uri", "name", "title", "description"]
+    search_help_text = _("URI, name, title or description")
+    fieldsets = [
+        (_("What clients see"), {"fields": ["uri", "name", "title", "description", "mime_type"]}),
+        (_("What they read"), {"fields": ["backend", "content", "upload", "function", "timeout_seconds"]}),
+        (_("Who may read it"), {"fields": ["enabled", "groups"]}),
+        (
+            _("More"),
+            {
+                "classes": ["collapse"],
+                "fields": ["annotations", "completions", "icons", "meta", _REGISTERED, _CHANGED],
+            },
+        ),
+        (_("This change"), {"fields": ["change_reason"]}),
+    ]
+
+    @admin.display(description="URI", ordering="uri")
+    def shown_uri(self, resource: McpResource) -> SafeString:
+        return format_html('<span class="hub-mono">{}</span>', clipped(resource.uri, 100))
+
+    @admin.display(description=_("kind"))
+    def kind(self, resource: McpResource) -> SafeString:
+        return mark("edit", _("Template")) if resource.is_template else mark("good", _("Resource"))
+
+    def switch_words(self, enabled: bool, count: int) -> tuple[str, str, str]:
+        if enabled:
+            return (
+                ngettext("Enable %(count)d resource?", "Enable %(count)d resources?", count),
+                _t("Clients see and can read them again within a quarter of a second."),
+                ngettext("%(count)d resource enabled: %(names)s.", "%(count)d resources enabled: %(names)s.", count),
+            )
+        return (
+            ngettext("Disable %(count)d resource?", "Disable %(count)d resources?", count),
+            _t("For clients they are no longer there. Enabling them again undoes this."),
+            ngettext("%(count)d resource disabled: %(names)s.", "%(count)d resources disabled: %(names)s.", count),
+        )
+
+
+@admin.register(McpPrompt)
+class McpPromptAdmin(ContentAdmin):
+    form = PromptForm
+    list_display = ["shown_name", "shown_title", "backend", "takes", "state", _CHANGED]
+    list_display_links = ["shown_name"]
+    list_filter = [("backend", ChoicesDropdownFilter), "enabled", "groups", ("updated_at", TimeRangeFilter)]
+    search_fields = ["name", "title", "description"]
+    search_help_text = _("Name, title or description")
+    fieldsets = [
+        (_("What clients see"), {"fields": ["name", "title", "description", "arguments"]}),
+        (_("What they get"), {"fields": ["backend", "messages", "function", "timeout_seconds"]}),
+        (_("Who may get it"), {"fields": ["enabled", "groups"]}),
+        (
+            _("More"),
+            {"classes": ["collapse"], "fields": ["completions", "icons", "meta", _REGISTERED, _CHANGED]},
+        ),
+        (_("This change"), {"fields": ["change_reason"]}),
+    ]
+
+    @admin.display(description=_("name"), ordering="name")
+    def shown_name(self, prompt: McpPrompt) -> SafeString:
+        return format_html('<span class="hub-mono">{}</span>', clipped(prompt.name, 64))
+
+    @admin.display(description=_("arguments"))
+    def takes(self, prompt: McpPrompt) -> str:
+        names = [str(argument.get("name", "")) for argument in prompt.arguments if isinstance(argument, dict)]
+        return clipped(", ".join(names), 80) or "-"
+
+    def switch_words(self, enabled: bool, count: int) -> tuple[str, str, str]:
+        if enabled:
+            return (
+                ngettext("Enable %(count)d prompt?", "Enable %(count)d prompts?", count),
+                _t("Clients see and can get them again within a quarter of a second."),
+                ngettext("%(count)d prompt enabled: %(names)s.", "%(count)d prompts enabled: %(names)s.", count),
+            )
+        return (
+            ngettext("Disable %(count)d prompt?", "Disable %(count)d prompts?", count),
+            _t("For clients they are no longer there. Enabling them again undoes this."),
+            ngettext("%(count)d prompt disabled: %(names)s.", "%(count)d prompts disabled: %(names)s.", count),
+        )

@@ -1,0 +1,187 @@
+"""The inbox of what upstreams offer: differences side by side, approved or rejected, one by one or many at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django.contrib import admin, messages
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.translation import gettext as _t
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
+from unfold.contrib.filters.admin import ChoicesDropdownFilter
+
+from sessions_app.admin_base import RecordedAdmin, detail_action, mark, moment, names_and_count
+from sessions_app.shown import clipped, mono, pretty, visible
+from tools_catalog import discovery
+from tools_catalog.admin_difference import difference
+from tools_catalog.models import McpUpstreamTool
+
+if TYPE_CHECKING:
+    from django.utils.safestring import SafeString
+
+STATE_MARKS = {
+    "new": "wait", "changed": "warn", "approved": "good", "rejected": "off", "refused": "bad", "gone": "off",
+}  # fmt: skip
+_SEEN = moment("seen_at", _("seen so"))
+_DECIDED = moment("decided_at", _("decided"))
+
+
+@admin.register(McpUpstreamTool)
+class McpUpstreamToolAdmin(RecordedAdmin):
+    list_display = ["shown_name", "connection", "shown_here", "shown_state", "shown_remark", _SEEN, "decided_by"]
+    list_display_links = ["shown_name"]
+    list_filter = [("state", ChoicesDropdownFilter), "connection"]
+    list_select_related = ["connection", "tool"]
+    search_fields = ["upstream_name", "name"]
+    actions = ["approve_selected", "reject_selected"]
+    actions_detail = ["approve_it", "reject_it"]
+    change_form_before_template = "admin/hub/upstream_tool.html"
+    readonly_fields = [
+        "connection", "shown_name", "shown_state", "shown_remark", "shown_tool", _SEEN, _DECIDED, "decided_by",
+    ]  # fmt: skip
+    fieldsets = [
+        (
+            None,
+            {
+                "fields": [
+                    "connection", "shown_name", "name", "shown_state", "shown_remark", "shown_tool", _SEEN, _DECIDED,
+                    "decided_by",
+                ]
+            },
+        )
+    ]  # fmt: skip
+
+    @admin.display(description=_("name there"), ordering="upstream_name")
+    def shown_name(self, row: McpUpstreamTool) -> SafeString:
+        return mono(row.upstream_name[:100])
+
+    @admin.display(description=_("name here"), ordering="name")
+    def shown_here(self, row: McpUpstreamTool) -> SafeString:
+        return mono((row.tool.name if row.tool else row.name)[:100])
+
+    @admin.display(description=_("state"), ordering="state")
+    def shown_state(self, row: McpUpstreamTool) -> SafeString:
+        return mark(STATE_MARKS[row.state], McpUpstreamTool.State(row.state).label)
+
+    @admin.display(description=_("remark"))
+    def shown_remark(self, row: McpUpstreamTool) -> str:
+        if row.state == "refused":
+            return visible(row.refusal, one_line=True)
+        if row.renamed_from:
+            return _t("was called %(name)s until now") % {"name": clipped(row.renamed_from, 80)}
+        changed = sorted(discovery.overrides(row)) if row.tool else []
+        return _t("Written differently here: %(fields)s") % {"fields": ", ".join(changed)} if changed else "-"
+
+    @admin.display(description=_("tool"))
+    def shown_tool(self, row: McpUpstreamTool) -> SafeString | str:
+        if row.tool is None:
+            return "-"
+        link = reverse("admin:tools_catalog_mcptooldefinition_change", args=[row.tool.pk])
+        return format_html('<a class="hub-link" href="{}">{}</a>', link, clipped(row.tool.name, 64))
+
+    def get_readonly_fields(self, request: HttpRequest, obj: McpUpstreamTool | None = None) -> Any:
+        # Once there is a tool, its name is changed at the tool.
+        return [*self.readonly_fields, *(["name"] if obj is not None and obj.tool_id else [])]
+
+    def has_add_permission(self, request: HttpRequest, obj: Any | None = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any | None = None) -> bool:
+        return False
+
+    def has_approve_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
+        return request.user.has_perm("tools_catalog.approve_mcpupstreamtool")
+
+    def save_model(self, request: HttpRequest, obj: McpUpstreamTool, form: Any, change: bool) -> None:
+        obj.refusal = discovery.refusal_of(obj)  # under its new name it may be another
+        super().save_model(request, obj, form, change)
+
+    def changeform_view(
+        self,
+        request: HttpRequest,
+        object_id: str | None = None,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> Any:
+        context = dict(extra_context or {})
+        row = self.get_object(request, object_id) if object_id is not None else None
+        if row is not None:
+            approved = row.approved if row.approved_digest else {}
+            original = discovery.overrides(row)
+            context |= {
+                "fields": difference(approved, row.seen) if approved != row.seen else [],
+                "is_first": not approved,
+                "whole": pretty(row.seen),
+                "overridden": [
+                    (column, difference({column: theirs}, {column: ours}))
+                    for column, (theirs, ours) in original.items()
+                ],
+            }
+        return super().changeform_view(request, object_id, form_url, context)
+
+    # Decisions ---------------------------------------------------------------------------------------
+
+    @detail_action(description=_("Approve"), icon="check_circle", url_path="approve-it", permissions=["approve"])
+    def approve_it(self, request: HttpRequest, object_id: str) -> Any:
+        rows = McpUpstreamTool.objects.filter(pk=get_object_or_404(McpUpstreamTool, pk=object_id).pk)
+        back = reverse("admin:tools_catalog_mcpupstreamtool_change", args=[object_id])
+        return self._decide(request, rows, True, back) or redirect(back)
+
+    @detail_action(description=_("Reject"), icon="cancel", url_path="reject-it", permissions=["approve"])
+    def reject_it(self, request: HttpRequest, object_id: str) -> Any:
+        rows = McpUpstreamTool.objects.filter(pk=get_object_or_404(McpUpstreamTool, pk=object_id).pk)
+        back = reverse("admin:tools_catalog_mcpupstreamtool_change", args=[object_id])
+        return self._decide(request, rows, False, back) or redirect(back)
+
+    @admin.action(description=_("Approve the selected definitions"), permissions=["approve"])
+    def approve_selected(self, request: HttpRequest, queryset: QuerySet[McpUpstreamTool]) -> Any:
+        return self._decide(request, queryset, True, request.get_full_path(), "approve_selected")
+
+    @admin.action(description=_("Reject the selected definitions"), permissions=["approve"])
+    def reject_selected(self, request: HttpRequest, queryset: QuerySet[McpUpstreamTool]) -> Any:
+        return self._decide(request, queryset, False, request.get_full_path(), "reject_selected")
+
+    def _decide(
+        self, request: HttpRequest, queryset: QuerySet[McpUpstreamTool], approves: bool, back: str, action: str = ""
+    ) -> HttpResponse | None:
+        rows = queryset.exclude(state__in=["approved", "gone"])
+        names, count = names_and_count(rows)
+        if approves:
+            title = ngettext("Approve %(count)d definition?", "Approve %(count)d definitions?", count)
+            explanation = _t(
+                "Clients see these tools as the upstream describes them now, and can call them. What was written "
+                "differently here stays. Look at the differences first: descriptions are read by models."
+            )
+        else:
+            title = ngettext("Reject %(count)d definition?", "Reject %(count)d definitions?", count)
+            explanation = _t("They are not served. If the upstream changes them again, they are shown again.")
+        page = self.confirmation(
+            request, title=title % {"count": count}, items=names, explanation=explanation, reason=approves,
+            button=_t("Approve") if approves else _t("Reject"), back=back, action=action, danger=not approves,
+            selected=list(rows.values_list("pk", flat=True)) if action else (),
+        )  # fmt: skip
+        if page is not None:
+            return page
+        done = 0
+        for row in rows:
+            try:
+                if approves:
+                    discovery.approve(row, author=request.user, reason=request.POST.get("reason", ""))
+                else:
+                    discovery.reject(row, author=request.user)
+            except discovery.ApprovalRefused as error:
+                words = f"{clipped(row.upstream_name, 64)}: {visible(error, one_line=True)}"
+                self.message_user(request, words, messages.ERROR)
+            else:
+                done += 1
+        if approves:
+            told = ngettext("%(count)d definition approved.", "%(count)d definitions approved.", done)
+        else:
+            told = ngettext("%(count)d definition rejected.", "%(count)d definitions rejected.", done)
+        self.message_user(request, told % {"count": done}, messages.SUCCESS if done else messages.WARNING)
+        return None

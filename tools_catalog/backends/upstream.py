@@ -1,0 +1,83 @@
+"""A tool of another MCP server as a tool of the hub: the same call, over a connection that is there already."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sessions_app.protocol import errors
+from tools_catalog.backends.base import NOTHING, Json, ToolContext, ToolResult
+from tools_catalog.upstream import bridge
+
+if TYPE_CHECKING:
+    from tools_catalog.upstream.link import Approval
+    from tools_catalog.upstream.pool import Pool
+
+_HOP = "io.modelcontextprotocol/"
+"""`_meta` keys of the protocol itself end at each hop; the hub writes its own (MCP, `_meta`)."""
+_MEMBERS = frozenset({"connection", "tool", "digest", "schema_digest", "read_only_hint"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpstreamConfiguration:
+    """Which tool of which connection, as it was approved."""
+
+    connection: str
+    tool: str
+    digest: str
+    schema_digest: str
+    read_only_hint: bool = False
+    """What the upstream says. Shown to clients; the audit goes by the operator's own mark only."""
+
+    @classmethod
+    def parse(cls, raw: Json) -> UpstreamConfiguration:
+        """Raise ValueError for a configuration that no approval has written."""
+        texts = ("connection", "tool", "digest", "schema_digest")
+        if (
+            not isinstance(raw, dict)
+            or not raw.keys() <= _MEMBERS
+            or any(not isinstance(raw.get(n), str) for n in texts)
+        ):
+            raise ValueError(f"It needs {', '.join(texts)}, as the approval of an upstream's tool writes them.")
+        return cls(**{name: raw[name] for name in texts}, read_only_hint=raw.get("read_only_hint") is True)
+
+
+class UpstreamBackend:
+    """Calls one tool of an upstream. `pool` gives the connections of the running process."""
+
+    def __init__(self, configuration: UpstreamConfiguration, approval: Approval, pool: Callable[[], Pool]) -> None:
+        self._configuration = configuration
+        self._approval = approval
+        self._pool = pool
+
+    async def call(self, arguments: dict[str, Json], context: ToolContext) -> ToolResult:
+        """Relay the call. The caller's credentials stay here: the upstream sees those of the connection."""
+        params: dict[str, Any] = {"name": self._configuration.tool, "arguments": arguments}
+        if context.meta and (meta := bridge.passed_on(context.meta)):
+            params["_meta"] = meta
+        raw = await self._pool().call(
+            self._configuration.connection, self._configuration.tool, params, context, self._approval
+        )
+        return result_of(raw)
+
+    async def aclose(self) -> None:
+        """Nothing to release: connections are the pool's."""
+
+
+def result_of(raw: dict[str, Json]) -> ToolResult:
+    """Give a CallToolResult of any revision as ours. Raises UpstreamError for another kind of result."""
+    kind = raw.get("resultType", "complete")
+    if kind != "complete":
+        raise errors.UpstreamError(
+            f"The upstream answered with a result of the kind {str(kind)[:50]!r}, not the tool's."
+        )
+    meta = raw.get("_meta")
+    return ToolResult(
+        content=raw.get("content", []),
+        structured=raw.get("structuredContent", NOTHING),
+        is_error=raw.get("isError") is True,
+        meta={key: value for key, value in meta.items() if not key.startswith(_HOP)}
+        if isinstance(meta, dict)
+        else None,
+    )

@@ -1,0 +1,168 @@
+"""What the loads of all kinds of entries share: members and their kinds, comparison, the report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.contrib.auth.models import Group
+from django.core.exceptions import ValidationError
+
+from sessions_app.protocol import json
+from tools_catalog.backends.base import Json
+
+Members = Mapping[str, "type | tuple[type, ...]"]
+"""Member of an entry -> the kind of its value."""
+
+_JSON_NAMES = {dict: "an object", list: "a list", str: "a text", bool: "true or false"}
+
+
+@dataclass(slots=True)
+class Report:
+    """What a load did: names of tools and prompts, URIs of resources. With anything in `refused`, nothing changed."""
+
+    created: list[str] = field(default_factory=list)
+    changed: list[str] = field(default_factory=list)
+    unchanged: list[str] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)
+    """Differ from the bundle and were edited here or come from another source."""
+    refused: list[tuple[str, str]] = field(default_factory=list)
+    """Entry and why."""
+    missing_secrets: list[str] = field(default_factory=list)
+    """Secrets that HTTP tools of the bundle name and that do not exist here."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """One kind of entry: tools, resources, prompts."""
+
+    name: str
+    model: Any
+    key: str
+    """The column that tells its rows apart."""
+    definition: Members
+    """What clients see and what is run: follows the source."""
+    operation: Members
+    """How it is run here: the operator's own, once the row exists."""
+    wire: Mapping[str, str]
+    """Member that has its MCP name in a bundle -> column; all others are called as their column."""
+    came_by: Callable[[Any, str], bool]
+    """Whether nobody changed the row since a load of the same reason did."""
+    check: Callable[[dict[str, Json], Report], None] | None = None
+    """Raises ValueError for what columns cannot say of an entry, and may report."""
+    always: tuple[str, ...] = ()
+    """Members that a dump writes even if they are empty."""
+
+    @property
+    def members(self) -> Members:
+        return {**self.definition, **self.operation}
+
+
+def load_each(
+    kind: Kind,
+    entries: list[Json],
+    report: Report,
+    *,
+    complete: Callable[[Json], dict[str, Json]],
+    reason: str,
+    overwrite: bool,
+) -> None:
+    """Complete and save the entries one by one; what is wrong with one stands in the report under its name."""
+    seen: set[str] = set()
+    members = {column: name for name, column in kind.wire.items()}
+    for index, entry in enumerate(entries):
+        label = f"{kind.name}s[{index}]"
+        try:
+            wanted = complete(entry)
+            label = str(wanted[kind.key])
+            if label in seen:
+                raise ValueError(f"{kind.key}: the bundle has this {kind.name} twice.")
+            seen.add(label)
+            if kind.check is not None:
+                kind.check(wanted, report)
+            save(kind, report, wanted, reason=reason, overwrite=overwrite)
+        except ValidationError as error:
+            report.refused += [
+                (label, f"{members.get(column, column)}: {message}")
+                for column in error.message_dict
+                for message in error.message_dict[column]
+            ]
+        except (ValueError, LookupError) as error:
+            report.refused.append((label, str(error)))
+
+
+def check_members(entry: Json, kind: Kind) -> None:
+    """Raise ValueError for an entry whose members are unknown or of the wrong kind."""
+    if not isinstance(entry, dict):
+        raise ValueError("it must be an object.")
+    members = kind.members
+    for name, value in entry.items():
+        if name not in members:
+            raise ValueError(f"{name}: a {kind.name} has no such member. Members: {', '.join(members)}.")
+        _check_kind(name, value, members[name])
+
+
+def _check_kind(name: str, value: Json, kind: type | tuple[type, ...]) -> None:
+    is_number = kind in ((int, float), (int, type(None)))
+    is_right: bool = isinstance(value, kind) and not (is_number and isinstance(value, bool))
+    if not is_right:
+        words = "a number" if is_number else _JSON_NAMES[kind]  # type: ignore[index]
+        raise ValueError(f"{name}: it must be {words}.")
+    if name == "groups" and not all(isinstance(group, str) and 0 < len(group) <= 150 for group in value):
+        raise ValueError("groups: it must be a list of names.")
+
+
+def save(kind: Kind, report: Report, wanted: dict[str, Json], *, reason: str, overwrite: bool) -> None:
+    """Bring one entry into its table: what is new is made, what came by the same source follows it, and what was
+    edited here is kept unless `overwrite`."""
+    label = str(wanted[kind.key])
+    found = kind.model.objects.filter(**{kind.key: label}).first()
+    is_new = found is None
+    row = kind.model(**{kind.key: label}) if is_new else found
+    everything = is_new or overwrite
+    members = kind.members if everything else kind.definition
+    columns = {kind.wire.get(key, key): value for key, value in wanted.items() if key in members and key != "groups"}
+    changes = {column: value for column, value in columns.items() if not _same(getattr(row, column), value)}
+    groups = sorted(set(wanted["groups"])) if "groups" in wanted else None
+    regroups = everything and groups is not None and groups != group_names(row)
+    for column, value in changes.items():
+        setattr(row, column, value)
+    if is_new or changes or regroups:
+        row.full_clean()
+    if not is_new and changes and not overwrite and not kind.came_by(row, reason):
+        report.kept.append(label)
+    elif not is_new and not changes and not regroups:
+        report.unchanged.append(label)
+    else:
+        row.change_reason = reason
+        row._change_reason = reason[:100]  # kept by simple_history
+        row.save()
+        if regroups and groups is not None:
+            row.groups.set([Group.objects.get_or_create(name=name)[0] for name in groups])
+        (report.created if is_new else report.changed).append(label)
+
+
+def _same(one: Json, other: Json) -> bool:
+    """Whether two JSON values are equal; a number's kind is not told apart, the order of names is."""
+    if isinstance(one, (int, float)) and isinstance(other, (int, float)):
+        return one == other
+    return (one is not None and other is not None and json.dumps(one) == json.dumps(other)) or one is other
+
+
+def group_names(row: Any) -> list[str]:
+    return sorted(group.name for group in row.groups.all()) if row.pk else []
+
+
+def dump(kind: Kind) -> list[dict[str, Json]]:
+    """Give every row as an entry; members that say nothing are left out, but for those that must be there."""
+    return [_entry(kind, row) for row in kind.model.objects.prefetch_related("groups").order_by(kind.key)]
+
+
+def _entry(kind: Kind, row: Any) -> dict[str, Json]:
+    entry: dict[str, Json] = {}
+    for name in kind.members:
+        value = group_names(row) if name == "groups" else getattr(row, kind.wire.get(name, name))
+        if value not in ({}, [], "", None) or name in kind.always:
+            entry[name] = value
+    return entry

@@ -1,0 +1,110 @@
+"""How the processes of the hub stand with the upstreams, written down for those who look."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+from collections.abc import Iterable
+
+from channels.db import database_sync_to_async
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from tools_catalog.models_upstream import McpConnection, McpConnectionLink
+from tools_catalog.upstream.link import Link
+from tools_catalog.upstream.listing import storable
+from tools_catalog.upstream.states import LinkState
+
+logger = logging.getLogger(__name__)
+
+_FIGURES = (
+    "status", "error_message", "stderr", "protocol_version", "server", "latency_ms", "restarts", "calls", "failures",
+    "connected_at", "last_used_at",
+)  # fmt: skip
+
+
+class LinkKeeper:
+    """Writes each step of each connection of one process, in its order."""
+
+    def __init__(self, process_id: str) -> None:
+        self._process_id = process_id
+        self._waiting: asyncio.Queue[Link] = asyncio.Queue(10_000)
+        self._task: asyncio.Task[None] | None = None
+
+    def report(self, link: Link) -> None:
+        """Take down how the connection stands now. Never waits."""
+        if self._task is None:
+            self._task = asyncio.create_task(self._write_on(), name="mcphub-upstream-links")
+        link.is_dirty = False
+        try:
+            self._waiting.put_nowait(dataclasses.replace(link))
+        except asyncio.QueueFull:
+            logger.warning("A step of a connection is not written down: the database is too slow")
+
+    def flush(self, links: Iterable[Link]) -> None:
+        """Take down the figures of connections that were used since."""
+        for link in links:
+            if link.is_dirty:
+                self.report(link)
+
+    async def lease(self, connection_id: int) -> bool:
+        """Take the right to run the one child of a connection; False where another process has it."""
+        await self._waiting.join()
+        return await database_sync_to_async(_lease)(self._process_id, connection_id)
+
+    async def stop(self) -> None:
+        """Write what waits, then forget this process: it holds nothing any more."""
+        if self._task is None:
+            return
+        await self._waiting.join()
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        await database_sync_to_async(forget)([self._process_id])
+
+    async def _write_on(self) -> None:
+        while True:
+            link = await self._waiting.get()
+            try:
+                await database_sync_to_async(_write)(self._process_id, link)
+            except Exception as error:
+                logger.warning("A step of a connection cannot be written down: %s", error)
+            finally:
+                self._waiting.task_done()
+
+
+def forget(process_ids: Iterable[str]) -> int:
+    """Remove the states that these processes reported."""
+    return McpConnectionLink.objects.filter(process_id__in=list(process_ids)).delete()[0]
+
+
+def keep_only(process_ids: Iterable[str]) -> int:
+    """Remove the states of processes that are gone."""
+    return McpConnectionLink.objects.exclude(process_id__in=list(process_ids)).delete()[0]
+
+
+def _lease(process_id: str, connection_id: int) -> bool:
+    try:
+        with transaction.atomic():
+            rows = McpConnectionLink.objects.filter(connection_id=connection_id, process_id=process_id)
+            return rows.update(holds_lease=True) == 1
+    except IntegrityError:
+        return False
+
+
+def _write(process_id: str, link: Link) -> None:
+    figures = {name: getattr(link, name) for name in _FIGURES}
+    figures["status"] = link.status.value
+    if link.status in (LinkState.ERROR, LinkState.DISCONNECTED):
+        figures["holds_lease"] = False
+    for name in ("error_message", "stderr", "server"):
+        figures[name] = storable(figures[name])
+    rows = McpConnectionLink.objects.filter(connection_id=link.connection_id, process_id=process_id)
+    try:
+        with transaction.atomic():
+            if rows.update(**figures, updated_at=timezone.now()):
+                return
+    except IntegrityError:
+        rows.delete()  # a step in between was lost with the database; the row begins anew
+    if McpConnection.objects.filter(pk=link.connection_id).exists():
+        McpConnectionLink.objects.create(connection_id=link.connection_id, process_id=process_id, **figures)

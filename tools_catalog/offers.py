@@ -1,0 +1,197 @@
+"""Resources and prompts as requests see them: immutable snapshots, each replaced whole when the database moves.
+
+Like `catalog.Catalog` for tools. Nothing here touches the database but the two `load`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sessions_app.protocol import json, shapes, uritemplate
+from sessions_app.protocol.errors import PromptNotFound
+from tools_catalog.backends import sources
+from tools_catalog.listing import Audience, Listing, is_visible, readable
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resource:
+    """One resource, or all that one template names."""
+
+    uri: str
+    template: uritemplate.UriTemplate | None
+    digest: str
+    enabled: bool
+    groups: frozenset[int]
+    timeout_seconds: float
+    definition: dict[str, Any]
+    """The Resource or ResourceTemplate object in its newest form."""
+    contents: sources.Contents
+    completions: Mapping[str, sources.Completion]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompt:
+    name: str
+    digest: str
+    enabled: bool
+    groups: frozenset[int]
+    timeout_seconds: float
+    definition: dict[str, Any]
+    messages: sources.Messages
+    completions: Mapping[str, sources.Completion]
+
+
+class Resources:
+    """All resources and templates at one moment."""
+
+    def __init__(self, resources: Iterable[Resource] = ()) -> None:
+        self._all = {resource.uri: resource for resource in resources}
+        self.listing = Listing(
+            "resources", {uri: one for uri, one in self._all.items() if one.template is None}, shapes.resource_for
+        )
+        templates = {uri: one for uri, one in self._all.items() if one.template is not None}
+        self.templates = Listing("resourceTemplates", templates, shapes.template_for)
+        # Where several templates match, the one that says most literally has the say.
+        self._templates = sorted(templates.values(), key=_by_say)
+
+    def find(self, uri: str, caller: Audience) -> tuple[Resource, dict[str, str]] | None:
+        """Give what a URI names, with the values of its template's variables; None also for hidden ones."""
+        exact = self._all.get(uri)
+        if exact is not None and exact.template is None:
+            return (exact, {}) if exact.enabled and is_visible(exact, caller) else None
+        for resource in self._templates:
+            if resource.enabled and is_visible(resource, caller):
+                assert resource.template is not None
+                values = resource.template.match(uri)
+                if values is not None:
+                    return resource, values
+        return None
+
+    def template(self, text: str, caller: Audience) -> Resource | None:
+        """Give the resource or template that has this very text as its URI."""
+        found = self._all.get(text)
+        return found if found is not None and found.enabled and is_visible(found, caller) else None
+
+    def changed_since(self, before: Resources) -> list[Resource]:
+        """Give what may be read differently now: what came, went, was switched or edited."""
+
+        if self is before:
+            return []
+
+        def states(one: Resources) -> dict[str, Any]:
+            return {uri: (resource.digest, resource.enabled) for uri, resource in one._all.items()}
+
+        was, now = states(before), states(self)
+        changed = [uri for uri in was.keys() | now.keys() if was.get(uri) != now.get(uri)]
+        return [self._all.get(uri) or before._all[uri] for uri in sorted(changed)]
+
+    @classmethod
+    def load(cls) -> Resources:
+        """Read the resources. One that cannot be served is left out and logged."""
+        from tools_catalog.models import McpResource
+
+        return cls(_made(McpResource.objects.prefetch_related("groups").order_by("uri"), _resource))
+
+
+class Prompts:
+    """All prompts at one moment."""
+
+    def __init__(self, prompts: Iterable[Prompt] = ()) -> None:
+        self._all = {prompt.name: prompt for prompt in prompts}
+        self.listing = Listing("prompts", self._all, shapes.prompt_for)
+
+    def find(self, name: str, caller: Audience) -> Prompt:
+        """Give the prompt; raise PromptNotFound, for hidden ones too."""
+        found = self._all.get(name)
+        if found is None or not found.enabled or not is_visible(found, caller):
+            raise PromptNotFound(
+                f"There is no prompt named {json.dumps(name[:100]).decode()}. Ask prompts/list for the names.",
+                prompt=name[:100],
+            )
+        return found
+
+    @classmethod
+    def load(cls) -> Prompts:
+        """Read the prompts. One that cannot be served is left out and logged."""
+        from tools_catalog.models import McpPrompt
+
+        return cls(_made(McpPrompt.objects.prefetch_related("groups").order_by("name"), _prompt))
+
+
+def _by_say(resource: Resource) -> tuple[int, str]:
+    assert resource.template is not None
+    return -resource.template.fixed_characters, resource.uri
+
+
+def _made(rows: Any, make: Any) -> list[Any]:
+    made = []
+    for row in readable(rows):
+        try:
+            made.append(make(row))
+        except Exception:
+            logger.exception("%s %s cannot be served and is left out", type(row).__name__, row)
+    return made
+
+
+def _resource(row: Any) -> Resource:
+    template = uritemplate.parse(row.uri) if row.is_template else None
+    static = row.backend != "python"
+    definition: dict[str, Any] = {"uriTemplate" if template else "uri": row.uri, **_words(row)}
+    if row.mime_type:
+        definition["mimeType"] = row.mime_type
+    if row.annotations:
+        definition["annotations"] = row.annotations
+    if static and template is None:
+        definition["size"] = _size(row)
+    contents: sources.Contents
+    if static:
+        contents = sources.StaticContents(
+            row.content, row.mime_type, is_blob=row.backend == "blob", variables=template.names if template else ()
+        )
+    else:
+        contents = sources.FunctionContents(row.function, row.mime_type)
+    return Resource(
+        uri=row.uri, template=template, definition=definition, contents=contents, **_shared(row),
+    )  # fmt: skip
+
+
+def _prompt(row: Any) -> Prompt:
+    definition = _words(row)
+    if row.arguments:
+        definition["arguments"] = row.arguments
+    messages: sources.Messages
+    if row.backend == "python":
+        messages = sources.FunctionMessages(row.function)
+    else:
+        messages = sources.StaticMessages(row.messages, frozenset(argument["name"] for argument in row.arguments))
+    return Prompt(name=row.name, definition=definition, messages=messages, **_shared(row))
+
+
+def _words(row: Any) -> dict[str, Any]:
+    words = {
+        "name": row.name,
+        "title": row.title,
+        "description": row.description,
+        "icons": row.icons,
+        "_meta": row.meta,
+    }
+    return {name: value for name, value in words.items() if value}
+
+
+def _shared(row: Any) -> dict[str, Any]:
+    return {
+        "digest": row.digest(), "enabled": row.enabled, "groups": frozenset(group.pk for group in row.groups.all()),
+        "timeout_seconds": row.timeout_seconds, "completions": sources.completions_of(row.completions),
+    }  # fmt: skip
+
+
+def _size(row: Any) -> int:
+    """Bytes of the content before base64 (MCP, Resources, size)."""
+    if row.backend == "blob":
+        return int(len(row.content) * 3 // 4 - row.content[-2:].count("="))
+    return len(str(row.content).encode())

@@ -1,0 +1,61 @@
+"""A circuit breaker: after failures in a row nobody tries for a while, then one tries for all. Pure."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+FAILURES = 5
+FIRST_PAUSE_SECONDS = 1.0
+LONGEST_PAUSE_SECONDS = 60.0
+
+
+def backoff(failures: int, draw: Callable[[], float] = random.random) -> float:
+    """Give the seconds to wait after so many failures in a row: doubled each time, half of it by chance."""
+    pause: float = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2 ** min(max(0, failures - 1), 10))
+    return pause / 2 + draw() * pause / 2
+
+
+@dataclass(slots=True)
+class Breaker:
+    """Closed while all goes well. `now` is asked for seconds of any steady clock."""
+
+    now: Callable[[], float]
+    limit: int = FAILURES
+    draw: Callable[[], float] = random.random
+    failures: int = 0
+    _opened: int = field(default=0)
+    _until: float = field(default=0.0)
+    _is_probing: bool = field(default=False)
+
+    @property
+    def is_open(self) -> bool:
+        return self._opened > 0
+
+    def wait_seconds(self) -> float:
+        """Give how long to stay away; 0 lets one through. Whoever is let through reports how it went."""
+        if not self.is_open:
+            return 0.0
+        left = self._until - self.now()
+        if left > 0:
+            return left
+        if self._is_probing:
+            return FIRST_PAUSE_SECONDS
+        self._is_probing = True
+        return 0.0
+
+    def succeeded(self) -> None:
+        self.failures = self._opened = 0
+        self._is_probing = False
+
+    def failed(self) -> None:
+        self.failures += 1
+        self._is_probing = False
+        if self.is_open or self.failures >= self.limit:
+            self._opened += 1
+            self._until = self.now() + backoff(self._opened, self.draw)
+
+    def left(self) -> None:
+        """The one let through gave up before it could tell."""
+        self._is_probing = False

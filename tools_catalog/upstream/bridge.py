@@ -1,0 +1,138 @@
+"""Questions of an upstream, carried to the client that called; and what of a call's `_meta` passes on.
+
+A handshake upstream asks by a request in the midst of a call, one without handshake answers `input_required` and is
+called again. Both ways end at the one `ask` of the call's context, which knows how its client is asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
+
+from sessions_app.protocol import errors
+from tools_catalog.backends.base import Json, ToolContext
+from tools_catalog.backends.questions import Relayed
+
+MOST_ROUNDS: Final = 10
+"""As the SDKs of MCP have it: an upstream that asks for ever is left."""
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.05, 1.0
+"""Before a call is repeated that asked for nothing but to be repeated."""
+
+FORM, URL, SAMPLING, TOOLS, ROOTS = "form", "url", "sampling", "tools", "roots"
+_NO_FORM: Final = {"mode": "form", "message": "", "requestedSchema": {"type": "object", "properties": {}}}
+_PROBES: Final = {
+    FORM: Relayed("elicitation/create", _NO_FORM),
+    URL: Relayed(
+        "elicitation/create", {"mode": "url", "message": "", "url": "https://example.org", "elicitationId": "0"}
+    ),
+    SAMPLING: Relayed("sampling/createMessage", {"messages": [], "maxTokens": 1}),
+    ROOTS: Relayed("roots/list", {}),
+}
+METHODS: Final = frozenset(probe.method for probe in _PROBES.values())
+
+Abilities = frozenset[str]
+EVERYTHING: Final[Abilities] = frozenset({*_PROBES, TOOLS})
+
+LOG_LEVEL: Final = "io.modelcontextprotocol/logLevel"
+"""Of one hop too, but what the caller wants to hear is what the upstream has to send."""
+_HOP: Final = ("io.modelcontextprotocol/", "mcphub/")
+_TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(-[!-~]*)?")
+_TRACE: Final = ("traceparent", "tracestate", "baggage")
+
+
+def abilities(context: ToolContext) -> Abilities:
+    """What the client of this call can be asked."""
+    declared = context.client_capabilities
+    if not declared:
+        return frozenset()
+    found = {name for name, probe in _PROBES.items() if context.can_ask(probe)}
+    sampling = declared.get("sampling")
+    if SAMPLING in found and isinstance(sampling, dict) and "tools" in sampling:
+        found.add(TOOLS)
+    return frozenset(found)
+
+
+async def answered(
+    result: dict[str, Json],
+    repeat: Callable[[dict[str, Json]], Awaitable[dict[str, Json]]],
+    context: ToolContext,
+    *,
+    may_ask: bool,
+) -> dict[str, Json]:
+    """Go on with a call that the upstream answered `input_required`, until it answers it whole.
+
+    `repeat` sends the call again with the members given. Raises UpstreamError, AskFailed, MissingClientCapability.
+    """
+    pause = _FIRST_PAUSE_SECONDS
+    for number in range(MOST_ROUNDS):
+        if result.get("resultType") != "input_required":
+            return result
+        again: dict[str, Json] = {}
+        requests = result.get("inputRequests") or {}
+        if not isinstance(requests, dict):
+            raise errors.UpstreamError("The upstream asks in a form that MCP does not have.")
+        if requests:
+            again["inputResponses"] = await _asked(requests, number, context, may_ask=may_ask)
+        else:
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+        if "requestState" in result:
+            again["requestState"] = result["requestState"]
+        result = await repeat(again)
+    raise errors.UpstreamError(f"The upstream asked {MOST_ROUNDS} times and came to no end.")
+
+
+async def ask(method: str, params: Mapping[str, Json], context: ToolContext, *, may_ask: bool) -> Mapping[str, Json]:
+    """Put one question of an upstream to the client of a call; give the client's result. Raises a HubError."""
+    _check(method, may_ask=may_ask)
+    number = 1
+    while True:
+        key = f"upstream_{number}"
+        try:
+            found: Mapping[str, Json] = (await context.ask({key: Relayed(method, params)}))[key]
+            return found
+        except ValueError:
+            number += 1  # the key of an earlier question of this call
+            if number > MOST_ROUNDS:
+                raise errors.UpstreamError(f"The upstream asked {MOST_ROUNDS} times and came to no end.") from None
+
+
+def passed_on(meta: Mapping[str, Json] | None) -> dict[str, Json]:
+    """Give what of a caller's `_meta` goes to the upstream: all but the keys of one hop, and a trace only whole."""
+    if not isinstance(meta, dict):
+        return {}
+    kept = {
+        key: value for key, value in meta.items()
+        if key == LOG_LEVEL or (key != "progressToken" and not key.startswith(_HOP))
+    }  # fmt: skip
+    parent = kept.get("traceparent")
+    if not isinstance(parent, str) or not _TRACEPARENT.fullmatch(parent):
+        for key in _TRACE[:2]:
+            kept.pop(key, None)
+    for key in _TRACE[1:]:
+        if key in kept and not isinstance(kept[key], str):
+            del kept[key]
+    return kept
+
+
+async def _asked(
+    requests: Mapping[str, Json], number: int, context: ToolContext, *, may_ask: bool
+) -> dict[str, Mapping[str, Json]]:
+    questions = {}
+    for key, request in requests.items():
+        if not isinstance(request, dict) or not isinstance(request.get("params", {}), dict):
+            raise errors.UpstreamError("The upstream asks in a form that MCP does not have.")
+        _check(str(request.get("method")), may_ask=may_ask)
+        # A key names one question of a call, and an upstream may use it in each of its rounds.
+        questions[key if not number else f"{key}#{number}"] = Relayed(request["method"], request.get("params", {}))
+    answers = await context.ask(questions)
+    return {key: answers[key if not number else f"{key}#{number}"] for key in requests}
+
+
+def _check(method: str, *, may_ask: bool) -> None:
+    if method not in METHODS:
+        raise errors.UpstreamError(f"The upstream asks for {method[:80]!r}, which MCP has no place for.")
+    if not may_ask:
+        raise errors.UpstreamError("The upstream asks the user, which its connection does not allow.")

@@ -1,0 +1,44 @@
+"""Which call a word of the upstream belongs to. Asks no SDK."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from tools_catalog.backends.base import ToolContext
+
+_current: ContextVar[ToolContext | None] = ContextVar("mcphub_upstream_call", default=None)
+"""Set in the caller's task. Over Streamable HTTP the SDK reads the answer to a POST in that context, so what
+arrives on it belongs to this call; a single stream for all calls has no such context."""
+
+
+class SessionLost(Exception):
+    """The session ended before the request was taken: nothing ran."""
+
+
+class Calls:
+    """The calls under way in one session."""
+
+    def __init__(self) -> None:
+        self._contexts: list[ToolContext] = []
+
+    def __len__(self) -> int:
+        return len(self._contexts)
+
+    @contextmanager
+    def under_way(self, context: ToolContext) -> Iterator[None]:
+        self._contexts.append(context)
+        token = _current.set(context)
+        try:
+            yield
+        finally:
+            _current.reset(token)
+            self._contexts.remove(context)
+
+    def who_is_meant(self) -> ToolContext | None:
+        """Give the call that a message of the upstream is about; None where it could be another's."""
+        context = _current.get()
+        if context is not None:
+            return context if context in self._contexts else None
+        return self._contexts[0] if len(self._contexts) == 1 else None

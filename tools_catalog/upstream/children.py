@@ -1,0 +1,119 @@
+"""Child processes: whose they are, how they are stopped, and those that a dead hub left behind.
+
+Every child carries the mark of the hub process that started it in its environment, and its own children
+inherit it. So who was left behind is read from the process table and from nothing that could be lost with the
+hub; and as the mark names the start time of its owner, a number that was given out again deceives nobody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+logger = logging.getLogger(__name__)
+
+MARK = "MCPHUB_UPSTREAM_OF"
+GRACE_SECONDS = 2.0
+"""Between the end of a child's input and SIGTERM, and between SIGTERM and SIGKILL."""
+_POLL_SECONDS = 0.02
+
+
+def start_mark(pid: int) -> str:
+    """Give what tells two processes of one number apart: its start, in ticks since boot. Linux; else empty."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        return ""
+
+
+def own_mark() -> str:
+    """Give the mark of this process: number, start, boot and process namespace."""
+    pid = os.getpid()
+    return f"{pid}:{start_mark(pid)}:{_machine()}"
+
+
+def _machine() -> str:
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f"{boot}:{os.stat('/proc/self/ns/pid').st_ino}"
+    except OSError:
+        return ""
+
+
+def orphans() -> Iterator[int]:
+    """Give the processes of this user that a hub process started which is no more. Linux; elsewhere none."""
+    machine = _machine()
+    own = os.getpid()
+    needle = f"{MARK}=".encode()
+    for entry in Path("/proc").iterdir() if machine else ():
+        if not entry.name.isdecimal() or int(entry.name) == own:
+            continue
+        try:
+            if entry.stat().st_uid != os.getuid():
+                continue
+            found = next(
+                (part for part in (entry / "environ").read_bytes().split(b"\0") if part.startswith(needle)), b""
+            )
+        except OSError:
+            continue
+        owner, _, rest = found.removeprefix(needle).decode("ascii", "replace").partition(":")
+        started, _, where = rest.partition(":")
+        if where == machine and owner.isdecimal() and started and start_mark(int(owner)) != started:
+            yield int(entry.name)
+
+
+def remove_orphans() -> int:
+    """Kill what hubs that are gone left running on this machine; give how many. Blocks for an instant."""
+    killed = 0
+    for pid in list(orphans()):
+        with contextlib.suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
+            killed += 1
+    if killed:
+        logger.warning("%d child processes that a hub left behind were killed", killed)
+    return killed
+
+
+async def stop(process: asyncio.subprocess.Process) -> None:
+    """End a child and all that it started: its input ends, then SIGTERM, then SIGKILL to its process group.
+
+    It leads a group of its own, so its number is that of the group, also once it is gone itself.
+    """
+    if process.stdin is not None:
+        process.stdin.close()
+    if not await _ends(process):
+        _signal(process.pid, signal.SIGTERM)
+        await _ends(process)
+    deadline = time.monotonic() + GRACE_SECONDS
+    while _signal(process.pid, signal.SIGKILL) or process.returncode is None:
+        if time.monotonic() > deadline:
+            logger.error("The child process %d cannot be killed", process.pid)
+            break
+        await asyncio.sleep(_POLL_SECONDS)
+
+
+async def _ends(process: asyncio.subprocess.Process) -> bool:
+    # Not process.wait(): that also waits for the end of pipes, which a grandchild may hold open.
+    deadline = time.monotonic() + GRACE_SECONDS
+    while process.returncode is None:
+        if time.monotonic() > deadline:
+            return False
+        await asyncio.sleep(_POLL_SECONDS)
+    return True
+
+
+def _signal(group: int, number: int) -> bool:
+    """Signal a process group; tell whether there was one."""
+    try:
+        os.killpg(group, number)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return False  # macOS says so of a group of zombies
+    return True

@@ -1,0 +1,204 @@
+"""The HTTP side of an MCP client: guarded, bounded, and one failed request harms no other.
+
+The SDK's transport takes an exception of one POST for the end of the whole connection, and waits for the answer
+to each notification before it sends the next message. So failures of POSTs become JSON-RPC errors here, and
+notifications are sent beside.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import re
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import httpx2
+
+from sessions_app.protocol import errors
+from tools_catalog import egress
+from tools_catalog.upstream.limits import Flood
+from tools_catalog.upstream.spec import SSE, ConnectionSpec, Secrets
+
+logger = logging.getLogger(__name__)
+
+NOT_SENT = -31091
+"""Code of our own, in place of an answer: nothing reached the upstream."""
+BROKEN = -31092
+"""The connection broke, or the answer could not be taken: the call may have had its effect."""
+
+SESSION_GONE = -31093
+"""The upstream knows the session no more, and so did not take the request."""
+
+_REQUEST = re.compile(rb'\{"jsonrpc": ?"2.0", ?"id": ?(?:-?\d+|"[^"]*"), ?"method":')
+_WORD_SECONDS = 10.0
+"""For a notification, an answer to the upstream's question, and any message over HTTP+SSE to be taken."""
+_LATER_SECONDS = 5.0
+"""After the longest call, until the answer of one that was given up is no longer read."""
+
+
+class UpstreamTransport(httpx2.AsyncBaseTransport):
+    """Sends what the SDK sends. `lost` is called when HTTP+SSE takes no more; `lasts_seconds` bounds one answer."""
+
+    def __init__(
+        self,
+        inner: httpx2.AsyncBaseTransport,
+        spec: ConnectionSpec,
+        secret: Secrets,
+        lost: Callable[[str], None],
+        lasts_seconds: float,
+    ) -> None:
+        self._inner = inner
+        self._spec = spec
+        self._secret = secret
+        self._lost = lost
+        self._lasts_seconds = lasts_seconds + _LATER_SECONDS
+        self._beside: set[asyncio.Task[None]] = set()
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        request.headers.update(self._spec.rendered_headers(request.url.host, self._secret))
+        request.headers["accept-encoding"] = "identity"  # what is counted is what is read
+        if request.method == "GET":
+            request.extensions["timeout"] = {**request.extensions.get("timeout", {}), "read": None}
+            return self._bounded(await self._inner.handle_async_request(request), endless=True)
+        if request.method != "POST":
+            async with asyncio.timeout(_WORD_SECONDS):
+                return await self._inner.handle_async_request(request)
+        body = request.content
+        if _is_initialized(body):
+            return await self._word(request)
+        if self._spec.transport == SSE or not _is_request(body):
+            task = asyncio.create_task(self._send_beside(request), name=f"mcphub-upstream-{self._spec.slug}-word")
+            self._beside.add(task)
+            task.add_done_callback(self._beside.discard)
+            return httpx2.Response(202, request=request)
+        try:
+            request.extensions["timeout"] = {
+                **request.extensions.get("timeout", {}),
+                "read": self._lasts_seconds,
+            }
+            response = await self._inner.handle_async_request(request)
+        except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as error:
+            return _instead(request, NOT_SENT, errors.ConnectionFailed.sentence, error)
+        except errors.HubError as error:
+            return _instead(request, NOT_SENT, str(error), error)
+        except httpx2.HTTPError as error:
+            return _instead(request, BROKEN, errors.TransportError.sentence, error)
+        if response.status_code == 404 and "mcp-session-id" in request.headers:
+            await response.aclose()
+            return _instead(request, SESSION_GONE, "The upstream ended the session.")
+        if response.status_code in (401, 403):
+            await response.aclose()
+            return _instead(
+                request, NOT_SENT, f"The upstream refuses the hub's credentials (status {response.status_code})."
+            )
+        return self._bounded(response, endless=False)
+
+    async def aclose(self) -> None:
+        for task in self._beside:
+            task.cancel()
+        await asyncio.gather(*self._beside, return_exceptions=True)
+        await self._inner.aclose()
+
+    async def _word(self, request: httpx2.Request) -> httpx2.Response:
+        async with asyncio.timeout(_WORD_SECONDS):
+            response = await self._inner.handle_async_request(request)
+            await response.aclose()
+        # Any answer but a refusal will do; the SDK expects 202.
+        status = response.status_code if response.status_code >= 400 else 202
+        return httpx2.Response(status, request=request)
+
+    async def _send_beside(self, request: httpx2.Request) -> None:
+        try:
+            response = await self._word(request)
+        except (TimeoutError, httpx2.HTTPError, errors.HubError) as error:
+            logger.info("A message to the upstream %s was not taken: %s", self._spec.slug, type(error).__name__)
+            if self._spec.transport == SSE:
+                self._lost("The upstream takes no messages.")
+            return
+        if response.status_code >= 400 and self._spec.transport == SSE:
+            self._lost(f"The upstream refuses messages with status {response.status_code}.")
+
+    def _bounded(self, response: httpx2.Response, *, endless: bool) -> httpx2.Response:
+        if response.headers.get("content-encoding", "identity") != "identity":
+            raise httpx2.ReadError("The upstream compresses its answer, which it was asked not to.")
+        assert isinstance(response.stream, httpx2.AsyncByteStream)
+        is_events = response.headers.get("content-type", "").lower().startswith("text/event-stream")
+        seconds = None if endless else self._lasts_seconds
+        response.stream = _Bounded(response.stream, self._spec, is_events, seconds)
+        return response
+
+
+class _Bounded(httpx2.AsyncByteStream):
+    """A body that ends in an error where it is too long, too slow or too talkative."""
+
+    def __init__(
+        self, inner: httpx2.AsyncByteStream, spec: ConnectionSpec, is_events: bool, seconds: float | None
+    ) -> None:
+        self._inner = inner
+        self._spec = spec
+        self._is_events = is_events
+        self._seconds = seconds
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        flood = Flood(self._spec.max_notifications)
+        loop = asyncio.get_running_loop()
+        end = None if self._seconds is None else loop.time() + self._seconds
+        chunks = self._inner.__aiter__()
+        while True:
+            try:
+                # Around each read, not around the loop: a timer over a `yield` would strike the reader.
+                async with asyncio.timeout_at(end):
+                    chunk = await anext(chunks)
+            except StopAsyncIteration:
+                return
+            except TimeoutError as error:
+                raise httpx2.StreamError("The upstream's answer took too long.") from error
+            except httpx2.HTTPError as error:
+                raise httpx2.StreamError("The connection broke within the answer.") from error
+            size += len(chunk)
+            if self._is_events:
+                events = chunk.count(b"\ndata:") + chunk.count(b"\rdata:") + chunk.startswith(b"data:")
+                if flood.is_over(events):
+                    raise httpx2.StreamError("The upstream sends too many notifications.")
+            elif size > self._spec.max_response_bytes:
+                raise httpx2.StreamError("The upstream's answer is too large.")
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+def client(
+    spec: ConnectionSpec,
+    secret: Secrets,
+    lost: Callable[[str], None],
+    lasts_seconds: float,
+    policy: egress.EgressPolicy | None = None,
+) -> httpx2.AsyncClient:
+    """Give the HTTP client of one connection, with a pool of its own: a hung upstream takes no other's sockets."""
+
+    def wrap(inner: httpx2.AsyncBaseTransport) -> httpx2.AsyncBaseTransport:
+        return UpstreamTransport(inner, spec, secret, lost, lasts_seconds)
+
+    return egress.client(policy, timeout_seconds=spec.connect_seconds, wrap=wrap)
+
+
+def _instead(request: httpx2.Request, code: int, words: str, cause: BaseException | None = None) -> httpx2.Response:
+    if cause is not None:
+        logger.info("A request to %s failed: %s: %s", request.url.host, type(cause).__name__, cause)
+    body: dict[str, Any] = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": words}}
+    return httpx2.Response(
+        502, headers={"content-type": "application/json"}, content=json.dumps(body).encode(), request=request
+    )
+
+
+def _is_initialized(body: bytes) -> bool:
+    return b'"notifications/initialized"' in body[:200]
+
+
+def _is_request(body: bytes) -> bool:
+    """Whether the SDK's message asks for an answer. It writes `jsonrpc`, then `id` of requests, then `method`."""
+    return _REQUEST.match(body) is not None

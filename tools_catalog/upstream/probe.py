@@ -1,0 +1,64 @@
+"""One connection tried out, step by step, for the person who set it up. Nothing is kept of it."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from sessions_app.protocol import errors
+from tools_catalog import egress
+from tools_catalog.upstream import listing
+from tools_catalog.upstream.calls import SessionLost
+from tools_catalog.upstream.spec import ConnectionSpec, Secrets
+
+ADDRESS, CONNECT, LIST = "address", "connect", "list"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """`kind` is one of address, connect, list; `said` tells what came out, or what went wrong."""
+
+    kind: str
+    is_good: bool
+    said: str
+    milliseconds: int
+
+
+async def probe(spec: ConnectionSpec, secret: Secrets, version: str) -> list[Step]:
+    """Check the address, connect and negotiate, list the tools, disconnect. Ends at the first step that fails."""
+    steps: list[Step] = []
+    began = time.monotonic()
+
+    def took() -> int:
+        nonlocal began
+        now = time.monotonic()
+        milliseconds, began = round((now - began) * 1000), now
+        return milliseconds
+
+    if spec.url:
+        try:
+            egress.EgressPolicy.from_settings().check_url(spec.url)
+        except errors.EgressRefused as error:
+            return [Step(ADDRESS, False, str(error), took())]
+        steps.append(Step(ADDRESS, True, spec.url, took()))
+    module = await asyncio.to_thread(importlib.import_module, "tools_catalog.upstream.session")
+    session: Any = module.Session(spec, secret, version, lasts_seconds=float(spec.connect_seconds))
+    try:
+        try:
+            await session.open()
+        except errors.HubError as error:
+            words = "\n".join(filter(None, [str(error), str(session.last_words)]))
+            return [*steps, Step(CONNECT, False, words, took())]
+        steps.append(Step(CONNECT, True, f"{session.server} · MCP {session.protocol_version}".strip(" ·"), took()))
+        try:
+            async with asyncio.timeout(spec.connect_seconds):
+                tools = listing.read(await session.list_tools())
+        except (errors.HubError, listing.ListingInvalid, SessionLost, TimeoutError) as error:
+            return [*steps, Step(LIST, False, str(error) or "The tools were not listed in time.", took())]
+        steps.append(Step(LIST, True, ", ".join(list(tools)[:50]), took()))
+        return steps
+    finally:
+        await session.close()

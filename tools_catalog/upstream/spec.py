@@ -1,0 +1,136 @@
+"""What a process must know of an upstream to connect to it: plain data, compared to see what changed. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tools_catalog.backends.http_template import Template, Values, header_text
+
+STDIO, SSE, STREAMABLE_HTTP = "stdio", "sse", "streamable-http"
+TRANSPORTS: Final = (STDIO, SSE, STREAMABLE_HTTP)
+
+SECRETS_OF_PROFILES = ".stdio"
+"""A launch profile `git` may use the secrets that name `git.stdio` as their host."""
+
+Secrets = Callable[[str, str], str]
+"""Gives the secret of a name for a host; raises what `http_template.Secrets` says."""
+
+OWN_HEADERS: Final = frozenset({
+    "accept", "accept-encoding", "connection", "content-length", "content-type", "expect", "host", "keep-alive",
+    "last-event-id", "mcp-method", "mcp-name", "mcp-protocol-version", "mcp-session-id", "proxy-authorization",
+    "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade",
+})  # fmt: skip
+"""Headers that the transport writes; a connection cannot."""
+
+_SECRET_NAME: Final = re.compile(r"(?i)token|secret|password|passwd|api[-_]?key|authorization|cookie|credential")
+"""Names whose values do not belong into a table that people read: they are written as {secret:NAME}."""
+
+FORBIDDEN_VARIABLES: Final = ("LD_", "DYLD_", "MCPHUB_", "PYTHONSTARTUP", "BASH_ENV")
+"""Beginnings of variables that make a program run other code, or that are the hub's own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchSpec:
+    """How a child process is started: a program and its words, never a line for a shell."""
+
+    name: str
+    command: str
+    arguments: tuple[str, ...] = ()
+    environment: tuple[tuple[str, Template], ...] = ()
+    directory: str = ""
+    memory_mb: int = 0
+    cpu_seconds: int = 0
+    open_files: int = 256
+    is_single: bool = False
+    """At most one process of the hub runs it at a time."""
+
+    def rendered_environment(self, secret: Secrets) -> dict[str, str]:
+        values = Values({}, secret, f"{self.name}{SECRETS_OF_PROFILES}")
+        return {name: template.fill(values, _no_arguments) or "" for name, template in self.environment}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionSpec:
+    """One upstream. A change of any member means a new connection."""
+
+    id: int
+    slug: str
+    transport: str
+    url: str = ""
+    headers: tuple[tuple[str, Template], ...] = ()
+    launch: LaunchSpec | None = None
+    starts_eagerly: bool = False
+    separates_callers: bool = True
+    """A session of its own for each caller, where the upstream has sessions; one process never has two."""
+    may_ask: bool = True
+    """Whether the upstream may put questions to the person who calls."""
+    connect_seconds: float = 15.0
+    idle_seconds: float = 300.0
+    refresh_seconds: float = 300.0
+    """A call is never made on a listing that is older; 0: the tools are listed before each call."""
+    max_concurrent: int = 32
+    max_waiting: int = 128
+    max_sessions: int = 64
+    max_response_bytes: int = 8 * 1024 * 1024
+    max_notifications: int = 1000
+    """Notifications that one call may send."""
+
+    def rendered_headers(self, host: str, secret: Secrets) -> dict[str, str]:
+        values = Values({}, secret, host)
+        return {name: header_text(name, template, values) or "" for name, template in self.headers}
+
+
+def parse_headers(raw: Any) -> tuple[tuple[str, Template], ...]:
+    """Read `{name: text with {secret:NAME}}`; raise ValueError for what cannot be sent."""
+    parsed = _templates(raw, "headers")
+    for name, _template in parsed:
+        if not name.isascii() or not name.replace("-", "").replace("_", "").isalnum():
+            raise ValueError(f"{name!r} is no name of a header.")
+        if name.lower() in OWN_HEADERS:
+            raise ValueError(f"{name}: the hub writes this header itself.")
+    if len({name.lower() for name, _template in parsed}) != len(parsed):
+        raise ValueError("A header stands there twice.")
+    return parsed
+
+
+def parse_environment(raw: Any) -> tuple[tuple[str, Template], ...]:
+    """Read `{name: text with {secret:NAME}}`; raise ValueError for variables that must not be set."""
+    parsed = _templates(raw, "environment")
+    for name, _template in parsed:
+        if not name.isascii() or not name.replace("_", "a").isalnum() or name[:1].isdigit():
+            raise ValueError(f"{name!r} is no name of a variable.")
+        if name.upper().startswith(FORBIDDEN_VARIABLES):
+            raise ValueError(f"{name}: this variable cannot be set for a child process.")
+    return parsed
+
+
+def parse_arguments(raw: Any) -> tuple[str, ...]:
+    """Read the words of a command; raise ValueError for anything but plain texts."""
+    if not isinstance(raw, list) or not all(isinstance(word, str) for word in raw):
+        raise ValueError("This must be a list of texts, one for each word.")
+    if any("\x00" in word for word in raw):
+        raise ValueError("A word contains a NUL character.")
+    return tuple(raw)
+
+
+def _templates(raw: Any, where: str) -> tuple[tuple[str, Template], ...]:
+    if not isinstance(raw, dict) or not all(isinstance(text, str) for text in raw.values()):
+        raise ValueError("This must be an object of names and texts.")
+    parsed = tuple((name, Template.parse(text, f"{where}.{name}")) for name, text in raw.items())
+    for name, template in parsed:
+        if _SECRET_NAME.search(name) and not any(template.secrets) and template.parts:
+            raise ValueError(f"{name}: put the value into a secret, and write {{secret:NAME}} here.")
+        for argument in template.arguments:
+            raise ValueError(
+                f"{name}: {{{argument}}} is no secret. What a call says is never put here; write {{secret:NAME}}."
+            )
+        if any(isinstance(part, str) and ("\n" in part or "\r" in part or "\x00" in part) for part in template.parts):
+            raise ValueError(f"{name}: line breaks and NUL are not allowed.")
+    return parsed
+
+
+def _no_arguments(name: str, value: Any) -> str:
+    raise AssertionError(name)  # `_templates` lets none in

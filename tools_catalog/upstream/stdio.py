@@ -1,0 +1,176 @@
+"""A child process as the transport of an MCP client: one JSON-RPC message a line, both ways, all of it bounded."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import sys
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+from mcp.shared.message import SessionMessage
+from mcp_types import JSONRPCNotification, jsonrpc_message_adapter
+
+from tools_catalog.upstream import children
+from tools_catalog.upstream.limits import Flood
+from tools_catalog.upstream.spec import ConnectionSpec, Secrets
+
+logger = logging.getLogger(__name__)
+
+_CHUNK = 64 * 1024
+_LAST_WORDS_BYTES = 8 * 1024
+"""How much of a child's stderr is kept: the end, which says why it died."""
+_GARBAGE_LINES = 100
+"""Lines that are no message before the child is taken for no MCP server. Some print a greeting."""
+_WAITING_BYTES = 1024 * 1024
+"""Unread output to the child above which cancellations are no longer queued."""
+_INHERITED = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "TMPDIR", "TZ", "USER")
+
+
+class LastWords:
+    """The end of what a child wrote to stderr."""
+
+    def __init__(self) -> None:
+        self._chunks: deque[bytes] = deque()
+        self._size = 0
+
+    def add(self, chunk: bytes) -> None:
+        self._chunks.append(chunk[-_LAST_WORDS_BYTES:])
+        self._size += len(self._chunks[-1])
+        while self._size - len(self._chunks[0]) >= _LAST_WORDS_BYTES:
+            self._size -= len(self._chunks.popleft())
+
+    def __str__(self) -> str:
+        return b"".join(self._chunks)[-_LAST_WORDS_BYTES:].decode("utf-8", "replace").strip()
+
+
+class ToChild:
+    """The SDK's write stream: lines into the child's input.
+
+    Waits while the child does not read; a notification then is dropped instead, so that whoever gives a call up
+    is not held by a child that hangs.
+    """
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stdin is not None
+        self._stdin = process.stdin
+
+    async def send(self, item: SessionMessage) -> None:
+        is_word = isinstance(item.message, JSONRPCNotification)
+        if is_word and self._stdin.transport.get_write_buffer_size() > _WAITING_BYTES:
+            return
+        if self._stdin.is_closing():
+            raise anyio.BrokenResourceError
+        self._stdin.write(item.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
+        if not is_word:
+            try:
+                await self._stdin.drain()
+            except OSError as error:
+                raise anyio.BrokenResourceError from error
+
+    async def aclose(self) -> None:
+        self._stdin.close()
+
+    async def __aenter__(self) -> ToChild:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+
+@asynccontextmanager
+async def child(spec: ConnectionSpec, secret: Secrets, last_words: LastWords) -> AsyncIterator[tuple[Any, ToChild]]:
+    """Start the connection's command and give the SDK's pair of streams; stop it, and all it started, after.
+
+    Raises OSError where the hub cannot start processes; a command that is not there ends with status 127.
+    """
+    launch = spec.launch
+    assert launch is not None
+    environment = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+    environment |= launch.rendered_environment(secret)
+    environment[children.MARK] = children.own_mark()
+    limits = {
+        "memory_mb": launch.memory_mb,
+        "cpu_seconds": launch.cpu_seconds,
+        "open_files": launch.open_files,
+    }
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-I", "-S", str(Path(__file__).with_name("launch.py")), json.dumps(limits), launch.command,
+        *launch.arguments, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE, cwd=launch.directory or None, env=environment, start_new_session=True,
+    )  # fmt: skip
+    logger.info("The upstream %s runs as process %d: %s", spec.slug, process.pid, launch.command)
+    into, out_of = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    readers = [
+        asyncio.create_task(_read(process, into, spec), name=f"mcphub-upstream-{spec.slug}-stdout"),
+        asyncio.create_task(_overhear(process, last_words), name=f"mcphub-upstream-{spec.slug}-stderr"),
+    ]
+    try:
+        yield out_of, ToChild(process)
+    finally:
+        # To the end, also when this task is cancelled: a child must not outlive its connection.
+        ending = asyncio.ensure_future(_end(process, readers))
+        while not ending.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.shield(ending)
+        out_of.close()
+        logger.info("The upstream %s ended, process %d, status %s", spec.slug, process.pid, process.returncode)
+
+
+async def _end(process: asyncio.subprocess.Process, readers: list[asyncio.Task[None]]) -> None:
+    await children.stop(process)
+    for reader in readers:
+        reader.cancel()
+    await asyncio.gather(*readers, return_exceptions=True)
+    # A grandchild that left the group may hold the pipes open; nobody waits for it.
+    transport = getattr(process, "_transport", None)
+    if transport is not None:
+        transport.close()
+
+
+async def _read(process: asyncio.subprocess.Process, into: Any, spec: ConnectionSpec) -> None:
+    assert process.stdout is not None
+    line = bytearray()
+    flood = Flood(spec.max_notifications)
+    garbage = 0
+    async with into:
+        while chunk := await process.stdout.read(_CHUNK):
+            *whole, rest = chunk.split(b"\n")
+            for part in whole:
+                line += part
+                text, line = bytes(line), bytearray()
+                if len(text) > spec.max_response_bytes:
+                    logger.warning("The upstream %s wrote a line of %d bytes", spec.slug, len(text))
+                    return
+                if not text.strip():
+                    continue
+                try:
+                    message = jsonrpc_message_adapter.validate_json(text, by_name=False)
+                except ValueError:
+                    garbage += 1
+                    if garbage > _GARBAGE_LINES:
+                        logger.warning("The upstream %s writes what is no MCP", spec.slug)
+                        return
+                    continue
+                if isinstance(message, JSONRPCNotification) and flood.is_over():
+                    logger.warning("The upstream %s sends too many notifications", spec.slug)
+                    return
+                await into.send(SessionMessage(message))
+            line += rest
+            if len(line) > spec.max_response_bytes:
+                logger.warning("The upstream %s writes a line without end", spec.slug)
+                return
+
+
+async def _overhear(process: asyncio.subprocess.Process, last_words: LastWords) -> None:
+    assert process.stderr is not None
+    while chunk := await process.stderr.read(_CHUNK):
+        last_words.add(chunk)
+        await asyncio.sleep(0)  # a child that floods its stderr must not hold the loop
