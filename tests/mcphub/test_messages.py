@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 import gettext
 import re
 from collections.abc import Iterator
@@ -70,6 +71,8 @@ def said_in(code: str) -> Iterator[Entry]:
 
 def said() -> set[Entry]:
     """Give every message of the code and the templates."""
+    # CPython 3.11 fails to parse when the collector, in the middle of it, runs a finaliser that parses as well.
+    gc.collect()
     found: set[Entry] = set()
     for package in PACKAGES:
         for source in (HOME / package).rglob("*.py"):

@@ -92,6 +92,7 @@ class Desk:
         mapped = errors or ErrorMap()
         self.process_id = f"process{next(_numbers)}"
         self.calls = Calls(self.ledger, self.process_id, lambda: self.catalog, lambda: mapped)
+        self.started: list[asyncio.Task[CallResult]] = []
 
     async def __aenter__(self) -> Desk:
         self.ledger.start()
@@ -101,6 +102,10 @@ class Desk:
     async def __aexit__(self, *_: object) -> None:
         await self.calls.stop()
         await self.ledger.stop()
+        for task in self.started:
+            task.cancel()
+        # An exception that nobody fetched is reported by the collector, in the middle of whatever runs by then.
+        await asyncio.gather(*self.started, return_exceptions=True)
 
     async def call(
         self,
@@ -114,7 +119,8 @@ class Desk:
         return await self.calls.call_tool(origin(session, caller), name, arguments or {}, **more)
 
     def start(self, *args: Any, **more: Any) -> asyncio.Task[CallResult]:
-        return asyncio.create_task(self.call(*args, **more))
+        self.started.append(asyncio.create_task(self.call(*args, **more)))
+        return self.started[-1]
 
 
 def origin(session: str | None = None, caller: Caller = CALLER, **more: Any) -> Origin:
