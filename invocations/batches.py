@@ -8,7 +8,7 @@ from typing import Any
 
 from django.conf import settings
 
-from invocations import postgresql, statements
+from invocations import buckets, postgresql, statements
 from invocations.records import Intent, Key, Outcome, Record, Take, Touch, Verdict
 from sessions_app.database import Dedicated
 
@@ -116,17 +116,17 @@ class Batches:
                 statements.insert(self._database, statements.ENVELOPE, rows)
             # In one order in every process: no deadlock.
             takes = sorted((record for record in batch if type(record) is Take), key=lambda take: take.bucket)
-            waits = {id(record): statements.take(self._database, record, now) for record in takes}
+            drawn = {id(record): buckets.take(self._database, record, now) for record in takes}
             superseded: set[str] = set()
             rows = [record.row for record in accepted if type(record) is Outcome]
             if rows and statements.insert(self._database, statements.INVOCATION, rows) != len(rows):
                 superseded = statements.superseded(self._database, rows)
             self._committing = True
-        if not firsts and not waits and not superseded and all(
+        if not firsts and not drawn and not superseded and all(
             record.session_id is None or record.session_id in alive for record in batch
         ):  # fmt: skip
             return [_FINE] * len(batch)
-        return [_said(record, alive, firsts, waits, superseded) for record in batch]
+        return [_said(record, alive, firsts, drawn, superseded) for record in batch]
 
     def _check_sessions(self, batch: list[Record], now: float) -> set[str]:
         ids = {record.session_id for record in batch if record.session_id}
@@ -175,11 +175,12 @@ def _said(
     record: Record,
     alive: set[str],
     firsts: Firsts | None = None,
-    waits: dict[int, float] | None = None,
+    drawn: dict[int, tuple[float, float]] | None = None,
     superseded: set[str] | None = None,
 ) -> Verdict:
     if type(record) is Take:
-        return Verdict(wait_seconds=waits[id(record)] if waits else 0.0)
+        wait_seconds, tokens = drawn[id(record)] if drawn else (0.0, 0.0)
+        return Verdict(wait_seconds=wait_seconds, tokens=tokens)
     verdict = Verdict(session_alive=record.session_id is None or record.session_id in alive)
     if isinstance(record, Intent | Outcome):
         if record.key is not None and firsts and not _is_first(record.key, record.invocation_id, firsts):

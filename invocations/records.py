@@ -22,9 +22,9 @@ _ARGUMENTS, _RESULT = 7, 10
 class Verdict:
     """What the commit decided about one record."""
 
-    __slots__ = ("first_fingerprint", "first_invocation_id", "session_alive", "superseded", "wait_seconds")
+    __slots__ = ("first_fingerprint", "first_invocation_id", "session_alive", "superseded", "tokens", "wait_seconds")
 
-    def __init__(self, *, session_alive: bool = True, wait_seconds: float = 0.0) -> None:
+    def __init__(self, *, session_alive: bool = True, wait_seconds: float = 0.0, tokens: float = 0.0) -> None:
         self.session_alive = session_alive
         self.first_invocation_id = ""
         """The call that was first under the same key; empty when this one is."""
@@ -33,6 +33,8 @@ class Verdict:
         """Another process took this one for dead and recorded the call as interrupted."""
         self.wait_seconds = wait_seconds
         """Until the bucket gives again; 0: it gave."""
+        self.tokens = tokens
+        """What is in the bucket now."""
 
 
 class Record:
@@ -87,10 +89,10 @@ class Outcome(Record):
 
 
 class Take(Record):
-    """Draw one token from a bucket that refills at `per_minute` and holds as many."""
+    """Draw one token from a bucket that holds at most `capacity`."""
 
-    def __init__(self, bucket: str, per_minute: int) -> None:
-        self.bucket, self.per_minute = bucket, per_minute
+    def __init__(self, bucket: str, capacity: int, refill_per_second: float) -> None:
+        self.bucket, self.capacity, self.refill_per_second = bucket, capacity, refill_per_second
 
 
 _random = random.Random(os.urandom(32))  # noqa: S311 - an id, not a secret; urandom gives the lock away

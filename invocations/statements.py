@@ -19,7 +19,7 @@ import orjson
 import psycopg
 
 from invocations import durability
-from invocations.records import Row, Take
+from invocations.records import Row
 from sessions_app.database import Dedicated
 
 _SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
@@ -217,49 +217,6 @@ def claim_keys(
             ([claim[0] for claim in claims], [claim[1] for claim in claims]),
         ).fetchall()
     return {(scope, key): (id_, fingerprint) for scope, key, id_, fingerprint in rows}
-
-
-def take(database: Dedicated, record: Take, now: float) -> float:
-    """Draw a token: 0, or the seconds until there is one. A clock that went back adds nothing."""
-    rate = record.per_minute / 60
-    moment = database.timestamp(now)
-    _execute(
-        database,
-        "INSERT INTO sessions_app_ratelimitbucket "
-        "(client_id, tokens, capacity, refill_per_second, last_refill, request_count, last_request) "
-        "VALUES ($1, $2, $2, $3, $4, 0, $4) ON CONFLICT (client_id) DO NOTHING",
-        record.bucket,
-        record.per_minute,
-        rate,
-        moment,
-    )
-    lock = "" if database.is_sqlite else " FOR UPDATE"
-    elapsed = (
-        "max(0, (julianday($1) - julianday(last_refill)) * 86400)"
-        if database.is_sqlite
-        else "greatest(0, extract(epoch FROM $1::timestamptz - last_refill))"
-    )
-    tokens, seconds = _execute(
-        database,
-        f"SELECT tokens, {elapsed} FROM sessions_app_ratelimitbucket WHERE client_id = $2{lock}",  # noqa: S608
-        moment,
-        record.bucket,
-    ).fetchone()
-    level = min(float(record.per_minute), tokens + float(seconds) * rate)
-    given = level >= 1
-    latest = "max" if database.is_sqlite else "greatest"
-    _execute(
-        database,
-        "UPDATE sessions_app_ratelimitbucket SET tokens = $1, capacity = $2, refill_per_second = $3, "  # noqa: S608
-        f"last_refill = {latest}(last_refill, $4), request_count = request_count + 1, last_request = $4 "
-        "WHERE client_id = $5",
-        level - 1 if given else level,
-        record.per_minute,
-        rate,
-        moment,
-        record.bucket,
-    )
-    return 0.0 if given else (1 - level) / rate
 
 
 def _execute(database: Dedicated, query: str, *values: Any) -> Any:

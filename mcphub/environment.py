@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import secrets
 from importlib.util import find_spec
@@ -42,6 +43,19 @@ def whole(name: str, default: int, *, least: int, most: int) -> int:
 def names(name: str) -> tuple[str, ...]:
     """A list separated by commas or blanks."""
     return tuple(text(name).replace(",", " ").split())
+
+
+def networks(name: str, default: tuple[str, ...]) -> tuple[str, ...]:
+    """A list of IP addresses and networks, such as `10.0.0.7, fd00::/8`."""
+    found = names(name) or default
+    for network in found:
+        try:
+            ipaddress.ip_network(network)
+        except ValueError:
+            raise ImproperlyConfigured(
+                f"{name} names {network!r}; write addresses such as 10.0.0.7, or networks such as 10.0.0.0/24."
+            ) from None
+    return found
 
 
 def modules(name: str) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from channels.db import database_sync_to_async
 from django.conf import settings
 from django.utils import timezone
 
-from invocations import errormap, recovery, repeats
+from invocations import errormap, limits, recovery, repeats
 from invocations.calling import Calls
 from invocations.chain.service import Sealing
 from invocations.ledger import Ledger
@@ -285,6 +285,7 @@ class Hub:
             live = ServerProcess.objects.exclude(status__in=[ServerProcess.Status.STOPPED, ServerProcess.Status.ERROR])
             links.keep_only(live.values_list("process_id", flat=True))
             repeats.purge()
+            limits.purge()
             tasks.purge()
             self.sealing.retain()
 

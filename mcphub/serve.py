@@ -33,9 +33,6 @@ _BACKLOG = 4096
 _KEEP_ALIVE_SECONDS = 30
 """How long an idle connection stays open; longer than the pauses of a chatting model. nginx takes 75."""
 
-_PROXIES = ["127.0.0.0/8", "::1", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7"]
-"""Whose X-Forwarded headers count with MCPHUB_BEHIND_PROXY; the last address outside is the client's."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listen:
@@ -240,7 +237,7 @@ def configure() -> uvicorn.Config:
     return uvicorn.Config(
         _APPLICATION, loop="uvloop", http="httptools", ws="none", lifespan="on", interface="asgi3",
         log_config=None, log_level="warning", access_log=False, server_header=False,
-        proxy_headers=behind_proxy, forwarded_allow_ips=_PROXIES if behind_proxy else None,
+        proxy_headers=behind_proxy, forwarded_allow_ips=list(settings.MCPHUB_PROXIES) if behind_proxy else None,
         backlog=_BACKLOG, timeout_keep_alive=_KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=math.ceil(settings.MCPHUB_DRAIN_SECONDS) + _UVICORN_WAITS_LONGER_SECONDS,
     )  # fmt: skip

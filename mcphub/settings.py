@@ -142,6 +142,10 @@ SESSION_COOKIE_NAME = "mcphub_admin"
 SECURE_HSTS_SECONDS = 31_536_000 if SESSION_COOKIE_SECURE else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = SESSION_COOKIE_SECURE
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if env.flag("MCPHUB_BEHIND_PROXY") else None
+MCPHUB_PROXIES = env.networks(
+    "MCPHUB_PROXIES", ("127.0.0.0/8", "::1", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7")
+)
+"""Whose X-Forwarded headers count with MCPHUB_BEHIND_PROXY; the last address that is none of theirs is the client's."""
 X_FRAME_OPTIONS = "DENY"
 SILENCED_SYSTEM_CHECKS = ["security.W008"]  # the proxy that ends TLS redirects to https
 LOGIN_URL = reverse_lazy("admin:login")
@@ -204,6 +208,10 @@ MCPHUB_MAX_TASK_TTL_SECONDS = env.number("MCPHUB_MAX_TASK_TTL_SECONDS", 86400, l
 MCPHUB_MAX_OPEN_TASKS_PER_CALLER = env.whole("MCPHUB_MAX_OPEN_TASKS_PER_CALLER", 100, least=1, most=100_000)
 MCPHUB_MAX_TASKS_PER_CALLER = env.whole("MCPHUB_MAX_TASKS_PER_CALLER", 1000, least=1, most=1_000_000)
 """Finished ones included, until their lifetime is over."""
+MCPHUB_CHAT_BURST = env.whole("MCPHUB_CHAT_BURST", 10, least=0, most=1_000_000)
+"""Questions that one key, or one address without a key, may ask at once; 0: no limit."""
+MCPHUB_CHAT_REFILL_SECONDS = env.number("MCPHUB_CHAT_REFILL_SECONDS", 6, least=0.001, most=86_400)
+"""After so long it may ask one more, up to the burst."""
 MCPHUB_EGRESS_ALLOW = env.names("MCPHUB_EGRESS_ALLOW")
 """Hosts, host:port or networks that tools may reach although they are private."""
 
