@@ -154,6 +154,6 @@ def _first_credentials() -> Credentials:
         username, password = "operator", secrets.token_urlsafe(15)
         users.create_superuser(username, password=password)
     if not ApiKey.objects.exists() and not ApiKey.history.exists():
-        scopes = ["tools:list", "tools:call", "audit:read"]
+        scopes = ["tools:list", "tools:call", "chat", "audit:read"]
         key = ApiKey.issue("first key", scopes=scopes)[1]
     return Credentials(username=username, password=password, key=key)

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from mcphub import runtime
+from mcphub.chat import routes as chat
 from mcphub.transports import health, remote, sse, streamable_http, wellknown
 
 logger = logging.getLogger(__name__)
@@ -22,6 +23,7 @@ CONSUMERS: dict[str, Application] = {
     "/.well-known/mcp": wellknown.Description.as_asgi(),
     "/live": health.Live.as_asgi(),
     "/ready": health.Ready.as_asgi(),
+    **chat.CONSUMERS,
 }
 
 
@@ -36,7 +38,10 @@ class Router:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "http":
-            consumer = self._consumers.get(scope["path"])
+            path = scope["path"]
+            consumer = self._consumers.get(path)
+            if consumer is None and path.startswith(chat.ROOTS):
+                consumer = next((each for prefix, each in chat.PREFIXES if path.startswith(prefix)), None)
             if consumer is not None:
                 await consumer(scope, receive, send)
             else:

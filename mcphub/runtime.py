@@ -12,6 +12,7 @@ import os
 import socket
 import time
 import uuid
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 
 from channels.db import database_sync_to_async
@@ -81,6 +82,8 @@ class Hub:
         """Why, at the start; the ledger finds out again with each connection."""
         self.background: set[asyncio.Task[None]] = set()
         """Work that outlives the request that began it: calls that came over HTTP+SSE."""
+        self.closing: list[Callable[[], Awaitable[None]]] = []
+        """What doors with a state of their own want done when the hub stops."""
         self._catalog = Catalog()
         self._resources = Resources()
         self._prompts = Prompts()
@@ -156,6 +159,8 @@ class Hub:
         for task in [*self._tasks, *self.background]:
             task.cancel()
         await asyncio.gather(*self._tasks, *self.background, return_exceptions=True)
+        for close in self.closing:
+            await close()
         await self.upstreams.stop()
         with contextlib.suppress(Exception):
             async with asyncio.timeout(_LAST_WORDS_SECONDS):

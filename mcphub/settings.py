@@ -88,6 +88,7 @@ INSTALLED_APPS = [
     "tools_catalog",
     "invocations",
     "mcphub",
+    "mcphub.chat",
 ]
 MCPHUB_APPS = env.modules("MCPHUB_APPS")
 """Apps of the operator's own: the tools that their `tools.py` registers can be put into the catalogue."""
@@ -212,6 +213,19 @@ MCPHUB_CHAT_BURST = env.whole("MCPHUB_CHAT_BURST", 10, least=0, most=1_000_000)
 """Questions that one key, or one address without a key, may ask at once; 0: no limit."""
 MCPHUB_CHAT_REFILL_SECONDS = env.number("MCPHUB_CHAT_REFILL_SECONDS", 6, least=0.001, most=86_400)
 """After so long it may ask one more, up to the burst."""
+MCPHUB_CHAT_MAX_ROUNDS = env.whole("MCPHUB_CHAT_MAX_ROUNDS", 8, least=1, most=100)
+"""Requests to the model in one turn of a chat that may call tools; then one more, without them."""
+MCPHUB_CHAT_MAX_CALLS_PER_ROUND = env.whole("MCPHUB_CHAT_MAX_CALLS_PER_ROUND", 16, least=1, most=128)
+MCPHUB_CHAT_MAX_CALLS = env.whole("MCPHUB_CHAT_MAX_CALLS", 32, least=1, most=1000)
+MCPHUB_CHAT_PARALLEL_CALLS = env.whole("MCPHUB_CHAT_PARALLEL_CALLS", 4, least=1, most=64)
+MCPHUB_CHAT_TURN_SECONDS = env.number("MCPHUB_CHAT_TURN_SECONDS", 120, least=1, most=3600)
+"""After it no tool is begun any more; the model is asked for its last word."""
+MCPHUB_CHAT_MAX_RESULT_BYTES = env.whole("MCPHUB_CHAT_MAX_RESULT_BYTES", 512 * 1024, least=1024, most=64 * 1024 * 1024)
+MCPHUB_CHAT_MAX_ONE_RESULT_BYTES = env.whole(
+    "MCPHUB_CHAT_MAX_ONE_RESULT_BYTES", 64 * 1024, least=256, most=16 * 1024 * 1024
+)
+MCPHUB_CHAT_MAX_CONTENT = env.whole("MCPHUB_CHAT_MAX_CONTENT", 4000, least=1, most=10_000_000)
+"""Characters of what a user says in one query (seed 003)."""
 MCPHUB_EGRESS_ALLOW = env.names("MCPHUB_EGRESS_ALLOW")
 """Hosts, host:port or networks that tools may reach although they are private."""
 

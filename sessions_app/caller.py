@@ -45,7 +45,7 @@ class Caller:
             raise Forbidden(f"The key lacks the scope {scope}. Ask the operator for a key that has it.", scope=scope)
 
 
-ANONYMOUS = Caller(principal="anonymous", label="anonymous", scopes=frozenset({"tools:list", "tools:call"}))
+ANONYMOUS = Caller(principal="anonymous", label="anonymous", scopes=frozenset({"tools:list", "tools:call", "chat"}))
 
 
 @functools.cache

@@ -1,0 +1,18 @@
+from django.apps import AppConfig
+from django.utils.translation import gettext_lazy as _
+
+from sessions_app.triggers import Announce, install_after_migrate
+
+RULES = (
+    Announce("chat_chatprovider", "chat_providers_changed"),
+    Announce("chat_chatmodel", "chat_providers_changed"),
+)
+
+
+class ChatConfig(AppConfig):
+    name = "mcphub.chat"
+    label = "chat"
+    verbose_name = _("Chat")
+
+    def ready(self) -> None:
+        install_after_migrate(self, RULES)

@@ -1,0 +1,22 @@
+"""Which consumer serves which path of the chat doors. Read by routing.py."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from mcphub.chat import completions, listing
+
+Application = Callable[[Any, Any, Any], Awaitable[None]]
+
+CONSUMERS: dict[str, Application] = {
+    "/v1/chat/completions": completions.Completions.as_asgi(),
+    "/v1/models": listing.Models.as_asgi(),
+}
+PREFIXES: tuple[tuple[str, Application], ...] = (
+    ("/v1/models/", listing.Models.as_asgi()),
+    ("/v1/", listing.Nowhere.as_asgi()),
+)
+"""Looked at in order, where no path above fits."""
+ROOTS = ("/v1/",)
+"""What every prefix begins with, so that other paths are not compared with each of them."""

@@ -1,0 +1,85 @@
+"""What the chat doors of one process share: the snapshot of providers, the engine, the connections. Made with the
+first request, or at the start of the server."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from typing import Any
+
+from channels.db import database_sync_to_async
+
+from mcphub import runtime
+from mcphub.chat.loop import Engine
+from mcphub.chat.providers.client import ProviderClient
+from mcphub.chat.providers.snapshot import Providers
+from sessions_app import bus
+
+logger = logging.getLogger(__name__)
+
+PROVIDERS_CHANGED = "chat_providers_changed"
+
+
+class Chat:
+    """One a hub."""
+
+    def __init__(self, hub: runtime.Hub) -> None:
+        self.hub = hub
+        self.client = ProviderClient()
+        self.engine = Engine(hub.calls, self.client)
+        self._providers = Providers()
+        self._stale = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def providers(self) -> Providers:
+        """Give the providers and models of this moment."""
+        return self._providers
+
+    async def start(self) -> None:
+        self.hub.follower.on([PROVIDERS_CHANGED, *bus.FOLLOWED], self._hear)
+        self._providers = await database_sync_to_async(Providers.load)()
+        self._task = asyncio.create_task(self._follow(), name="mcphub-chat")
+        self.hub.closing.append(self.stop)
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+        await self.client.aclose()
+
+    def _hear(self, event: bus.Event) -> None:
+        if event.subject == PROVIDERS_CHANGED:
+            self._stale.set()
+
+    async def _follow(self) -> None:
+        while True:
+            await self._stale.wait()
+            self._stale.clear()
+            try:
+                self._providers = await database_sync_to_async(Providers.load)()
+            except Exception:
+                logger.exception("The providers could not be read; chat goes on with those it has")
+                await asyncio.sleep(1)
+                self._stale.set()
+
+
+_made: dict[str, Any] = {}
+
+
+async def of(hub: runtime.Hub) -> Chat:
+    """Give the chat of a running hub."""
+    found = _made.get("chat")
+    if found is None or found.hub is not hub:
+        lock = _made.setdefault("lock", (hub, asyncio.Lock()))
+        if lock[0] is not hub:
+            lock = _made["lock"] = (hub, asyncio.Lock())
+        async with lock[1]:
+            found = _made.get("chat")
+            if found is None or found.hub is not hub:
+                made = Chat(hub)
+                await made.start()
+                found = _made["chat"] = made
+    chat: Chat = found
+    return chat
