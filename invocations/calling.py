@@ -41,13 +41,15 @@ from sessions_app.protocol.errors import (
     SessionNotFound,
     ToolFailure,
     ToolTimeout,
+    UrlElicitationRequired,
 )  # fmt: skip
 from tools_catalog.backends.base import NOTHING, ToolResult
 from tools_catalog.catalog import Catalog, Tool
 
 logger = logging.getLogger(__name__)
 
-_IDEMPOTENCY_KEY = re.compile(r"[\x21-\x7e]{1,255}")
+LONGEST_IDEMPOTENCY_KEY = 255
+_IDEMPOTENCY_KEY = re.compile(rf"[\x21-\x7e]{{1,{LONGEST_IDEMPOTENCY_KEY}}}")
 _DEEPEST_RESULT = 256
 """Levels of arrays and objects. What clients send is bound to 64; readers of the audit must not overflow."""
 
@@ -354,6 +356,11 @@ class Calls:
             elif stored.result is not None and stored.result.get("resultType") == "input_required":
                 error = DuplicateRequest(
                     "The first call under this key asked its client and ended there. Begin again with a new key.",
+                    first=first,
+                )
+            elif stored.error_code == UrlElicitationRequired.code and call.key[0].startswith("caller:"):
+                error = DuplicateRequest(
+                    "The first call under this key ended with an address to open. Begin again with a new key.",
                     first=first,
                 )
             else:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 from invocations.origin import Origin, Voice
 from invocations.running import Running
 from sessions_app.protocol import revisions, shapes
-from sessions_app.protocol.errors import AskFailed, Cancelled, MissingClientCapability
+from sessions_app.protocol.errors import AskFailed, Cancelled, MissingClientCapability, UrlElicitationRequired
+from tools_catalog.backends import addresses
 from tools_catalog.backends.asks import Asks
-from tools_catalog.backends.questions import Question
+from tools_catalog.backends.questions import Elicited, Question, Url
 
 if TYPE_CHECKING:
     from invocations.tasks.job import Job
@@ -152,6 +153,32 @@ class CallContext(Asks):
         if self._asker is None:
             self._asker = self.make_asker()
         return await self._asker.ask(self, questions)
+
+    def elicitation_id(self, name: str = "") -> str:
+        """Name an address of this call; see `ToolContext.elicitation_id`."""
+        origin = self._origin
+        hears = origin.protocol_version in revisions.ALL and self._revision.url_elicitation_error
+        call_id = origin.continues or self.invocation_id
+        return addresses.seal(origin.session_id if hears else "", call_id, name)
+
+    async def elicitation_complete(self, elicitation_id: str) -> None:
+        """Tell the client, on the call's own stream, that the person is done at an address of this call."""
+        if addresses.session_of(elicitation_id) == self._origin.session_id and self._voice is not None and self._open:
+            await self._voice.send(addresses.news(elicitation_id))
+
+    async def require(self, addresses_to_open: Mapping[str, Url]) -> NoReturn:
+        """End the call, which cannot go on before a person was there; see `ToolContext.require_url`."""
+        wanted = addresses_to_open
+        if all(map(self.can_ask, wanted.values())) and self._revision.url_elicitation_error:
+            raise UrlElicitationRequired([each.params(self._revision) for each in wanted.values()])
+        given: Mapping[str, Elicited] = await self.ask(wanted)
+        if all(each.accepted for each in given.values()):
+            raise AskFailed("The person was led to the address and is not done there. Call again when they are.")
+        raise AskFailed("The person did not agree to open the address, without which the tool cannot go on.")
+
+    @property
+    def _revision(self) -> revisions.Revision:
+        return revisions.revision(self._origin.protocol_version)
 
     async def suspend(self) -> NoReturn:
         """Give the call up until the client has answered: the tool is cancelled and never comes back from here.

@@ -37,7 +37,7 @@ FIXED_CODES: Mapping[str, int] = {
     for kind in (
         errors.ParseError, errors.InvalidRequest, errors.MethodNotFound, errors.InvalidParams,
         errors.ToolNotFound, errors.ResourceNotFound, errors.PromptNotFound, errors.HeaderMismatch,
-        errors.MissingClientCapability, errors.UnsupportedProtocolVersion,
+        errors.MissingClientCapability, errors.UnsupportedProtocolVersion, errors.UrlElicitationRequired,
     )
 }  # fmt: skip
 """Numbers that the protocol prescribes; a mapping may change their words, not them."""
@@ -171,6 +171,10 @@ def problems(code: str, number: int, template: str, data_schema: Any) -> dict[st
     if code in FIXED_CODES and number != FIXED_CODES[code]:
         found["json_rpc_code"] = _("The protocol fixes the number of %(code)s at %(number)s.") % {
             "code": code, "number": FIXED_CODES[code],
+        }  # fmt: skip
+    if code not in FIXED_CODES and number == errors.URL_ELICITATION_REQUIRED:
+        found["json_rpc_code"] = _("The protocol keeps %(number)s for addresses that a person has to open.") % {
+            "number": number,
         }  # fmt: skip
     known = _GENERAL_FIELDS | _DETAIL_FIELDS.get(code, frozenset())
     bare = _FIELD.sub("", template)

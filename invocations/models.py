@@ -208,7 +208,7 @@ class McpErrorMapping(models.Model):
                 | Q(json_rpc_code__gte=errors.OWN_CODES.start, json_rpc_code__lt=errors.OWN_CODES.stop),
                 name="mapping_code_in_range",
                 violation_error_message=_(
-                    "Use -32700, -32600 to -32603, -32020 to -32022, or a code from -31099 to -31000."
+                    "Use -32700, -32600 to -32603, -32020 to -32022, -32042, or a code from -31099 to -31000."
                 ),
             ),
             models.CheckConstraint(condition=~Q(message_template=""), name="mapping_template_present"),

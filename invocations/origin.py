@@ -30,6 +30,7 @@ class Origin:
         "client_name",
         "client_version",
         "columns",
+        "continues",
         "handshake",
         "protocol_version",
         "session_id",
@@ -68,6 +69,8 @@ class Origin:
             self.client_version, self.client_address, self.trace_id, continues,
         )  # fmt: skip
         """The last columns of an invocation's row."""
+        self.continues = continues
+        """The invocation of the first round, where this call goes on with one."""
         self._context: str | None = None
 
     def continuing(self, first: str) -> Origin:

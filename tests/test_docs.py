@@ -17,7 +17,7 @@ from tools_catalog.backends.http import HttpConfiguration
 HOME = Path(__file__).parent.parent
 PAGES = [HOME / "README.md", HOME / "CHANGELOG.md", *sorted((HOME / "docs").glob("*.md"))]
 NOT_IN_A_SESSION = {"header_mismatch", "unsupported_protocol_version"}
-NOT_STATELESS = {"duplicate_request", "session_not_found"}
+NOT_STATELESS = {"duplicate_request", "session_not_found", "url_elicitation_required"}
 
 
 def anchors(text: str) -> set[str]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from asgiref.sync import sync_to_async
 
-from invocations.calling import CallResult
+from invocations.calling import LONGEST_IDEMPOTENCY_KEY, CallResult
 from invocations.context import LOG_LEVELS
 from mcphub.server import asking, prompts, resources, tasking, tasks
 from mcphub.server.answers import IDENTITY, SERVER_INFO, hints, listed
@@ -33,6 +33,8 @@ CAPABILITIES: dict[str, Any] = {
 """What the methods below really do; nothing is advertised before it is there. Each revision gets what it knows."""
 
 IDEMPOTENCY_KEY = "mcphub/idempotencyKey"
+_KEPT_OF_LONG_KEY = 150
+"""Characters of a client's key that stand in the key of a later round, where the whole leaves no room."""
 _CALL_TAIL = {
     False: b',"_meta":{',
     True: b',"resultType":"complete","_meta":%b,' % json.dumps(IDENTITY)[:-1],
@@ -145,7 +147,10 @@ def _idempotency_key(context: RequestContext, params: dict[str, Any], rounds: Ro
         return key if key is None or isinstance(key, str) else ""
     # Each round of questions is a call of its own.
     answers = json.canonical([params.get("requestState"), params.get("inputResponses")])
-    return f"{key}:{json.digest(answers)[:16]}"
+    own = f"{key}:{json.digest(answers)[:16]}"
+    if len(key) <= LONGEST_IDEMPOTENCY_KEY < len(own):
+        own = f"{key[:_KEPT_OF_LONG_KEY]}:{json.digest(own)}"
+    return own
 
 
 async def subscriptions_listen(context: RequestContext, params: dict[str, Any]) -> Result:

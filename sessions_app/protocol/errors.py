@@ -4,7 +4,7 @@
     ├─ ProtocolError              the caller broke the rules -> JSON-RPC error
     │    ParseError  InvalidRequest  AlreadyInitialized  MethodNotFound  InvalidParams  ToolNotFound  ToolDisabled
     │    ResourceNotFound  PromptNotFound
-    │    HeaderMismatch  MissingClientCapability  UnsupportedProtocolVersion
+    │    HeaderMismatch  MissingClientCapability  UnsupportedProtocolVersion  UrlElicitationRequired
     │    SessionNotFound  DuplicateRequest
     ├─ Refused                    the door stays shut -> HTTP status
     │    Unauthenticated  Forbidden  MisdirectedRequest  MethodNotAllowed  NotAcceptable
@@ -32,12 +32,15 @@ INTERNAL_ERROR = -32603
 HEADER_MISMATCH = -32020
 MISSING_CLIENT_CAPABILITY = -32021
 UNSUPPORTED_PROTOCOL_VERSION = -32022
+URL_ELICITATION_REQUIRED = -32042
 
 OWN_CODES = range(-31099, -30999)
 """Our block, outside the range that JSON-RPC and MCP keep for themselves (MCP 2026-07-28, error codes)."""
 
 STANDARD_CODES = frozenset({PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR})
-PROTOCOL_CODES = frozenset({HEADER_MISMATCH, MISSING_CLIENT_CAPABILITY, UNSUPPORTED_PROTOCOL_VERSION})
+PROTOCOL_CODES = frozenset(
+    {HEADER_MISMATCH, MISSING_CLIENT_CAPABILITY, UNSUPPORTED_PROTOCOL_VERSION, URL_ELICITATION_REQUIRED}
+)
 
 HTTP_STATUS = MappingProxyType(
     {
@@ -49,6 +52,7 @@ HTTP_STATUS = MappingProxyType(
         HEADER_MISMATCH: 400,
         MISSING_CLIENT_CAPABILITY: 400,
         UNSUPPORTED_PROTOCOL_VERSION: 400,
+        URL_ELICITATION_REQUIRED: 400,
     }
 )
 """HTTP status of a JSON-RPC error on the stateless path (MCP 2026-07-28, Streamable HTTP). Handshake
@@ -187,6 +191,24 @@ class UnsupportedProtocolVersion(ProtocolError):
     @property
     def spec_data(self) -> dict[str, Any]:
         return dict(self.details)
+
+
+class UrlElicitationRequired(ProtocolError):
+    """A person has to open addresses first (MCP 2025-11-25, Elicitation; no other revision has it).
+
+    `elicitations` are params of `elicitation/create` in URL mode, each with its id.
+    """
+
+    code = "url_elicitation_required"
+    jsonrpc_code = URL_ELICITATION_REQUIRED
+    sentence = "A person has to open an address first. Show it, and send the request again when it is done."
+
+    def __init__(self, elicitations: list[dict[str, Any]]) -> None:
+        super().__init__(None, elicitations=elicitations)
+
+    @property
+    def spec_data(self) -> dict[str, Any]:
+        return {"elicitations": self.details["elicitations"]}
 
 
 class SessionNotFound(ProtocolError):

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from sessions_app.protocol.errors import URL_ELICITATION_REQUIRED
 from sessions_app.protocol.json import dumps
 from sessions_app.protocol.revisions import Revision
 
 Object = dict[str, Any]
 
-URL_ELICITATION_REQUIRED = -32042
 RESOURCE_NOT_FOUND = -32002
 _INTERNAL_ERROR = -32603
 _STATELESS_RESULT_MEMBERS = frozenset({"resultType", "ttlMs", "cacheScope"})

@@ -25,6 +25,12 @@ def test_defaults_have_nothing_to_be_complained_of():
         assert mapping.problems(rule.internal_code, rule.json_rpc_code, rule.message_template, rule.data_schema) == {}
 
 
+def test_the_number_for_addresses_is_kept_for_them():
+    number = errors.URL_ELICITATION_REQUIRED
+    assert "json_rpc_code" in mapping.problems("timeout", number, "x", None)
+    assert mapping.problems("url_elicitation_required", number, "x", None) == {}
+
+
 @pytest.mark.django_db
 def test_rows_that_ship_are_the_defaults():
     rows = McpErrorMapping.objects.values_list("internal_code", "json_rpc_code", "retryable")
@@ -137,5 +143,5 @@ def test_numbers_of_the_protocol_are_fixed():
     assert set(FIXED_CODES) == {
         "parse_error", "invalid_request", "method_not_found", "invalid_params", "tool_not_found",
         "resource_not_found", "prompt_not_found",
-        "header_mismatch", "missing_client_capability", "unsupported_protocol_version",
+        "header_mismatch", "missing_client_capability", "unsupported_protocol_version", "url_elicitation_required",
     }  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from tests.toolbox.tools import _folder, _leave
+from tools_catalog.backends import addresses
 from tools_catalog.backends.python import Context, tool
 from tools_catalog.backends.threads import SyncContext
 
@@ -54,3 +55,29 @@ async def twice(context: Context) -> str:
     await context.elicit("Sure?", _SURE, key="same")
     await context.elicit("Quite sure?", _SURE, key="same")
     return "never"
+
+
+@tool(open_world=False, destructive=False, idempotent=True)
+async def connect(context: Context, name: str) -> str:
+    """Go on only when somebody was at an address; leave there under which id it is known."""
+    if (_folder() / f"{name}.release").exists():
+        return "connected"
+    known = context.elicitation_id("connect")
+    (_folder() / f"{name}.id").write_text(known)
+    await context.require_url(f"Connect {name}.", f"https://house.example/connect?to={known}", elicitation_id=known)
+
+
+@tool(open_world=False, timeout_seconds=40)
+def visit(context: SyncContext, name: str) -> str:
+    """Lead the person to an address, and say when they are done there."""
+    known = context.elicitation_id()
+    given = context.elicit_url(f"Visit {name}.", f"https://house.example/{name}", elicitation_id=known)
+    context.elicitation_complete(known)
+    return f"{given.action} {known}"
+
+
+@tool(open_world=False, destructive=False)
+def person_done(id: str) -> str:
+    """Do what the page behind an address does in the end."""
+    addresses.completed(id)
+    return "told"

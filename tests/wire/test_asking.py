@@ -270,6 +270,16 @@ def test_a_state_is_good_for_one_caller_and_one_request(speaker: Speaker, hub: H
     assert len(refused) == len(attempts) - 1
 
 
+def test_an_idempotency_key_of_any_length_lasts_through_all_rounds(speaker: Speaker, box: Box) -> None:  # noqa: F811
+    meta = {f"{META}clientCapabilities": ALL, "mcphub/idempotencyKey": box.name.ljust(255, "k")}
+    call: dict[str, Any] = {"name": "agree", "arguments": {"name": box.name}, "_meta": meta}
+    first = speaker.modern("tools/call", call)
+    second = {**call, "inputResponses": {"elicitation_1": SURE}, "requestState": state_of(first)}
+    for _ in range(2):
+        assert text_of(speaker.modern("tools/call", second)) == "accept {'sure': True}"
+    assert (box.times("began"), box.times("ended")) == (2, 1)
+
+
 def test_a_key_used_twice_is_the_tool_s_mistake(speaker: Speaker) -> None:
     session = speaker.open_session(elicitation={})
     with calling(speaker, session, "twice") as (_, heard):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 from pydantic import BaseModel
 
@@ -19,6 +19,12 @@ class Asks:
     async def ask(self, questions: Mapping[str, Question]) -> dict[str, Any]:
         raise NotImplementedError
 
+    async def require(self, addresses_to_open: Mapping[str, Url]) -> NoReturn:
+        raise NotImplementedError
+
+    def elicitation_id(self, name: str = "") -> str:
+        raise NotImplementedError
+
     def _key(self, question: Question) -> str:
         raise NotImplementedError
 
@@ -29,10 +35,22 @@ class Asks:
         found: Elicited = await self._ask_one(Form(message, schema), key)
         return found
 
-    async def elicit_url(self, message: str, url: str, *, key: str | None = None) -> Elicited:
+    async def elicit_url(
+        self, message: str, url: str, *, key: str | None = None, elicitation_id: str | None = None
+    ) -> Elicited:
         """Ask the person to open an address. See `questions.Url`."""
-        found: Elicited = await self._ask_one(Url(message, url), key)
+        found: Elicited = await self._ask_one(self._address(message, url, elicitation_id), key)
         return found
+
+    async def require_url(
+        self, message: str, url: str, *, key: str | None = None, elicitation_id: str | None = None
+    ) -> NoReturn:
+        """End the call: a person must have been at an address before it can be made. See `ToolContext.require_url`."""
+        question = self._address(message, url, elicitation_id)
+        await self.require({key or self._key(question): question})
+
+    def _address(self, message: str, url: str, elicitation_id: str | None) -> Url:
+        return Url(message, url, elicitation_id or self.elicitation_id(url))
 
     async def sample(
         self,

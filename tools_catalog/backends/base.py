@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from tools_catalog.backends.questions import Elicited, Question, Root, Sampled
+    from tools_catalog.backends.questions import Elicited, Question, Root, Sampled, Url
 
 Json: TypeAlias = Any
 """A JSON value that is relayed, not interpreted."""
@@ -116,7 +116,35 @@ class ToolContext(Protocol):
         self, message: str, schema: Mapping[str, Json] | type[BaseModel], *, key: str | None = None
     ) -> Awaitable[Elicited]: ...
 
-    def elicit_url(self, message: str, url: str, *, key: str | None = None) -> Awaitable[Elicited]: ...
+    def elicit_url(
+        self, message: str, url: str, *, key: str | None = None, elicitation_id: str | None = None
+    ) -> Awaitable[Elicited]: ...
+
+    def require_url(
+        self, message: str, url: str, *, key: str | None = None, elicitation_id: str | None = None
+    ) -> Awaitable[NoReturn]:
+        """End the call, which cannot be made before a person was at an address.
+
+        A client of 2025-11-25 gets the error -32042 with the address and sends the request again, a stateless one is
+        asked to open it and learns, in its next round, that the person is not done. Raises accordingly
+        `errors.UrlElicitationRequired`, or what `ask` raises and `errors.AskFailed`.
+        """
+        ...
+
+    def require(self, addresses_to_open: Mapping[str, Url]) -> Awaitable[NoReturn]:
+        """The same for several addresses, by key."""
+        ...
+
+    def elicitation_id(self, name: str = "") -> str:
+        """Give an id for an address that the person is to open: the same whenever this call runs again.
+
+        `backends.addresses.completed(id)` tells the client later that the person is done there.
+        """
+        ...
+
+    def elicitation_complete(self, elicitation_id: str) -> Awaitable[None]:
+        """Tell the client so while the call still runs. Silent where its revision has no such news."""
+        ...
 
     def sample(
         self,

@@ -146,7 +146,8 @@ class Url(Question):
     message: str
     url: str
     elicitation_id: str = field(default_factory=lambda: secrets.token_urlsafe(16), compare=False)
-    """Names the question in `notifications/elicitation/complete` of 2025-11-25."""
+    """Names the question in `notifications/elicitation/complete` of 2025-11-25. One of `context.elicitation_id()` can
+    be told of later; see `addresses`."""
 
     def __post_init__(self) -> None:
         parts = urlsplit(self.url)

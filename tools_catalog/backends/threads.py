@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import CancelledError as FutureCancelled
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from pydantic import BaseModel
 
@@ -92,8 +92,24 @@ class SyncContext:
     def elicit(self, message: str, schema: Mapping[str, Json] | type[BaseModel], *, key: str | None = None) -> Elicited:
         return self._answered(lambda: self._context.elicit(message, schema, key=key))
 
-    def elicit_url(self, message: str, url: str, *, key: str | None = None) -> Elicited:
-        return self._answered(lambda: self._context.elicit_url(message, url, key=key))
+    def elicit_url(
+        self, message: str, url: str, *, key: str | None = None, elicitation_id: str | None = None
+    ) -> Elicited:
+        return self._answered(
+            lambda: self._context.elicit_url(message, url, key=key, elicitation_id=elicitation_id)
+        )  # fmt: skip
+
+    def require_url(
+        self, message: str, url: str, *, key: str | None = None, elicitation_id: str | None = None
+    ) -> NoReturn:
+        self._answered(lambda: self._context.require_url(message, url, key=key, elicitation_id=elicitation_id))
+        raise AssertionError("the call has ended")
+
+    def elicitation_id(self, name: str = "") -> str:
+        return self._context.elicitation_id(name)
+
+    def elicitation_complete(self, elicitation_id: str) -> None:
+        self._in_loop(lambda: self._context.elicitation_complete(elicitation_id))
 
     def sample(
         self,
