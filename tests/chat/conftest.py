@@ -1,0 +1,104 @@
+"""A hub with models behind it: two scripted providers in processes of their own, and who may ask."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx2
+import openai
+import pytest
+
+from tests import servers
+from tests.chat.running import ScriptedProvider
+from tests.servers import Hub, until
+
+TOOLBOX = Path(servers.__file__).parent / "toolbox" / "bundle.json"
+ENVIRONMENT = {
+    "MCPHUB_APPS": "tests.toolbox",
+    "MCPHUB_EGRESS_ALLOW": "127.0.0.1",
+    "MCPHUB_CHAT_BURST": "100000",
+    "MCPHUB_CHAT_MAX_CONTENT": "100000",
+}
+KEYS = {"openai": "sk-scripted-openai", "huawei_maas": "maas-scripted-key"}
+"""What the hub sends to each provider, and nobody else shall see."""
+
+_SET_UP = """
+from mcphub.chat.models import ChatModel, ChatProvider
+from sessions_app.models import ApiKey
+rows = {}
+for slug, kind, url, key in ADDRESSES:
+    row = rows[slug] = ChatProvider(slug=slug, kind=kind, base_url=url, breaker_failures=10000, idle_seconds=20)
+    row.set_key(key)
+    row.full_clean()
+    row.save()
+for slug, name, fields in MODELS:
+    row = ChatModel(provider=rows[slug], name=name, **fields)
+    row.full_clean()
+    row.save()
+print(ApiKey.issue("judge", scopes=["tools:list", "tools:call", "chat"])[1])
+"""
+
+MODELS = [
+    ("openai", "scripted-large", {"is_default": True, "aliases": ["fast"]}),
+    ("huawei_maas", "scripted-large", {}),
+    ("openai", "scripted-plain", {"tools": False, "json_schema": True}),
+]
+"""Provider, model and flags; `scripted-plain` chooses tools by the JSON that it is forced into."""
+
+
+def set_up(hub: Hub, providers: dict[str, ScriptedProvider]) -> str:
+    """Give a hub its providers and models; give a key that may ask them. Waits until the hub has them."""
+    addresses = [(slug, slug, provider.url, provider.key) for slug, provider in providers.items()]
+    models = [each for each in MODELS if each[0] in providers]
+    key = hub.shell(f"ADDRESSES = {addresses!r}\nMODELS = {models!r}\n{_SET_UP}")
+    headers = {"authorization": f"Bearer {key}"}
+
+    def has_models() -> bool:
+        answer = httpx2.get(f"{hub.url}/v1/models", headers=headers, timeout=30)
+        return answer.status_code == 200 and len(answer.json()["data"]) >= len(models)
+
+    until(has_models, seconds=60)
+    return key
+
+
+@pytest.fixture(scope="session")
+def providers() -> Iterator[dict[str, ScriptedProvider]]:
+    """The same program twice, as two services whose errors the hub reads in two ways."""
+    with ScriptedProvider(KEYS["openai"]) as first, ScriptedProvider(KEYS["huawei_maas"]) as second:
+        yield {"openai": first, "huawei_maas": second}
+
+
+@pytest.fixture(scope="session")
+def chat_hub(
+    tmp_path_factory: pytest.TempPathFactory, providers: dict[str, ScriptedProvider]
+) -> Iterator[tuple[Hub, str]]:
+    """A hub on SQLite with both providers, and the key that may ask."""
+    folder = tmp_path_factory.mktemp("chat-hub")
+    with Hub(folder, packs=["starter"], bundle=TOOLBOX, environment=ENVIRONMENT) as hub:
+        yield hub, set_up(hub, providers)
+
+
+@pytest.fixture(scope="session")
+def hub(chat_hub: tuple[Hub, str]) -> Hub:
+    return chat_hub[0]
+
+
+@pytest.fixture(scope="session")
+def chat_key(chat_hub: tuple[Hub, str]) -> str:
+    return chat_hub[1]
+
+
+@pytest.fixture(scope="session")
+def raw(hub: Hub, chat_key: str) -> Iterator[httpx2.Client]:
+    """HTTP to `/v1`, for the reader that forgives nothing."""
+    headers = {"authorization": f"Bearer {chat_key}"}
+    with httpx2.Client(base_url=f"{hub.url}/v1", headers=headers, timeout=120) as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def client(hub: Hub, chat_key: str) -> Iterator[openai.OpenAI]:
+    """The official client, which does not try again by itself."""
+    with openai.OpenAI(base_url=f"{hub.url}/v1", api_key=chat_key, max_retries=0, timeout=120) as made:
+        yield made
