@@ -45,6 +45,7 @@ from sessions_app.protocol.errors import (
 )  # fmt: skip
 from tools_catalog.backends.base import NOTHING, ToolResult
 from tools_catalog.catalog import Catalog, Tool
+from tools_catalog.selection import Selection
 
 logger = logging.getLogger(__name__)
 
@@ -109,9 +110,11 @@ class Calls:
         asker: Callable[[], Asker] | None = None,
         conduct: Conduct | None = None,
         meta: dict[str, Any] | None = None,
+        selection: Selection | None = None,
     ) -> CallResult:
         """Make one call and give its answer. `name` and `arguments` are taken as they came.
 
+        The tool is looked for in `selection`, or else in the whole catalogue.
         `check` may raise a ProtocolError for the tool found (rungs 9 and 10 of the stateless ladder).
         `watch` returns when the client has gone and the era takes that for a cancellation. `asker` is how the tool
         asks the client. A call with an `idempotency_key` that its caller used before is not made again: it gets
@@ -132,7 +135,7 @@ class Calls:
                 raise InvalidParams("arguments must be an object of the tool's arguments by name.")
             if idempotency_key is not None and not _IDEMPOTENCY_KEY.fullmatch(idempotency_key):
                 raise InvalidParams("An idempotency key has 1 to 255 visible ASCII characters, such as a UUID.")
-            tool = self._catalog().find(name, origin.caller)
+            tool = (selection or self._catalog()).find(name, origin.caller)
             self._admit(tool, arguments, check)
             is_limited = tool.calls_per_minute or origin.caller.calls_per_minute
             if is_limited:

@@ -10,6 +10,7 @@ _SEEN = (
     "tools_catalog.view_mcptoolversion", "invocations.view_mcptoolinvocation", "invocations.view_mcprequestenvelope",
     "invocations.view_mcperrormapping", "tools_catalog.view_mcpconnection", "tools_catalog.view_mcpupstreamtool",
     "invocations.view_mcptask", "tools_catalog.view_mcpresource", "tools_catalog.view_mcpprompt",
+    "tools_catalog.view_mcptoolset",
 )  # fmt: skip
 _CATALOGUE = (
     "tools_catalog.add_mcptooldefinition", "tools_catalog.change_mcptooldefinition",
@@ -18,6 +19,7 @@ _CATALOGUE = (
     "tools_catalog.approve_mcpupstreamtool",
     "tools_catalog.add_mcpresource", "tools_catalog.change_mcpresource", "tools_catalog.delete_mcpresource",
     "tools_catalog.add_mcpprompt", "tools_catalog.change_mcpprompt", "tools_catalog.delete_mcpprompt",
+    "tools_catalog.add_mcptoolset", "tools_catalog.change_mcptoolset", "tools_catalog.delete_mcptoolset",
 )  # fmt: skip
 _EVIDENCE = (
     "invocations.view_auditblock",

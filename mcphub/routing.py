@@ -1,4 +1,4 @@
-"""Which consumer serves which path. Exact paths, with or without a trailing slash; the rest is Django's."""
+"""Which consumer serves which path, with or without a trailing slash; the rest is Django's."""
 
 from __future__ import annotations
 
@@ -26,6 +26,14 @@ CONSUMERS: dict[str, Application] = {
     **chat.CONSUMERS,
 }
 
+TOOLSETS = "/mcp/s/"
+"""What the addresses of toolsets begin with; the name follows, and then what `AT_TOOLSET` has."""
+AT_TOOLSET: dict[str, Application] = {
+    "": CONSUMERS["/mcp"],
+    "/sse": CONSUMERS["/sse"],
+    "/messages": CONSUMERS["/messages"],
+}
+
 
 class Router:
     """The ASGI application: lifespan, MCP endpoints, Django."""
@@ -44,12 +52,22 @@ class Router:
                 consumer = next((each for prefix, each in chat.PREFIXES if path.startswith(prefix)), None)
             if consumer is not None:
                 await consumer(scope, receive, send)
+            elif scope["path"].startswith(TOOLSETS):
+                await self._toolset(scope, receive, send)
             else:
                 await self._django(scope, receive, send)
         elif scope["type"] == "lifespan":
             await self._lifespan(receive, send)
         else:
             await send({"type": "websocket.close", "code": 1000})
+
+    async def _toolset(self, scope: Any, receive: Any, send: Any) -> None:
+        name, slash, rest = scope["path"].removeprefix(TOOLSETS).removesuffix("/").partition("/")
+        consumer = AT_TOOLSET.get(slash + rest)
+        if consumer is None or not name:
+            await self._django(scope, receive, send)
+        else:
+            await consumer({**scope, "mcphub.toolset": name}, receive, send)
 
     async def _lifespan(self, receive: Any, send: Any) -> None:
         await receive()

@@ -22,7 +22,12 @@ from sessions_app.admin_base import (
     moment,
 )
 from sessions_app.shown import clipped, visible
-from tools_catalog import admin_connections, admin_content, admin_upstream_tools  # noqa: F401 - they register their pages
+from tools_catalog import (  # noqa: F401 - they register their pages
+    admin_connections,
+    admin_content,
+    admin_toolsets,
+    admin_upstream_tools,
+)
 from tools_catalog.admin_forms import SecretForm, ToolForm
 from tools_catalog.admin_switch import SwitchActions
 from tools_catalog.admin_versions import VersionPages

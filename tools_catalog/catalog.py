@@ -11,44 +11,22 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sessions_app.protocol import envelope, json, schemas, shapes
-from sessions_app.protocol.errors import ExecutionError, ToolDisabled, ToolNotFound
+from sessions_app.protocol import envelope, schemas
+from sessions_app.protocol.errors import ExecutionError
 from tools_catalog import hosts
 from tools_catalog.backends import base
 from tools_catalog.backends.http import HttpBackend
 from tools_catalog.backends.python import PythonBackend
 from tools_catalog.backends.upstream import UpstreamBackend, UpstreamConfiguration
-from tools_catalog.listing import Audience, Listing, is_visible, readable
+from tools_catalog.listing import Audience, readable
+from tools_catalog.selection import Selection, Tool
+from tools_catalog.toolsets import Toolset, ToolsetNotFound, matches
 from tools_catalog.upstream import pool
 from tools_catalog.upstream.spec import ConnectionSpec
 
 logger = logging.getLogger(__name__)
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tool:
-    """One tool, ready to be listed and called."""
-
-    name: str
-    version: str
-    digest: str
-    enabled: bool
-    groups: frozenset[int]
-    read_only: bool
-    retry_safe: bool
-    timeout_seconds: float
-    calls_per_minute: int | None
-    task_support: str = "forbidden"
-    """A `TaskSupport`."""
-    definition: dict[str, Any]
-    """The Tool object in its newest form; older revisions are made from it."""
-    arguments: schemas.Validator
-    result: schemas.Validator | None
-    param_headers: tuple[envelope.ParamHeader, ...]
-    backend: base.Backend
-
-    def visible_to(self, caller: Audience) -> bool:
-        return is_visible(self, caller)
+__all__ = ["Catalog", "Tool", "secret_for"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,35 +50,27 @@ class Upstreams:
     """Of the tools that may be called, by the id of the tool."""
 
 
-class Catalog:
-    """All tools at one moment."""
+class Catalog(Selection):
+    """All tools at one moment, and the selections of them."""
 
     def __init__(
         self,
         tools: Iterable[Tool] = (),
         compiled: Mapping[str, _Compiled] | None = None,
         upstreams: Upstreams | None = None,
+        toolsets: Iterable[Toolset] = (),
     ) -> None:
+        super().__init__(tools)
         self.upstreams = upstreams or Upstreams()
-        self.tools = {tool.name: tool for tool in sorted(tools, key=lambda tool: tool.name)}
-        self.tasking = frozenset(tool.name for tool in self.tools.values() if tool.task_support != "forbidden")
-        """Names of the tools that may run as tasks."""
+        self.toolsets = {toolset.slug: toolset for toolset in toolsets}
         self._compiled = dict(compiled or {})
-        self.tool_list = Listing("tools", self.tools, shapes.tool_for)
 
-    def find(self, name: str, caller: Audience) -> Tool:
-        """Give the tool; raise ToolNotFound (hidden ones too) or ToolDisabled."""
-        tool = self.tools.get(name)
-        if tool is None or (tool.groups and not tool.visible_to(caller)):
-            raise ToolNotFound(
-                f"There is no tool named {json.dumps(name[:100]).decode()}. Ask tools/list for the names.",
-                tool=name[:100],
-            )
-        if not tool.enabled:
-            raise ToolDisabled(
-                f"The tool {name} is switched off. Ask the hub's operator to enable it, or choose another.", tool=name
-            )
-        return tool
+    def toolset(self, slug: str, caller: Audience) -> Toolset:
+        """Give the toolset of an address; raise ToolsetNotFound, also for one that the caller may not use."""
+        found = self.toolsets.get(slug)
+        if found is None or not (not found.groups or caller.sees_everything or found.groups & caller.groups):
+            raise ToolsetNotFound
+        return found
 
     @classmethod
     def load(cls, before: Catalog | None = None) -> Catalog:
@@ -142,7 +112,7 @@ class Catalog:
                     backend=backend,
                 )
             )  # fmt: skip
-        return cls(tools, compiled, upstreams)
+        return cls(tools, compiled, upstreams, _toolsets(tools))
 
 
 def _compile(row: Any) -> _Compiled:
@@ -172,6 +142,24 @@ def _compile(row: Any) -> _Compiled:
         envelope.param_headers(row.input_schema),
         backend,
     )
+
+
+def _toolsets(tools: Iterable[Tool]) -> list[Toolset]:
+    """Read the toolsets. Tools are matched by name."""
+    from tools_catalog.models import McpToolset
+
+    made = []
+    for row in McpToolset.objects.filter(enabled=True).prefetch_related("tools", "groups"):
+        chosen, patterns = {tool.name for tool in row.tools.all()}, row.patterns.split()
+        made.append(
+            Toolset(
+                row.slug,
+                [tool for tool in tools if tool.name in chosen or matches(tool.name, patterns)],
+                groups=frozenset(group.pk for group in row.groups.all()),
+                searches=row.mode == McpToolset.Mode.SEARCH, words=row.description,
+            )
+        )  # fmt: skip
+    return made
 
 
 _NOT_APPROVED = pool.Approval("", "")

@@ -52,15 +52,20 @@ def is_visible(entry: Entry, caller: Audience) -> bool:
 
 
 class Listing:
-    """One list at one moment. `entries` are by position, a text that is the entry's own and orders the list."""
+    """One list at one moment. `entries` are by position, a text that is the entry's own and orders the list.
+
+    `scope` tells lists of the same member apart.
+    """
 
     def __init__(
         self,
         member: str,
         entries: Mapping[str, Entry],
         shaped: Callable[[revisions.Revision, Mapping[str, Any]], dict[str, Any]],
+        scope: str = "",
     ) -> None:
         self._member = member
+        self._scope = scope
         self._entries = dict(sorted(entries.items()))
         self._shaped = shaped
         self._size = settings.MCPHUB_LIST_PAGE_SIZE
@@ -132,7 +137,8 @@ class Listing:
         raise InvalidParams("The cursor is not of this list, or no longer. Ask again without a cursor.")
 
     def _mac(self, position: bytes, version: str, audience: Any) -> bytes:
-        bound = json.dumps([self._member, version, audience if audience == "all" else sorted(audience)])
+        named = f"{self._member} {self._scope}" if self._scope else self._member
+        bound = json.dumps([named, version, audience if audience == "all" else sorted(audience)])
         return salted_hmac("mcphub.cursor", bound + b"\n" + position, algorithm="sha256").digest()[:_MAC_BYTES]
 
 

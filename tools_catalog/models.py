@@ -24,11 +24,12 @@ from tools_catalog.backends.upstream import UpstreamConfiguration
 from tools_catalog.hosts import check as check_hosts
 from tools_catalog.models_content import NAME as TOOL_NAME
 from tools_catalog.models_content import McpPrompt, McpResource, Switchable, keep_groups
+from tools_catalog.models_toolsets import McpToolset
 from tools_catalog.models_upstream import LaunchProfile, McpConnection, McpConnectionLink, McpUpstreamTool
 
 __all__ = [
     "Backend", "LaunchProfile", "McpConnection", "McpConnectionLink", "McpPrompt", "McpResource", "McpToolDefinition",
-    "McpToolVersion", "McpUpstreamTool", "Secret",
+    "McpToolVersion", "McpToolset", "McpUpstreamTool", "Secret",
 ]  # fmt: skip
 
 

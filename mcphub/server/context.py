@@ -10,6 +10,7 @@ from invocations.origin import Origin, Voice
 from invocations.running import Watch
 from sessions_app.protocol.envelope import RoutingHeaders
 from sessions_app.protocol.revisions import Revision
+from tools_catalog.selection import Selection
 
 if TYPE_CHECKING:
     from mcphub.runtime import Hub
@@ -33,6 +34,13 @@ class RequestContext:
     """What the door's own means say of it, as HTTP's header does."""
     headers: RoutingHeaders | None = None
     """Of a self-describing request, whose headers must agree with its body."""
+    toolset: str = ""
+    """The name of the toolset whose address the request came to; empty: the whole catalogue."""
+
+    def catalog(self) -> Selection:
+        """Give the tools that there are at this address; raise ToolsetNotFound."""
+        catalog = self.hub.catalog()
+        return catalog.toolset(self.toolset, self.origin.caller) if self.toolset else catalog
 
 
 Result = dict[str, Any] | bytes

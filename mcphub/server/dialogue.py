@@ -32,10 +32,12 @@ async def answer(
     *,
     address: str = "",
     watch: Watch | None = None,
+    toolset: str = "",
 ) -> bytes:
     """Serve a request of the session; give the encoded answer, which is an error where it failed."""
     try:
-        return jsonrpc.encode_result(request.id, await serve(hub, session, caller, request, voice, address, watch))
+        result = await serve(hub, session, caller, request, voice, address, watch, toolset)
+        return jsonrpc.encode_result(request.id, result)
     except Exception as error:
         return failure(hub, request, error)
 
@@ -48,12 +50,14 @@ async def serve(
     voice: Voice,
     address: str = "",
     watch: Watch | None = None,
+    toolset: str = "",
 ) -> Any:
     """Give the result of a request of the session; `initialize` takes the session through its handshake."""
     if request.method == "initialize":
         client = methods.client_of(request.params)
         session = await hub.sessions.initialize(session.session_id, **client)
-        return methods.initialize(request.params, session.protocol_version)
+        words = hub.catalog().toolset(toolset, caller).instructions if toolset else ""
+        return methods.initialize(request.params, session.protocol_version, words)
     handler = methods.HANDSHAKE.get(request.method)
     if handler is None:
         raise MethodNotFound.named(request.method)
@@ -61,6 +65,7 @@ async def serve(
         raise InvalidRequest("The session is not initialized. Send initialize first.")
     context = context_of(hub, session, caller, request.id, address)
     context.voice, context.watch, context.progress_token = voice, watch, progress_token(request.params)
+    context.toolset = toolset
     return await handler(context, request.params)
 
 

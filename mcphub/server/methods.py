@@ -47,16 +47,20 @@ async def ping(context: RequestContext, params: dict[str, Any]) -> Result:
 
 
 async def server_discover(context: RequestContext, params: dict[str, Any]) -> Result:
+    words = context.catalog().instructions
     return {
         "supportedVersions": list(revisions.STATELESS),
         "capabilities": shapes.capabilities_for(context.revision, CAPABILITIES),
-        **hints(is_public=True),
+        **({"instructions": words} if words else {}),
+        **hints(is_public=not context.toolset),
     }
 
 
-def initialize(params: dict[str, Any], version: str) -> dict[str, Any]:
+def initialize(params: dict[str, Any], version: str, instructions: str = "") -> dict[str, Any]:
     """Give the result of `initialize`; the transport has made or promoted the session."""
     result = {"protocolVersion": version, "capabilities": CAPABILITIES, "serverInfo": SERVER_INFO}
+    if instructions:
+        result["instructions"] = instructions
     return shapes.initialize_for(revisions.revision(version), result)
 
 
@@ -87,15 +91,19 @@ async def logging_set_level(context: RequestContext, params: dict[str, Any]) -> 
 
 
 async def tools_list(context: RequestContext, params: dict[str, Any]) -> Result:
-    return listed(context, context.hub.catalog().tool_list, params)
+    return listed(context, context.catalog().tool_list, params)
 
 
 async def tools_call(context: RequestContext, params: dict[str, Any]) -> Result:
+    selection = context.catalog()
+    meant = selection.call_meant(params)
+    # The headers speak of the call as it was sent.
+    headers = context.headers if meant is params else None
+    params = meant
     name, arguments = params.get("name"), params.get("arguments", {})
-    known = context.hub.catalog().tasking
+    known = selection.tasking
     if (known and isinstance(name, str) and name in known) or "task" in params:
-        return await tasking.tools_call(context, params, _idempotency_key, _answered)
-    headers = context.headers
+        return await tasking.tools_call(context, params, headers, _idempotency_key, _answered)
     rounds: Rounds | None = None
     if context.revision.stateless and ("requestState" in params or "inputResponses" in params):
         rounds = Rounds.of(context.origin, context.revision, "tools/call", params)
@@ -119,6 +127,7 @@ async def tools_call(context: RequestContext, params: dict[str, Any]) -> Result:
         watch=context.watch,
         asker=lambda: rounds or asking.asker(context, "tools/call", params),
         meta=params.get("_meta"),
+        selection=selection if context.toolset else None,
     )
     return _answered(context, answer)
 

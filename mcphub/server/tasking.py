@@ -22,6 +22,7 @@ from mcphub.server.context import RequestContext, Result
 from mcphub.server.rounds import Rounds
 from sessions_app import bus
 from sessions_app.protocol import envelope, json, jsonrpc, tasks
+from sessions_app.protocol.envelope import RoutingHeaders
 from sessions_app.protocol.errors import (
     AskFailed,
     DuplicateRequest,
@@ -49,19 +50,23 @@ _PROGRESS_SECONDS = 0.1
 Shape = Callable[[RequestContext, CallResult], Result]
 
 
-async def tools_call(context: RequestContext, params: dict[str, Any], key_of: KeyOf, shape: Shape) -> Result:
+async def tools_call(
+    context: RequestContext, params: dict[str, Any], headers: RoutingHeaders | None, key_of: KeyOf, shape: Shape
+) -> Result:
     """Make a call of a tool that may run as a task, or one that asks for a task.
 
-    `key_of` gives the client's own key of the call, `shape` the result of a call that was answered like any other.
+    `headers` are those that must agree with the arguments, `key_of` gives the client's own key of the call, `shape`
+    the result of a call that was answered like any other.
     """
     name, arguments = params.get("name"), params.get("arguments", {})
-    tool = context.hub.catalog().tools.get(name) if isinstance(name, str) else None
+    selection = context.catalog()
+    tool = selection.tools.get(name) if isinstance(name, str) else None
     rounds: Rounds | None = None
     if context.revision.stateless and ("requestState" in params or "inputResponses" in params):
         rounds = Rounds.of(context.origin, context.revision, "tools/call", params)
 
     def check(found: Tool) -> None:
-        _check(context, params, found, arguments)
+        _check(context, params, found, arguments, headers)
         if rounds is not None:
             rounds.check()
 
@@ -71,7 +76,7 @@ async def tools_call(context: RequestContext, params: dict[str, Any], key_of: Ke
     more: dict[str, Any] = {
         "request_id": context.request_id, "idempotency_key": key_of(context, params, rounds), "check": check,
         "voice": context.voice, "progress_token": context.progress_token, "log_level": context.log_level,
-        "watch": context.watch,
+        "watch": context.watch, "selection": selection if context.toolset else None,
     }  # fmt: skip
     origin = context.origin
     if rounds is not None and rounds.continues:
@@ -109,9 +114,11 @@ def _begin(context: RequestContext, params: dict[str, Any], tool: Tool) -> Begin
     return Begin.AT_ONCE if tool.task_support == TaskSupport.REQUIRED else Begin.WHEN_LATE
 
 
-def _check(context: RequestContext, params: dict[str, Any], tool: Tool, arguments: Any) -> None:
+def _check(
+    context: RequestContext, params: dict[str, Any], tool: Tool, arguments: Any, headers: RoutingHeaders | None
+) -> None:
     """Refuse what the tool and the client do not allow each other."""
-    headers, revision = context.headers, context.revision
+    revision = context.revision
     if tool.param_headers and headers is not None:
         envelope.check_param_headers(tool.param_headers, arguments, headers)
     required = tool.task_support == TaskSupport.REQUIRED

@@ -29,6 +29,7 @@ from sessions_app.protocol.errors import (
     ToolFailure,
     UnsupportedMediaType,
 )  # fmt: skip
+from tools_catalog.selection import Selection
 
 logger = logging.getLogger(__name__)
 
@@ -138,6 +139,17 @@ class HubConsumer(AsyncConsumer):
         """Return when the client has gone."""
         while (await self._receive())["type"] != "http.disconnect":
             pass
+
+    @property
+    def toolset(self) -> str:
+        """The name of the toolset whose address this is; empty: the whole catalogue."""
+        name: str = self.scope.get("mcphub.toolset", "")
+        return name
+
+    def selection(self) -> Selection:
+        """Give the tools of this address; raise ToolsetNotFound where it leads nowhere for this caller."""
+        catalog = self.hub.catalog()
+        return catalog.toolset(self.toolset, self.caller) if self.toolset else catalog
 
     @property
     def client_address(self) -> str:

@@ -34,13 +34,15 @@ class EventStream(HubConsumer):
     async def handle(self) -> None:
         if not envelope.accepts_sse(self.headers.accept):
             raise NotAcceptable("Accept must name text/event-stream.")
+        self.selection()
         session = await self.hub.sessions.open(self.caller, TRANSPORT)
         stream = self.hub.streams.open(session.session_id, EVERY_LIST)
         watcher = asyncio.create_task(self.gone())
         watcher.add_done_callback(lambda _: stream.close())
         try:
             await self.begin_stream()
-            await self.write(sse.frame(f"/messages?sessionId={session.session_id}".encode(), event="endpoint"))
+            base = f"/mcp/s/{self.toolset}" if self.toolset else ""
+            await self.write(sse.frame(f"{base}/messages?sessionId={session.session_id}".encode(), event="endpoint"))
             async for message in stream:
                 if message == HEARTBEAT:
                     await self.hub.ledger.append(Touch(session.session_id))
@@ -63,6 +65,7 @@ class Messages(HubConsumer):
         value = json.loads(await self.read_body())
         parts = batch.parse(value) if isinstance(value, list) else [jsonrpc.parse(value)]
         try:
+            self.selection()
             ids = query.get("sessionId") or query.get("session_id")
             if not ids:
                 raise InvalidRequest("The query needs sessionId. Open /sse first: its first event tells the address.")
@@ -87,7 +90,10 @@ class Messages(HubConsumer):
         if isinstance(message, InvalidRequest):
             await voice.send(self.render(message))
         elif isinstance(message, jsonrpc.Request):
-            await voice.send(await dialogue.answer(self.hub, session, self.caller, message, voice, address=address))
+            answer = await dialogue.answer(
+                self.hub, session, self.caller, message, voice, address=address, toolset=self.toolset
+            )
+            await voice.send(answer)
         else:
             await dialogue.take(self.hub, session, self.caller, message, address=address)
 

@@ -44,6 +44,8 @@ class StreamableHttp(HubConsumer):
     async def handle(self) -> None:
         method = self.scope["method"]
         assert self.entrance is not None
+        if self.toolset:
+            self.selection()
         if self.entrance.is_stateless:
             if method != "POST":
                 self.allowed_methods = ("POST",)  # type: ignore[misc]
@@ -79,6 +81,7 @@ class StreamableHttp(HubConsumer):
                 revision=revisions.revision(climbed.protocol_version), request_id=request.id, voice=voice,
                 progress_token=climbed.progress_token, log_level=climbed.log_level, watch=voice.watch,
                 gone=self.gone, headers=self.headers, idempotency_key=self.headers.idempotency_key,
+                toolset=self.toolset,
             )  # fmt: skip
             result = await methods.STATELESS[request.method](context, request.params)
         except HubError as error:
@@ -154,7 +157,7 @@ class StreamableHttp(HubConsumer):
                 await self._session()
                 raise AlreadyInitialized
         session = await self.hub.sessions.open(self.caller, TRANSPORT, **methods.client_of(message.params))
-        result = methods.initialize(message.params, session.protocol_version)
+        result = methods.initialize(message.params, session.protocol_version, self.selection().instructions)
         await self.respond(
             200, jsonrpc.encode_result(message.id, result), (JSON, (b"mcp-session-id", session.session_id.encode()))
         )
@@ -177,7 +180,7 @@ class StreamableHttp(HubConsumer):
                 revision=revisions.revision(session.protocol_version), request_id=message.id, voice=voice,
                 progress_token=progress_token(message.params),
                 log_level=session.log_level or "info", watch=voice.watch,
-                idempotency_key=self.headers.idempotency_key,
+                idempotency_key=self.headers.idempotency_key, toolset=self.toolset,
             )  # fmt: skip
             result = await handler(context, message.params)
         except HubError as error:

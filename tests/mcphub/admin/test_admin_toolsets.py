@@ -1,0 +1,38 @@
+"""The page of toolsets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from tests.factories import McpToolDefinitionFactory
+from tools_catalog.models import McpToolset
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def chosen() -> Any:
+    McpToolDefinitionFactory(name="tickets.read")
+    return McpToolDefinitionFactory(name="sums.add")
+
+
+def test_a_toolset_is_made_of_choices_and_patterns(admin_client: Client, chosen: Any) -> None:
+    given = {"slug": "few", "mode": "list", "tools": [chosen.pk], "patterns": " tickets.*\n", "enabled": "on"}
+    answer = admin_client.post(reverse("admin:tools_catalog_mcptoolset_add"), given)
+    assert answer.status_code == 302, answer.content.decode()
+    row = McpToolset.objects.get()
+    assert row.patterns == "tickets.*"
+    page = admin_client.get(reverse("admin:tools_catalog_mcptoolset_change", args=[row.pk])).content.decode()
+    assert "/mcp/s/few" in page
+    assert "sums.add, tickets.read" in page
+    assert row.history.first().tools.count() == 1
+
+
+def test_what_is_no_pattern_is_refused(admin_client: Client) -> None:
+    given = {"slug": "few", "mode": "list", "patterns": "a[b]", "enabled": "on"}
+    answer = admin_client.post(reverse("admin:tools_catalog_mcptoolset_add"), given)
+    assert "is no pattern" in answer.content.decode()

@@ -1,0 +1,156 @@
+"""Toolsets at addresses of their own: what is listed, found and called there, in both eras and over SSE."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import anyio
+import httpx2
+import pytest
+from mcp.client import Client
+from mcp.client.sse import sse_client
+from mcp.client.streamable_http import streamable_http_client
+
+from tests.servers import Hub, until
+from tests.wire.speech import Speaker, error_of
+
+_MAKE = """
+from django.contrib.auth.models import Group
+from tools_catalog.models import McpToolDefinition, McpToolset
+few = McpToolset.objects.create(slug="few", description="For sums.", patterns="ech?")
+few.tools.set(McpToolDefinition.objects.filter(name__in=["add"]))
+McpToolset.objects.create(slug="all", mode="search", patterns="*")
+McpToolset.objects.create(slug="off", enabled=False, patterns="*")
+hidden = McpToolset.objects.create(slug="hidden", patterns="*")
+hidden.groups.add(Group.objects.create(name="those who see the toolset"))
+"""
+
+
+@pytest.fixture(scope="module")
+def toolsets(hub: Hub, keys: dict[str, str]) -> None:
+    hub.shell(_MAKE)
+    with Speaker(hub.url, keys["wire"]) as speaker:
+        until(lambda: at(speaker, "hidden", "server/discover").status_code == 404)
+        until(lambda: at(speaker, "all", "server/discover").status_code == 200)
+
+
+def at(speaker: Speaker, slug: str, method: str, params: dict[str, Any] | None = None) -> httpx2.Response:
+    params = params or {}
+    return speaker.post(speaker.modern_body(method, params), f"/mcp/s/{slug}", **speaker.modern_headers(method, params))
+
+
+def call(speaker: Speaker, slug: str, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    answer = at(speaker, slug, "tools/call", {"name": name, "arguments": arguments})
+    assert answer.status_code == 200, answer.text
+    result: dict[str, Any] = answer.json()["result"]
+    return result
+
+
+pytestmark = pytest.mark.usefixtures("toolsets")
+
+
+def test_a_toolset_lists_its_own_tools_only(speaker: Speaker) -> None:
+    listed = at(speaker, "few", "tools/list").json()["result"]["tools"]
+    assert [tool["name"] for tool in listed] == ["add", "echo"]
+    assert at(speaker, "few", "server/discover").json()["result"]["instructions"] == "For sums."
+    assert call(speaker, "few", "add", {"a": 1, "b": 2})["structuredContent"] == {"result": 3}
+
+
+def test_a_tool_outside_is_not_there(speaker: Speaker, hub: Hub) -> None:
+    answer = at(speaker, "few", "tools/call", {"name": "current_time", "arguments": {}})
+    assert error_of(answer)["data"]["errorCode"] == "tool_not_found"
+    assert hub.row(client=speaker.name)["error_code"] == "tool_not_found"
+
+
+@pytest.mark.parametrize("slug", ["hidden", "off", "nowhere", "a b", "..", "%2e%2e"])
+def test_what_is_hidden_off_or_missing_answers_alike(speaker: Speaker, slug: str) -> None:
+    if slug in ("..", "a b"):
+        assert speaker.post({}, f"/mcp/s/{slug}").status_code in (401, 403, 404, 400, 405, 406)
+        return
+    missing = at(speaker, "missing", "tools/list")
+    answer = at(speaker, slug, "tools/list")
+    assert (answer.status_code, error_of(answer)) == (404, error_of(missing))
+
+
+def test_a_session_at_a_toolset_sees_the_same(speaker: Speaker) -> None:
+    path = "/mcp/s/few"
+    told = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": speaker.name, "version": "1"}}
+    opened = speaker.post({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": told}, path)
+    assert opened.json()["result"]["instructions"] == "For sums."
+    session = opened.headers["mcp-session-id"]
+    listed = speaker.post({"jsonrpc": "2.0", "id": 2, "method": "tools/list"}, path, mcp_session_id=session)
+    assert [tool["name"] for tool in listed.json()["result"]["tools"]] == ["add", "echo"]
+
+
+def test_a_cursor_of_another_address_is_refused(speaker: Speaker) -> None:
+    answer = at(speaker, "few", "tools/list", {"cursor": "AAAA"})
+    assert error_of(answer)["data"]["errorCode"] == "invalid_params"
+
+
+def test_a_searched_toolset_shows_three_tools(speaker: Speaker) -> None:
+    listed = at(speaker, "all", "tools/list").json()["result"]["tools"]
+    assert [tool["name"] for tool in listed] == ["call_tool", "describe_tool", "search_tools"]
+
+
+def test_what_is_searched_is_described_and_called_under_its_own_name(speaker: Speaker, hub: Hub) -> None:
+    found = call(speaker, "all", "search_tools", {"query": "add numbers"})["structuredContent"]
+    assert found["tools"][0]["name"] == "add"
+    assert len(found["tools"]) <= 10
+    described = call(speaker, "all", "describe_tool", {"name": "add"})["structuredContent"]
+    assert described["inputSchema"]["required"] == ["a", "b"]
+    result = call(speaker, "all", "call_tool", {"name": "add", "arguments": {"a": 2, "b": 2}})
+    assert result["structuredContent"] == {"result": 4}
+    rows = until(lambda: [row for row in [hub.rows(client=speaker.name)] if len(row) == 3])[0]
+    assert [row["tool_name"] for row in rows] == ["add", "describe_tool", "search_tools"]
+    assert rows[0]["arguments"] == {"a": 2, "b": 2}
+
+
+def test_wrapped_arguments_are_checked_as_usual(speaker: Speaker, hub: Hub) -> None:
+    result = call(speaker, "all", "call_tool", {"name": "add", "arguments": {"a": "two"}})
+    assert result["isError"] is True
+    row = hub.row(client=speaker.name)
+    assert (row["tool_name"], row["error_code"]) == ("add", "invalid_arguments")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ({}, "invalid_arguments"),
+        ({"name": 5}, "invalid_arguments"),
+        ({"name": "add", "more": 1}, "invalid_arguments"),
+        ({"name": "call_tool", "arguments": {"name": "add"}}, "execution_error"),
+    ],
+)
+def test_a_malformed_wrapping_is_refused_as_what_it_is(
+    speaker: Speaker, hub: Hub, arguments: dict[str, Any], code: str
+) -> None:
+    assert call(speaker, "all", "call_tool", arguments)["isError"] is True
+    row = hub.row(client=speaker.name)
+    assert (row["tool_name"], row["error_code"]) == ("call_tool", code)
+
+
+def test_search_gives_ten_and_at_most_twenty_five(speaker: Speaker) -> None:
+    found = call(speaker, "all", "search_tools", {"query": "test tool the a of"})["structuredContent"]
+    assert len(found["tools"]) == 10 < found["found"]
+    assert call(speaker, "all", "search_tools", {"query": "tool", "limit": 26})["isError"] is True
+
+
+def test_the_sdk_calls_through_a_toolset_in_both_eras_and_over_sse(hub: Hub, keys: dict[str, str]) -> None:
+    headers = {"Authorization": f"Bearer {keys['wire']}"}
+
+    async def through(client: Client) -> None:
+        async with client:
+            tools = [tool.name for tool in (await client.list_tools()).tools]
+            assert tools == ["add", "echo"]
+            result = await client.call_tool("add", {"a": 20, "b": 22})
+            assert json.loads(result.content[0].text) == 42  # type: ignore[union-attr]
+
+    async def run() -> None:
+        for mode in ("legacy", "auto"):
+            async with httpx2.AsyncClient(headers=headers, timeout=20) as http:
+                address = f"{hub.url}/mcp/s/few"
+                await through(Client(streamable_http_client(address, http_client=http), mode=mode))
+        await through(Client(sse_client(f"{hub.url}/mcp/s/few/sse", headers=headers), mode="legacy"))
+
+    anyio.run(run)

@@ -1,0 +1,72 @@
+"""Tools that are ready to be listed and called, and a selection of them: the whole catalogue, or a toolset."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sessions_app.protocol import envelope, json, schemas, shapes
+from sessions_app.protocol.errors import ToolDisabled, ToolNotFound
+from tools_catalog.backends import base
+from tools_catalog.listing import Audience, Entry, Listing, is_visible
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """One tool, ready to be listed and called."""
+
+    name: str
+    version: str
+    digest: str
+    enabled: bool
+    groups: frozenset[int]
+    read_only: bool
+    retry_safe: bool
+    timeout_seconds: float
+    calls_per_minute: int | None
+    task_support: str = "forbidden"
+    """A `TaskSupport`."""
+    definition: dict[str, Any]
+    """The Tool object in its newest form; older revisions are made from it."""
+    arguments: schemas.Validator
+    result: schemas.Validator | None
+    param_headers: tuple[envelope.ParamHeader, ...]
+    backend: base.Backend
+
+    def visible_to(self, caller: Audience) -> bool:
+        return is_visible(self, caller)
+
+
+class Selection:
+    """Tools by name, what lists them, and the rules by which a caller finds one."""
+
+    instructions = ""
+    """Sent to clients that connect here."""
+
+    def __init__(
+        self, tools: Iterable[Tool] = (), *, listed: Mapping[str, Entry] | None = None, scope: str = ""
+    ) -> None:
+        """`listed` is what clients are shown where that is not the tools; `scope` keeps cursors apart."""
+        self.tools = {tool.name: tool for tool in sorted(tools, key=lambda tool: tool.name)}
+        self.tasking = frozenset(tool.name for tool in self.tools.values() if tool.task_support != "forbidden")
+        """Names of the tools that may run as tasks."""
+        self.tool_list = Listing("tools", self.tools if listed is None else listed, shapes.tool_for, scope)
+
+    def find(self, name: str, caller: Audience) -> Tool:
+        """Give the tool; raise ToolNotFound (hidden ones too) or ToolDisabled."""
+        tool = self.tools.get(name)
+        if tool is None or (tool.groups and not tool.visible_to(caller)):
+            raise ToolNotFound(
+                f"There is no tool named {json.dumps(name[:100]).decode()}. Ask tools/list for the names.",
+                tool=name[:100],
+            )
+        if not tool.enabled:
+            raise ToolDisabled(
+                f"The tool {name} is switched off. Ask the hub's operator to enable it, or choose another.", tool=name
+            )
+        return tool
+
+    def call_meant(self, params: dict[str, Any]) -> dict[str, Any]:
+        """Give the params of the `tools/call` that a request means."""
+        return params
