@@ -58,6 +58,17 @@ class ClientToolCalls:
     calls: list[dict[str, Any]]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalNeeded:
+    """A call waits for somebody's yes. The other calls of the round run, then the turn ends, with the `stop_reason`
+    `approval_required`; the model's call stands in `messages_added` with a result that says so."""
+
+    call_id: str
+    name: str
+    arguments: str
+    approval_id: str
+
+
 @dataclass(slots=True)
 class Usage:
     """Tokens, summed over the rounds of a turn."""
@@ -86,7 +97,8 @@ class Finished:
     reason: str
     """stop, length, tool_calls or content_filter."""
     stop_reason: str | None
-    """Why the hub ended the turn, where it did: max_tool_rounds, max_tool_calls, max_seconds, max_result_bytes."""
+    """Why the hub ended the turn, where it did: max_tool_rounds, max_tool_calls, max_seconds, max_result_bytes,
+    approval_required."""
     text: str
     usage: Usage | None
     """None where a provider did not say it in each round."""
@@ -100,4 +112,4 @@ class Finished:
     invocation_ids: list[str] = field(default_factory=list)
 
 
-Event = TextDelta | ReasoningDelta | ToolStarted | ToolFinished | ClientToolCalls | Finished
+Event = TextDelta | ReasoningDelta | ToolStarted | ToolFinished | ApprovalNeeded | ClientToolCalls | Finished

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from django.conf import settings
 
@@ -39,6 +39,32 @@ class Limits:
         )  # fmt: skip
 
 
+class Gate(Protocol):
+    """Which calls of a turn wait for somebody's yes. Asked after the arguments were found valid."""
+
+    def applies(self, tool: Tool) -> bool:
+        """Say whether calls of this tool need an approval."""
+        ...
+
+    async def ask(self, tool: Tool, call_id: str, arguments: dict[str, Any]) -> str | None:
+        """Give None where the call may run now, as an approval for just these arguments was there and is now used
+        up; else the id of the approval that is asked for."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decided:
+    """A call of an earlier turn that waited, and what was decided of it. Its call and a result stand in `messages`."""
+
+    call_id: str
+    """Of the message to the tool, whose result is replaced."""
+    name: str
+    arguments: dict[str, Any]
+    approve: bool
+    reason: str = ""
+    """Why not, for the model."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Turn:
     turn_id: str
@@ -63,4 +89,7 @@ class Turn:
     """Of the client: a turn that is repeated under it does not run its tools twice."""
     watch: Callable[[], Awaitable[None]] | None = None
     """Returns when the client has gone: the turn and its tools are then cancelled."""
+    gate: Gate | None = None
+    decided: list[Decided] = field(default_factory=list)
+    """Done before the model is asked: approved calls are made, refused ones told to the model."""
     chat_session_id: str | None = None
