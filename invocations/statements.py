@@ -103,6 +103,7 @@ def prepare(raw: Any, is_sqlite: bool, bound_seconds: float) -> str | None:
     if is_sqlite:
         raw.execute(f"PRAGMA busy_timeout={milliseconds}")
         raw.execute("PRAGMA wal_autocheckpoint=4000")
+        raw.execute("PRAGMA cache_size=-1000")
         return durability.why_not(raw, is_sqlite)
     raw.execute(f"SET statement_timeout = {milliseconds}")
     raw.execute("SET application_name = 'mcphub ledger'")

@@ -16,7 +16,7 @@ from invocations.chain.log import Head, Log, LostRace, row_leaf
 from invocations.chain.tables import AUDITED
 from invocations.chain.verifier import canonical, leaf_hash, merkle_root
 
-MOST_ROWS = 4096
+MOST_ROWS = 2048
 """Of one table in one block. A block is verified, removed and held as a whole."""
 _PATIENCE_SECONDS = 2.0
 """For transactions under way that may hold rows; after that the round ends and the next one tries again."""
