@@ -69,6 +69,18 @@ class ApprovalNeeded:
     approval_id: str
 
 
+@dataclass(frozen=True, slots=True)
+class MessageAdded:
+    """The conversation grew by a message that the next round sends: an assistant's calls, before any of them runs, or
+    the result of one. Whoever iterates has stored it once it asks for the next event. Not told of the last answer.
+    """
+
+    message: dict[str, Any]
+    """Stands, with the others and in this order, in `Finished.messages_added` too."""
+    invocation_id: str = ""
+    """Of a result, where a call was made."""
+
+
 @dataclass(slots=True)
 class Usage:
     """Tokens, summed over the rounds of a turn."""
@@ -112,4 +124,6 @@ class Finished:
     invocation_ids: list[str] = field(default_factory=list)
 
 
-Event = TextDelta | ReasoningDelta | ToolStarted | ToolFinished | ApprovalNeeded | ClientToolCalls | Finished
+Event = (
+    TextDelta | ReasoningDelta | ToolStarted | ToolFinished | MessageAdded | ApprovalNeeded | ClientToolCalls | Finished
+)
