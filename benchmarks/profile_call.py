@@ -1,6 +1,7 @@
 """Where the time of one tools/call goes inside the hub: the application driven in this process, without HTTP.
 
     python -m benchmarks.profile_call [--calls 5000] [--clients 32] [--era stateless|handshake] [--lines 30]
+                                      [--upstream URL]
 
 For the read-only and for the recorded tool it prints the microseconds per call without a profiler, then, from
 cProfile, the functions of the event loop's thread by their own time. The profiler makes Python code look two
@@ -29,6 +30,7 @@ import uvloop
 
 from benchmarks import wire
 from benchmarks.environments import ROOT
+from benchmarks.proxied import CONNECT
 from benchmarks.servers import HubPlace
 
 _PORT = 8000
@@ -118,7 +120,7 @@ async def profile(options: argparse.Namespace, key: str) -> None:
     from mcphub.asgi import application  # sets Django up, so it comes first
 
     runtime = import_module("mcphub.runtime")
-    await runtime.ensure()
+    hub = await runtime.ensure()
     loop_thread = threading.get_native_id()
     ledger = next(thread.native_id for thread in threading.enumerate() if thread.name == "mcphub-ledger")
     assert ledger is not None
@@ -126,7 +128,10 @@ async def profile(options: argparse.Namespace, key: str) -> None:
     harness = await _timed(Driver(_nothing, key, "stateless"), "add", options, loop_thread, ledger)
     print(f"{options.era}, {options.clients} clients, {options.calls} calls; Python {sys.version.split()[0]}")
     print(f"The harness itself: {harness[0]:.0f} µs a call, contained in what follows.\n")
-    for kind, tool in TOOLS.items():
+    tools = {"proxied": "up.add"} if options.upstream else TOOLS
+    while options.upstream and "up.add" not in hub.catalog().tools:  # noqa: ASYNC110
+        await asyncio.sleep(0.1)
+    for kind, tool in tools.items():
         await driver.calls(tool, max(500, options.clients), options.clients)
         wall, loop_cpu, ledger_cpu = await _timed(driver, tool, options, loop_thread, ledger)
         print(
@@ -196,11 +201,15 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=32)
     parser.add_argument("--era", choices=["stateless", "handshake"], default="stateless")
     parser.add_argument("--lines", type=int, default=30)
+    parser.add_argument("--upstream", metavar="URL")
     options = parser.parse_args()
     options.calls -= options.calls % options.clients
     with tempfile.TemporaryDirectory(prefix="mcphub-profile-") as folder:
         place = HubPlace(Path(sys.executable), Path(folder) / "data")
         place.furnish()
+        if options.upstream:
+            place.settings = {"MCPHUB_EGRESS_ALLOW": "127.0.0.1"}
+            place.command("shell", "-c", CONNECT.format(url=options.upstream))
         for name in [name for name in os.environ if name.startswith("MCPHUB_")]:
             del os.environ[name]
         os.environ.update(place.variables())

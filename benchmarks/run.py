@@ -21,12 +21,12 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks import calls, environments, holding
+from benchmarks import calls, environments, holding, proxied
 from benchmarks.measuring import Bench, say, warn
 from benchmarks.servers import Failed, Pinning
 
 _RESULTS = Path(__file__).parent / "results"
-PARTS = ("calls", "handshake", "tools", "postgres", "workers", "memory", "start", "streams")
+PARTS = ("calls", "handshake", "tools", "postgres", "workers", "memory", "start", "streams", "proxied")
 
 
 def main() -> int:
@@ -60,6 +60,7 @@ def main() -> int:
             "memory": lambda: holding.memory(bench, place, 20_000 if quick else 100_000),
             "streams": lambda: holding.streams(bench, place),
             "start": lambda: holding.start(bench, place),
+            "proxied": lambda: proxied.proxied(bench, place),
         }
         for part in options.only or PARTS:
             if part in ("postgres", "workers") and (why := calls.reachable(options.postgres)):

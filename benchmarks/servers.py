@@ -108,7 +108,9 @@ def client(module: str, job: dict[str, Any], *, shares_cores: bool = False) -> d
 
 
 @contextlib.contextmanager
-def peer(name: str, python: Path, script: str, folder: Path, *flags: str, **more: Any) -> Iterator[Server]:
+def peer(
+    name: str, python: Path, script: str, folder: Path, *flags: str, core: int = SERVER_CORE, **more: Any
+) -> Iterator[Server]:
     """Run a peer until the block ends."""
     port = free_port()
     command = [str(python), str(_PEERS / script), "--port", str(port), *flags]
@@ -116,7 +118,7 @@ def peer(name: str, python: Path, script: str, folder: Path, *flags: str, **more
     with log.open("w") as errors:
         process = subprocess.Popen(
             command, stdout=errors, stderr=errors, text=True, cwd=folder, env=environment({}),
-            preexec_fn=pinning(SERVER_CORE),
+            preexec_fn=pinning(core),
         )  # fmt: skip
     server = Server(name, port, process, log, **more)
     try:
@@ -149,12 +151,13 @@ class HubPlace:
     database: str | None = None
     tools: int = 10
     key: str = ""
+    settings: dict[str, str] = field(default_factory=dict)
 
     def variables(self) -> dict[str, str]:
         more = {"MCPHUB_DATABASE_URL": self.database} if self.database else {}
         return {
             "MCPHUB_DATA_DIR": str(self.data), "MCPHUB_MAX_SESSIONS": "100000",
-            "MCPHUB_MAX_SESSIONS_PER_CALLER": "100000", "PYTHONUNBUFFERED": "1", **more,
+            "MCPHUB_MAX_SESSIONS_PER_CALLER": "100000", "PYTHONUNBUFFERED": "1", **more, **self.settings,
         }  # fmt: skip
 
     def command(self, *words: str, stdin: str | None = None) -> str:
@@ -182,7 +185,9 @@ def bundle(tools: int) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def hub(name: str, place: HubPlace, *flags: str, pinned: bool = True, **more: Any) -> Iterator[Server]:
+def hub(
+    name: str, place: HubPlace, *flags: str, pinned: bool = True, core: int = SERVER_CORE, **more: Any
+) -> Iterator[Server]:
     """Run `mcphub serve` until the block ends."""
     port = free_port()
     log = place.data / "stderr.log"
@@ -191,7 +196,7 @@ def hub(name: str, place: HubPlace, *flags: str, pinned: bool = True, **more: An
         process = subprocess.Popen(
             [str(place.python), "-m", "mcphub.cli", "serve", "--port", str(port), *flags],
             stdout=subprocess.PIPE, stderr=errors, text=True, cwd=ROOT, env=environment(place.variables()),
-            preexec_fn=pinning(SERVER_CORE if pinned else None),
+            preexec_fn=pinning(core if pinned else None),
         )  # fmt: skip
     try:
         assert process.stdout is not None
@@ -212,10 +217,10 @@ def hub(name: str, place: HubPlace, *flags: str, pinned: bool = True, **more: An
         process.stdout.close()  # type: ignore[union-attr]
 
 
-def an_answer(server: Server, request_id: int) -> bytes:
+def an_answer(server: Server, request_id: int, method: str = "tools/call") -> bytes:
     """Call once; give the body of the answer."""
     with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:
-        connection.sendall(wire.request(server.port, server.key, "tools/call", server.tool, request_id))
+        connection.sendall(wire.request(server.port, server.key, method, server.tool, request_id))
         raw = b""
         while True:
             raw += connection.recv(65536)

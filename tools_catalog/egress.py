@@ -12,6 +12,7 @@ import asyncio
 import ipaddress
 import re
 import socket
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -153,6 +154,29 @@ async def resolve_with_system(host: str, port: int) -> list[str]:
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
+async def checked_addresses(
+    policy: EgressPolicy, host: str, port: int, resolve: Resolve = resolve_with_system
+) -> list[Address]:
+    """Give the addresses of a host, all of them allowed. Raises `EgressRefused`, `httpcore2.ConnectError`."""
+    literal = _literal(host.lower())
+    if literal is not None:
+        addresses = [literal]
+    else:
+        try:
+            found = await resolve(host, port)
+        except (OSError, UnicodeError) as exc:
+            raise httpcore2.ConnectError("The name cannot be resolved.") from exc
+        addresses = [ipaddress.ip_address(text) for text in found]
+    for address in addresses:
+        policy.check_address(address, host=host.lower(), port=port)
+    return addresses
+
+
+def tls_context() -> ssl.SSLContext:
+    """Give the rules of TLS for what is sent out: certificates are verified, nothing comes from the environment."""
+    return httpx2.create_ssl_context(trust_env=False)
+
+
 class GuardedBackend(httpcore2.AsyncNetworkBackend):
     """Opens connections to checked addresses only. The name stays the one that TLS verifies."""
 
@@ -177,7 +201,7 @@ class GuardedBackend(httpcore2.AsyncNetworkBackend):
     ) -> httpcore2.AsyncNetworkStream:
         try:
             async with asyncio.timeout(timeout):
-                addresses = await self._checked_addresses(host, port)
+                addresses = await checked_addresses(self._policy, host, port, self._resolve)
                 failure: Exception | None = None
                 for address in addresses:
                     try:
@@ -194,26 +218,12 @@ class GuardedBackend(httpcore2.AsyncNetworkBackend):
     async def sleep(self, seconds: float) -> None:
         await self._inner.sleep(seconds)
 
-    async def _checked_addresses(self, host: str, port: int) -> list[Address]:
-        literal = _literal(host.lower())
-        if literal is not None:
-            addresses = [literal]
-        else:
-            try:
-                found = await self._resolve(host, port)
-            except (OSError, UnicodeError) as exc:
-                raise httpcore2.ConnectError("The name cannot be resolved.") from exc
-            addresses = [ipaddress.ip_address(text) for text in found]
-        for address in addresses:
-            self._policy.check_address(address, host=host.lower(), port=port)
-        return addresses
-
 
 class GuardedTransport(httpx2.AsyncHTTPTransport):
     """httpx2's transport over a pool whose connections are guarded."""
 
     def __init__(self, policy: EgressPolicy, backend: GuardedBackend) -> None:
-        context = httpx2.create_ssl_context(trust_env=False)
+        context = tls_context()
         super().__init__(verify=context, trust_env=False)
         self._policy = policy
         # httpx2 has no argument for the network backend (2.16); its pool is replaced before first use.

@@ -54,6 +54,26 @@ def abilities(context: ToolContext) -> Abilities:
     return frozenset(found)
 
 
+def declared(can_ask: Abilities) -> dict[str, Json]:
+    """Give the capabilities of a client that can be asked so much (MCP, ClientCapabilities)."""
+    capabilities: dict[str, Json] = {}
+    if can_ask & {FORM, URL}:
+        capabilities["elicitation"] = {mode: {} for mode in (FORM, URL) if mode in can_ask}
+    if SAMPLING in can_ask:
+        capabilities["sampling"] = {"tools": {}} if TOOLS in can_ask else {}
+    if ROOTS in can_ask:
+        capabilities["roots"] = {}
+    return capabilities
+
+
+def upstream_error(code: int, message: str) -> errors.UpstreamError:
+    """Give an upstream's own JSON-RPC error as ours."""
+    return errors.UpstreamError(
+        f"The upstream answered with error {code}: {message[:1000]}",
+        upstream={"code": code, "message": message[:1000]},
+    )
+
+
 async def answered(
     result: dict[str, Json],
     repeat: Callable[[dict[str, Json]], Awaitable[dict[str, Json]]],

@@ -22,12 +22,14 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter, ValidationError
 
-from sessions_app.protocol import errors
+from sessions_app.protocol import envelope, errors
+from tools_catalog.backends.base import ToolContext
 from tools_catalog.upstream import bridge, http
 from tools_catalog.upstream.bridge import FORM, ROOTS, SAMPLING, TOOLS, URL, Abilities
 from tools_catalog.upstream.calls import Calls, SessionLost
+from tools_catalog.upstream.direct import Direct, Elsewhere
 from tools_catalog.upstream.listing import MAX_PAGES, MAX_TOOLS, ListingInvalid
-from tools_catalog.upstream.spec import SSE, STDIO, ConnectionSpec, Secrets
+from tools_catalog.upstream.spec import SSE, STDIO, STREAMABLE_HTTP, ConnectionSpec, Secrets
 from tools_catalog.upstream.stdio import LastWords, child
 
 logger = logging.getLogger(__name__)
@@ -63,6 +65,10 @@ class Session:
         self._can_ask = can_ask
         self._like = like
         self._client: Client | None = None
+        self.direct: Direct | None = None
+        """The way past the SDK, where the upstream has no sessions."""
+        self._headers: dict[str, tuple[envelope.ParamHeader, ...]] = {}
+        """Tool -> its arguments that headers repeat."""
         self._task: asyncio.Task[None] | None = None
         self._ending = asyncio.Event()
         self.calls = Calls()
@@ -116,16 +122,33 @@ class Session:
         info = self._client.server_info if self._client is not None else None
         return f"{info.name} {info.version}"[:200] if info is not None else ""
 
-    async def request(self, method: str, params: dict[str, Json], on_progress: Any = None) -> dict[str, Json]:
-        """Send one request and give its result as it came.
+    async def request(
+        self, method: str, params: dict[str, Json], context: ToolContext | None = None
+    ) -> dict[str, Json]:
+        """Send one request, for the call of `context` where there is one; give its result as it came.
 
         Raises SessionLost where nothing ran, UpstreamError for the upstream's own error, ConnectionFailed,
         TransportError, ResultInvalid.
         """
+        self.last_used = asyncio.get_running_loop().time()
+        if self.direct is not None and context is not None and not self.closed.is_set():
+            can_ask = bridge.abilities(context) if self._spec.may_ask else frozenset()
+            headers = self._headers.get(params["name"], ()) if method == "tools/call" and self._headers else ()
+            try:
+                return await self.direct.request(method, params, context, can_ask, headers)
+            except Elsewhere:
+                self.direct.close()
+                self.direct = None
+        if context is None:
+            return await self._send(method, params, None)
+        wants_progress = context.meta is not None and "progressToken" in context.meta
+        with self.calls.under_way(context):
+            return await self._send(method, params, context.progress if wants_progress else None)
+
+    async def _send(self, method: str, params: dict[str, Json], on_progress: Any) -> dict[str, Json]:
         client = self._client
         if client is None or self.closed.is_set():
             raise SessionLost(self.why_closed)
-        self.last_used = asyncio.get_running_loop().time()
         request = types.Request[dict[str, Any], str].model_construct(method=method, params=params)
         try:
             raw: dict[str, Json] = await client.session.send_request(
@@ -151,6 +174,7 @@ class Session:
         for _ in range(MAX_PAGES):
             page = await self.request("tools/list", {} if cursor is None else {"cursor": cursor})
             tools += page.get("tools", [])
+            self._read_headers(page.get("tools", []))
             self._learn(page, whole=cursor is None and not page.get("nextCursor"))
             cursor = page.get("nextCursor")
             if cursor is None:
@@ -158,6 +182,14 @@ class Session:
             if len(tools) > MAX_TOOLS:
                 break
         raise ListingInvalid(f"The upstream's list of tools does not end after {len(tools)} of them.")
+
+    def _read_headers(self, tools: list[Json]) -> None:
+        for tool in tools:
+            schema = tool.get("inputSchema") if isinstance(tool, dict) else None
+            if isinstance(schema, dict) and isinstance(tool.get("name"), str):
+                with contextlib.suppress(ValueError, RecursionError):  # such a tool is refused when it is listed
+                    if found := envelope.param_headers(schema):
+                        self._headers[tool["name"]] = found
 
     def _learn(self, page: dict[str, Json], *, whole: bool) -> None:
         # The SDK writes the Mcp-Param headers of a call from the listing that it took itself; ours is raw.
@@ -188,6 +220,8 @@ class Session:
                 )
                 async with client:
                     self._client = client
+                    if self.is_modern and self._spec.transport == STREAMABLE_HTTP and self._like is None:
+                        self.direct = Direct(self._spec, self._secret, client.protocol_version, self._version)
                     if not ready.done():
                         ready.set_result(None)
                     if client.protocol_version in MODERN_PROTOCOL_VERSIONS and self._like is None:
@@ -207,6 +241,8 @@ class Session:
             if not ready.done():
                 ready.set_exception(errors.ConnectionFailed(f"{self.why_closed or 'The connection ended.'}"))
             ready.exception()  # nobody may be waiting for it any more
+            if self.direct is not None:
+                self.direct.close()
             self.lose(self.why_closed or "The connection ended.")
 
     async def _listen(self, client: Client) -> None:
@@ -314,10 +350,7 @@ class Session:
             return errors.TransportError("The connection to the upstream broke within the call.")
         if error.code == types.PARSE_ERROR and error.message.startswith("Failed to parse JSON response"):
             return errors.ResultInvalid(f"The upstream's answer cannot be read: {error.message[:300]}")
-        return errors.UpstreamError(
-            f"The upstream answered with error {error.code}: {error.message[:1000]}",
-            upstream={"code": error.code, "message": error.message[:1000]},
-        )
+        return bridge.upstream_error(error.code, error.message)
 
 
 @asynccontextmanager

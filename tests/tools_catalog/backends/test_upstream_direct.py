@@ -1,0 +1,276 @@
+"""Requests of the stateless era past the SDK: what goes out, and what every kind of answer becomes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from backend_peers import Peer, Received, Script, ScriptedContext, always, reply, serving
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sessions_app.protocol import envelope, errors
+from tools_catalog.backends.http_template import Template
+from tools_catalog.egress import EgressPolicy
+from tools_catalog.upstream.bridge import EVERYTHING
+from tools_catalog.upstream.direct import Direct, Elsewhere
+from tools_catalog.upstream.results import check
+from tools_catalog.upstream.spec import ConnectionSpec
+
+LOCAL = EgressPolicy(allow=("127.0.0.1",))
+GOOD = {"content": [{"type": "text", "text": "good"}]}
+EVENTS = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
+
+
+Answer = Callable[[dict[str, Any]], bytes]
+
+
+def answering(answer: Answer) -> Script:
+    """Answer each request with the bytes that `answer` gives for its message."""
+
+    def script(request: Received, writer: asyncio.StreamWriter) -> None:
+        raw = answer(json.loads(request.body))
+        writer.write(raw)
+        if b"Connection: close" in raw:
+            writer.close()
+
+    return script
+
+
+def whole(document: Any, status: str = "200 OK", more: str = "") -> bytes:
+    body = document if isinstance(document, bytes) else json.dumps(document).encode()
+    head = f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\n{more}Content-Length: {len(body)}\r\n\r\n"
+    return head.encode() + body
+
+
+def good(message: dict[str, Any]) -> bytes:
+    return whole({"jsonrpc": "2.0", "id": message["id"], "result": GOOD})
+
+
+def event(document: Any) -> bytes:
+    return b"event: message\ndata: " + json.dumps(document).encode() + b"\n\n"
+
+
+def direct(port: int, **words: Any) -> Direct:
+    spec = ConnectionSpec(
+        id=1, slug="up", transport="streamable-http", url=f"http://127.0.0.1:{port}/mcp",
+        **{"max_response_bytes": 100_000, "max_notifications": 50, "connect_seconds": 5.0, **words},
+    )  # fmt: skip
+    return Direct(spec, lambda name, host: f"{name} for {host}", "2026-07-28", "1", LOCAL)
+
+
+CALL = {"name": "echo", "arguments": {"a": 1}}
+
+
+def asked(script: Script, context: Any = None) -> Any:
+    """Ask a server that behaves so; give what came, or the name of the failure."""
+
+    async def run() -> Any:
+        async with serving(script) as server:
+            way = direct(server.port)
+            try:
+                return await way.request("tools/call", CALL, context or ScriptedContext(), frozenset())
+            except errors.HubError as error:
+                return error.code
+            finally:
+                way.close()
+
+    return asyncio.run(run())
+
+
+def test_a_request_describes_itself_and_keeps_its_connection() -> None:
+    async def run() -> Peer:
+        async with serving(answering(good)) as server:
+            way = direct(server.port, headers=(("Authorization", Template.parse("Bearer {secret:UP}", "h")),))
+            for _ in range(3):
+                assert await way.request("tools/call", CALL, ScriptedContext(), EVERYTHING) == GOOD
+            way.close()
+            return server
+
+    server = asyncio.run(run())
+    assert server.connections == 1
+    messages = [json.loads(request.body) for request in server.received]
+    meta = messages[0]["params"]["_meta"]
+    assert meta["io.modelcontextprotocol/protocolVersion"] == "2026-07-28"
+    assert set(meta["io.modelcontextprotocol/clientCapabilities"]) == {"elicitation", "sampling", "roots"}
+    said = {"mcp-method": "tools/call", "mcp-name": "echo", "mcp-protocol-version": "2026-07-28"}
+    assert {**said, "authorization": "Bearer UP for 127.0.0.1"}.items() <= server.received[0].headers.items()
+    assert len({message["id"] for message in messages}) == 3
+
+
+@pytest.mark.parametrize("name", ["a\r\nX-Evil: 1", "ärger", " blank", "=?base64?x?="])
+def test_no_name_breaks_out_of_its_header(name: str) -> None:
+    async def run() -> dict[str, str]:
+        async with serving(answering(good)) as server:
+            way = direct(server.port)
+            await way.request("tools/call", {"name": name, "arguments": {}}, ScriptedContext(), frozenset())
+            way.close()
+            return server.received[0].headers
+
+    headers = asyncio.run(run())
+    assert envelope.decode_header(headers["mcp-name"]) == name
+    assert "x-evil" not in headers
+
+
+def test_annotated_arguments_are_repeated_in_headers() -> None:
+    schema = {
+        "type": "object",
+        "properties": {
+            "region": {"type": "string", "x-mcp-header": "Region"},
+            "deep": {"type": "object", "properties": {"dry": {"type": "boolean", "x-mcp-header": "Dry"}}},
+            "absent": {"type": "integer", "x-mcp-header": "Absent"},
+        },
+    }
+
+    async def run() -> dict[str, str]:
+        async with serving(answering(good)) as server:
+            way = direct(server.port)
+            params = {"name": "find", "arguments": {"region": "eu-1", "deep": {"dry": True}}}
+            await way.request("tools/call", params, ScriptedContext(), frozenset(), envelope.param_headers(schema))
+            way.close()
+            return {name: text for name, text in server.received[0].headers.items() if name.startswith("mcp-param")}
+
+    assert asyncio.run(run()) == {"mcp-param-dry": "true", "mcp-param-region": "eu-1"}
+
+
+def test_what_is_said_on_the_way_reaches_the_call() -> None:
+    def answer(message: dict[str, Any]) -> bytes:
+        token = message["params"]["_meta"]["progressToken"]
+        step = {"progressToken": token, "progress": 1, "total": 2, "message": "half"}
+        foreign = {"progressToken": "another", "progress": 9}
+        return (
+            EVENTS
+            + b": hello\n\n"
+            + b"".join(
+                event({"jsonrpc": "2.0", **each})
+                for each in (
+                    {"method": "notifications/progress", "params": step},
+                    {"method": "notifications/progress", "params": foreign},
+                    {"method": "notifications/message", "params": {"level": "info", "data": {"a": 1}, "logger": "l"}},
+                    {"method": "notifications/message", "params": {"level": "loud", "data": 1}},
+                    {"id": message["id"], "result": GOOD},
+                )
+            )
+        )
+
+    context = ScriptedContext(meta={"progressToken": "mine"})
+    assert asked(answering(answer), context) == GOOD
+    assert context.said == [("progress", 1, 2, "half"), ("log", "info", {"a": 1}, "l")]
+
+
+ANSWERS: dict[str, tuple[Answer, Any]] = {
+    "a body that ends with the connection": (
+        lambda m: EVENTS.replace(b"text/event-stream", b"application/json")
+        + json.dumps({"jsonrpc": "2.0", "id": m["id"], "result": GOOD}).encode(),
+        GOOD,
+    ),
+    "an interim answer first": (lambda m: b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n" + good(m), GOOD),
+    "the upstream's own error": (
+        lambda m: whole({"jsonrpc": "2.0", "id": m["id"], "error": {"code": -32602, "message": "no"}}, "400 Bad"),
+        "upstream_error",
+    ),
+    "an error page": (lambda m: whole(b"<html>", "500 Oops").replace(b"/json", b"/xhtml+xml"), "upstream_error"),
+    "accepted": (lambda m: b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n", "upstream_error"),
+    "credentials refused": (lambda m: whole({}, "401 No"), "connection_failed"),
+    "compressed": (lambda m: whole(b"\x1f\x8b", more="Content-Encoding: gzip\r\n"), "transport_error"),
+    "no HTTP": (lambda m: b"SSH-2.0-OpenSSH_9\r\n", "transport_error"),
+    "no JSON": (lambda m: whole(b"{{{"), "result_invalid"),
+    "no UTF-8": (lambda m: whole(b'{"jsonrpc":"2.0","id":1,"result":{"x":"\xff"}}'), "result_invalid"),
+    "deep": (lambda m: whole(b'{"jsonrpc":"2.0","id":1,"a":' + b"[" * 900 + b"]" * 900 + b"}"), "result_invalid"),
+    "no JSON-RPC": (lambda m: whole([1]), "result_invalid"),
+    "another's answer": (lambda m: whole({"jsonrpc": "2.0", "id": "x", "result": GOOD}), "result_invalid"),
+    "no result": (lambda m: whole({"jsonrpc": "2.0", "id": m["id"]}), "result_invalid"),
+    "no list of content": (
+        lambda m: whole({"jsonrpc": "2.0", "id": m["id"], "result": {"content": "x"}}), "result_invalid"
+    ),
+    "an error that is none": (lambda m: whole({"jsonrpc": "2.0", "id": m["id"], "error": "x"}), "result_invalid"),
+    "too large": (lambda m: whole(b"x" * 200_000), "transport_error"),
+    "too large an event": (lambda m: EVENTS + b"data: " + b"x" * 200_000, "transport_error"),
+    "too large a head": (lambda m: b"HTTP/1.1 200 OK\r\nX: " + b"x" * 200_000 + b"\r\n\r\n", "transport_error"),
+    "a flood": (
+        lambda m: EVENTS + event({"jsonrpc": "2.0", "method": "notifications/message", "params": {}}) * 60,
+        "transport_error",
+    ),
+    "a stream without the result": (lambda m: EVENTS + b": bye\n\n", "transport_error"),
+    "half an answer": (
+        lambda m: good(m).replace(b"OK\r\n", b"OK\r\nConnection: close\r\n")[:-5], "transport_error"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ANSWERS)
+def test_every_answer_becomes_a_result_or_a_failure_with_a_name(kind: str) -> None:
+    answer, becomes = ANSWERS[kind]
+    assert asked(answering(answer)) == becomes
+
+
+def test_a_redirect_is_left_to_the_official_client() -> None:
+    async def run() -> None:
+        async with serving(always(reply(307, Location="/other"))) as server:
+            way = direct(server.port)
+            with pytest.raises(Elsewhere):
+                await way.request("tools/call", CALL, ScriptedContext(), frozenset())
+            way.close()
+
+    asyncio.run(run())
+
+
+def test_a_call_that_is_given_up_ends_its_connection() -> None:
+    async def run() -> None:
+        begun = asyncio.Event()
+        gone = asyncio.Event()
+
+        async def hang(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            begun.set()
+            while await reader.read(1000):
+                pass
+            writer.close()
+            gone.set()
+
+        async with await asyncio.start_server(hang, "127.0.0.1", 0) as server:
+            way = direct(server.sockets[0].getsockname()[1])
+            call = asyncio.create_task(way.request("tools/call", CALL, ScriptedContext(), frozenset()))
+            await asyncio.wait_for(begun.wait(), 60)
+            call.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await call
+            await asyncio.wait_for(gone.wait(), 60)
+            way.close()
+
+    asyncio.run(run())
+
+
+def test_nothing_is_sent_where_nobody_listens_or_the_guard_refuses() -> None:
+    async def run(policy: EgressPolicy, expected: type[Exception]) -> None:
+        async with serving(always(b"")) as server:
+            port = server.port
+        spec = ConnectionSpec(id=1, slug="up", transport="streamable-http", url=f"http://127.0.0.1:{port}/")
+
+        async def once() -> None:
+            way = Direct(spec, lambda name, host: "", "2026-07-28", "1", policy)
+            await way.request("tools/call", CALL, ScriptedContext(), frozenset())
+
+        with pytest.raises(expected):
+            await once()
+
+    asyncio.run(run(LOCAL, errors.ConnectionFailed))
+    asyncio.run(run(EgressPolicy(), errors.EgressRefused))
+
+
+MEMBERS = st.sampled_from(["content", "type", "text", "data", "resource", "uri", "isError", "_meta", "resultType"])
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(MEMBERS, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(VALUES)
+def test_no_result_makes_the_check_stumble(value: Any) -> None:
+    if isinstance(value, dict):
+        with contextlib.suppress(errors.ResultInvalid):
+            check(value)

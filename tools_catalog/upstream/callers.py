@@ -1,0 +1,75 @@
+"""Sessions with an upstream that belong to callers: where it keeps state, what it keeps for one no other sees.
+
+Each also says what its caller's client can be asked, which a session says once, when it begins.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from sessions_app.protocol import errors
+from tools_catalog.backends.base import ToolContext
+from tools_catalog.upstream import bridge
+from tools_catalog.upstream.bridge import Abilities
+from tools_catalog.upstream.spec import STDIO, ConnectionSpec
+
+if TYPE_CHECKING:
+    from tools_catalog.upstream.session import Session
+
+Open = Callable[["Session", Abilities], Awaitable["Session"]]
+"""Opens a session like another one, for a client that can be asked so much."""
+
+
+class CallerSessions:
+    """Of one connection. Opened when first needed, ended with it, or by age where there are too many."""
+
+    def __init__(self, spec: ConnectionSpec, open_: Open) -> None:
+        self._spec = spec
+        self._open = open_
+        self._sessions: dict[Any, asyncio.Task[Session]] = {}
+
+    async def session_for(self, main: Session, context: ToolContext) -> Session:
+        """Give the session for a call; `main` where it keeps nothing of anybody. Raises ConnectionFailed."""
+        if self._spec.transport == STDIO or main.direct is not None:
+            return main  # a process is one session, and a request that describes itself needs none
+        can_ask = bridge.abilities(context) if self._spec.may_ask else frozenset()
+        owner = context.caller_principal if self._spec.separates_callers and not main.is_modern else ""
+        if not owner and not self._spec.may_ask:
+            return main
+        key = (owner, can_ask)
+        known = self._sessions.get(key)
+        if known is not None and not _is_spent(known):
+            return await asyncio.shield(known)
+        if len(self._sessions) >= self._spec.max_sessions:
+            await self._end_oldest()
+        opening = asyncio.ensure_future(self._open(main, can_ask))
+        opening.add_done_callback(lambda task: task.cancelled() or task.exception())
+        self._sessions[key] = opening
+        return await asyncio.shield(opening)
+
+    async def end(self) -> None:
+        """End all of them."""
+        sessions, self._sessions = list(self._sessions.values()), {}
+        for opening in sessions:
+            opening.cancel()
+        await asyncio.gather(*sessions, return_exceptions=True)
+        opened = [task.result() for task in sessions if not task.cancelled() and not task.exception()]
+        await asyncio.gather(*(session.close() for session in opened))
+
+    async def _end_oldest(self) -> None:
+        idle = [
+            (task.result().last_used, key) for key, task in self._sessions.items()
+            if task.done() and not task.cancelled() and not task.exception() and not len(task.result().calls)
+        ]  # fmt: skip
+        if not idle:
+            raise errors.ConnectionFailed(f"{self._spec.slug} has as many sessions as it may. Try again.")
+        _, key = min(idle, key=lambda each: each[0])
+        await self._sessions.pop(key).result().close()
+
+
+def _is_spent(opening: asyncio.Task[Session]) -> bool:
+    if not opening.done():
+        return False
+    return opening.cancelled() or opening.exception() is not None or opening.result().closed.is_set()

@@ -1,0 +1,54 @@
+"""What an upstream answers, looked over before it is relayed: its outer shape, as MCP publishes it. Pure."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from sessions_app.protocol import errors
+
+Json = Any
+
+_TEXTS: Final = {
+    "text": ("text",),
+    "image": ("data", "mimeType"),
+    "audio": ("data", "mimeType"),
+    "resource_link": ("uri", "name"),
+}
+"""Kind of a content block -> the members that are texts in it."""
+
+
+def check(result: dict[str, Json]) -> None:
+    """Raise ResultInvalid where a client would stumble over the result. Members that nobody knows pass."""
+    if not isinstance(result.get("resultType", "complete"), str):
+        raise _invalid("resultType")
+    if not isinstance(result.get("isError", False), bool):
+        raise _invalid("isError")
+    if not isinstance(result.get("_meta", {}), dict):
+        raise _invalid("_meta")
+    content = result.get("content")
+    if content is None:
+        return
+    if not isinstance(content, list):
+        raise _invalid("content")
+    for block in content:
+        kind = block.get("type") if isinstance(block, dict) else None
+        if not isinstance(kind, str):
+            raise _invalid("content")
+        for name in _TEXTS.get(kind, ()):
+            if not isinstance(block.get(name), str):
+                raise _invalid(f"content: {name} of {kind}")
+        if kind == "resource" and not is_contents(block.get("resource")):
+            raise _invalid("content: resource")
+
+
+def is_contents(value: Json) -> bool:
+    """Whether it is what a resource reads as: a URI with text or base64."""
+    return (
+        isinstance(value, dict)
+        and isinstance(value.get("uri"), str)
+        and (isinstance(value.get("text"), str) or isinstance(value.get("blob"), str))
+    )
+
+
+def _invalid(where: str) -> errors.ResultInvalid:
+    return errors.ResultInvalid(f"The upstream's result breaks the protocol: {where}.")

@@ -1,0 +1,289 @@
+"""Keeps one upstream connected: when needed, warm, tried again with patience. Knows of calls only how many there are.
+
+One task connects, lists what is offered, follows its changes, ends what nobody uses, and waits longer after each
+failure in a row.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import logging
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from sessions_app.protocol import errors
+from tools_catalog.upstream import bridge, listing
+from tools_catalog.upstream.breaker import Breaker, backoff
+from tools_catalog.upstream.bridge import Abilities
+from tools_catalog.upstream.callers import CallerSessions
+from tools_catalog.upstream.calls import SessionLost
+from tools_catalog.upstream.link import Link, Surroundings
+from tools_catalog.upstream.spec import ConnectionSpec
+from tools_catalog.upstream.states import LinkState, advance
+
+if TYPE_CHECKING:
+    from tools_catalog.upstream.session import Session
+
+logger = logging.getLogger(__name__)
+
+_STABLE_SECONDS = 10.0
+"""A connection that lasted so long begins to count its failures anew."""
+_SETTLE_SECONDS = 0.2
+"""Changes of the list that come within it are looked at once."""
+
+
+class Supervisor:
+    """`start` it on the event loop, `stop` it there. `under_way` and `last_call` are kept by who makes the calls."""
+
+    def __init__(self, spec: ConnectionSpec, around: Surroundings) -> None:
+        self.spec = spec
+        self.link = Link(spec.id)
+        self.tools: dict[str, listing.Listed] = {}
+        self.main: Session | None = None
+        """The session that everything begins with. `ready` gives it once it is there."""
+        self.callers = CallerSessions(spec, lambda main, can_ask: self._open(like=main, can_ask=can_ask))
+        self.loop = asyncio.get_running_loop()
+        self.breaker = Breaker(self.loop.time)
+        self.under_way = 0
+        self.last_call = self.loop.time()
+        self.ended = asyncio.Event()
+        """Set whenever a call ends."""
+        self._around = around
+        self._listed_at = float("-inf")
+        self._listing = asyncio.Lock()
+        self._wanted = asyncio.Event()
+        self._wake = asyncio.Event()
+        self._changed = asyncio.Event()
+        self._retry_at = 0.0
+        self._is_stopping = False
+        self._is_retired = False
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        if self.spec.starts_eagerly:
+            self._wanted.set()
+        self._task = asyncio.create_task(self._supervise(), name=f"mcphub-upstream-{self.spec.slug}-supervisor")
+
+    def want(self) -> None:
+        """Connect now, whether or not a call comes."""
+        self._wanted.set()
+
+    def refresh(self) -> None:
+        """List what is offered again, now."""
+        self._retry_at = 0.0
+        self.list_changed()
+        self.want()
+
+    def list_changed(self) -> None:
+        """What was listed no longer counts, for calls that begin from now on."""
+        self._listed_at = float("-inf")
+        self._wake.set()
+
+    async def retire(self) -> None:
+        """End once the calls under way have ended. Another connection may stand in its place at once."""
+        if self.link.status is not LinkState.DISCONNECTED:
+            self._to(LinkState.DISCONNECTED)
+        self._is_retired = True
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._around.lasts_seconds):
+                while self.under_way:
+                    self.ended.clear()
+                    await self.ended.wait()
+        await self.stop()
+
+    async def stop(self) -> None:
+        """End everything of it, children included, and say so."""
+        self._is_stopping = True
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        await self._end_sessions()
+        if self.link.status is not LinkState.DISCONNECTED:
+            self._to(LinkState.DISCONNECTED)
+        self._tell_waiting()
+
+    async def ready(self) -> Session:
+        """Give the session that everything begins with, once it is there. Raises ConnectionFailed."""
+        while True:
+            main = self.main
+            is_up = self.link.status is LinkState.CONNECTED or self._is_retired
+            is_there = is_up and main is not None and not main.closed.is_set()
+            if main is not None and is_there:
+                return main
+            if self._is_stopping or self._is_retired:
+                raise errors.ConnectionFailed(f"The connection {self.spec.slug} was changed or switched off.")
+            left = self._retry_at - self.loop.time()
+            if self.link.status is LinkState.ERROR and left > 0:
+                raise errors.ConnectionFailed(
+                    f"{self.spec.slug} cannot be reached: {self.link.error_message} The hub tries again in "
+                    f"{max(1, round(left))} s.",
+                    connection=self.spec.slug,
+                )
+            self._wanted.set()
+            await self._changed.wait()
+
+    async def listed_lately(self) -> None:
+        """List what is offered again where the list is too old for a call."""
+        if self.loop.time() - self._listed_at > self.spec.refresh_seconds:
+            asked = self.loop.time()
+            async with self._listing:
+                if self._listed_at < asked and self.main is not None:
+                    await self._list(self.main)
+
+    # The task ----------------------------------------------------------------------------------------
+
+    async def _supervise(self) -> None:
+        failures = 0
+        while True:
+            await self._wanted.wait()
+            pause = self._retry_at - self.loop.time()
+            if pause > 0:
+                await asyncio.sleep(pause)
+            self._to(LinkState.CONNECTING)
+            began = self.loop.time()
+            is_connected = False
+            try:
+                await self._lease()
+                # It lists for all: some servers offer a tool only to a client that can be asked what it asks.
+                everything = bridge.EVERYTHING if self.spec.may_ask else frozenset()
+                main = self.main = await self._open(can_ask=everything)
+                async with self._listing, asyncio.timeout(self.spec.connect_seconds):
+                    await self._list(main)
+                if failures or self.link.connected_at is not None:
+                    self.link.restarts += 1
+                self._connected(main)
+                is_connected = True
+                await self._keep(main)
+            except Exception as error:
+                if self.loop.time() - began > _STABLE_SECONDS:
+                    failures = 0
+                failures += 1
+                # What worked a moment ago is tried again at once, the first time.
+                await self._failed(error, 0.0 if is_connected and failures == 1 else backoff(failures))
+            else:
+                failures = 0
+                self._wanted.clear()
+                await self._end_sessions()
+                self._to(LinkState.DISCONNECTED)
+
+    async def _lease(self) -> None:
+        is_single = self.spec.launch is not None and self.spec.launch.is_single
+        if is_single and self._around.lease is not None and not await self._around.lease(self.spec.id):
+            raise errors.ConnectionFailed(
+                "Its launch profile allows one child in the whole hub, and another process of the hub runs it."
+            )
+
+    async def _open(self, like: Session | None = None, can_ask: Abilities = frozenset()) -> Session:
+        # A third of a second and thirty megabytes: only hubs with upstreams pay, and not on the loop.
+        module = await asyncio.to_thread(importlib.import_module, "tools_catalog.upstream.session")
+        session: Session = module.Session(
+            self.spec, self._around.secret, self._around.version, lasts_seconds=self._around.lasts_seconds,
+            list_changed=self.list_changed, like=like, can_ask=can_ask,
+        )  # fmt: skip
+        try:
+            await session.open()
+        except errors.HubError:
+            self.link.stderr = str(session.last_words)
+            raise
+        return session
+
+    async def _list(self, main: Session) -> None:
+        began = self.loop.time()
+        try:
+            tools = listing.read(await main.list_tools())
+        except listing.ListingInvalid as error:
+            raise errors.UpstreamError(str(error)) from error
+        except SessionLost as error:
+            raise errors.TransportError(str(error)) from error
+        self._listed_at = began
+        self.breaker.succeeded()
+        is_news = tools != self.tools or self.link.connected_at is None
+        self.tools = tools
+        if is_news and self._around.discovered is not None:
+            try:
+                await self._around.discovered(self.spec.id, tools)
+            except Exception:
+                logger.exception("What %s offers could not be compared with the catalogue", self.spec.slug)
+
+    async def _keep(self, main: Session) -> None:
+        """Watch over the session. Returns where nobody needs it any more; raises TransportError where it is lost."""
+        lost = asyncio.ensure_future(main.closed.wait())
+        try:
+            while True:
+                waiting = asyncio.ensure_future(self._wake.wait())
+                await asyncio.wait({lost, waiting}, timeout=self._until_next(), return_when=asyncio.FIRST_COMPLETED)
+                waiting.cancel()
+                if lost.done():
+                    raise errors.TransportError(main.why_closed or "The connection ended.")
+                if self._wake.is_set():
+                    await asyncio.sleep(_SETTLE_SECONDS)
+                    self._wake.clear()
+                if self._idles_at() <= self.loop.time():
+                    return
+                if self._refreshes_at() <= self.loop.time():
+                    async with self._listing, asyncio.timeout(self.spec.connect_seconds):
+                        await self._list(main)
+        finally:
+            lost.cancel()
+
+    def _until_next(self) -> float | None:
+        moment = min(self._idles_at(), self._refreshes_at())
+        return None if moment == float("inf") else max(0.01, moment - self.loop.time())
+
+    def _idles_at(self) -> float:
+        if self.spec.starts_eagerly or not self.spec.idle_seconds or self.under_way:
+            return float("inf")
+        return self.last_call + self.spec.idle_seconds
+
+    def _refreshes_at(self) -> float:
+        # With 0 each call lists for itself.
+        if not self.spec.refresh_seconds and self._listed_at != float("-inf"):
+            return float("inf")
+        return self._listed_at + self.spec.refresh_seconds
+
+    async def _failed(self, error: Exception, pause: float) -> None:
+        if isinstance(error, errors.HubError):
+            words = str(error)
+        elif isinstance(error, TimeoutError):
+            words = "The upstream did not list its tools in time."
+        else:
+            logger.error("The connection to %s failed", self.spec.slug, exc_info=error)
+            words = type(error).__name__
+        logger.warning("The upstream %s: %s", self.spec.slug, words)
+        if self.main is not None:
+            self.link.stderr = str(self.main.last_words)
+        self._retry_at = self.loop.time() + pause
+        if not self.spec.starts_eagerly and self.link.connected_at is not None:
+            # The next call wants it again. One that never was there is tried on: nobody can call what is not known.
+            self._wanted.clear()
+        await self._end_sessions()
+        self.link.error_message = words[:1000]
+        self._to(LinkState.ERROR)
+
+    def _connected(self, main: Session) -> None:
+        self.link.protocol_version = main.protocol_version
+        self.link.server = main.server
+        self.link.connected_at = datetime.now(UTC)
+        self.link.error_message = ""
+        self.last_call = self.loop.time()
+        self._to(LinkState.CONNECTED)
+
+    async def _end_sessions(self) -> None:
+        main, self.main = self.main, None
+        await self.callers.end()
+        if main is not None:
+            await main.close()
+        self._listed_at = float("-inf")
+
+    def _to(self, state: LinkState) -> None:
+        if self._is_retired:
+            return  # its successor says how things stand
+        self.link.status = advance(self.link.status, state)
+        self._around.report(self.link)
+        self._tell_waiting()
+
+    def _tell_waiting(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
