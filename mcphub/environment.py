@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import os
 import secrets
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -38,6 +39,13 @@ def whole(name: str, default: int, *, least: int, most: int) -> int:
     if result != int(result):
         raise ImproperlyConfigured(f"{name} is {result}; write a whole number.")
     return int(result)
+
+
+def choice(name: str, default: str, known: Sequence[str]) -> str:
+    value = os.environ.get(name) or default
+    if value not in known:
+        raise ImproperlyConfigured(f"{name} must be one of {', '.join(known)}, not {value!r}.")
+    return value
 
 
 def names(name: str) -> tuple[str, ...]:

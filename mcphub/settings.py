@@ -226,6 +226,10 @@ MCPHUB_CHAT_MAX_ONE_RESULT_BYTES = env.whole(
 )
 MCPHUB_CHAT_MAX_CONTENT = env.whole("MCPHUB_CHAT_MAX_CONTENT", 4000, least=1, most=10_000_000)
 """Characters of what a user says in one query (seed 003)."""
+MCPHUB_CHAT_APPROVAL = env.choice("MCPHUB_CHAT_APPROVAL", "never", ["never", "destructive", "always"])
+"""Calls by models that wait for an approval, where no row of the admin says it of their tool."""
+MCPHUB_CHAT_RESPONSE_DAYS = env.whole("MCPHUB_CHAT_RESPONSE_DAYS", 30, least=1, most=3650)
+"""How long a response can be gone on from by previous_response_id."""
 MCPHUB_EGRESS_ALLOW = env.names("MCPHUB_EGRESS_ALLOW")
 """Hosts, host:port or networks that tools may reach although they are private."""
 

@@ -12,6 +12,11 @@ from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 from simple_history.models import HistoricalRecords
 
+from mcphub.chat.models_responses import (  # noqa: F401 - tables of this application
+    ChatApproval,
+    ChatResponse,
+    ToolApproval,
+)
 from sessions_app.fields import JSONText
 from sessions_app.protocol.errors import EgressRefused
 from tools_catalog import secrets

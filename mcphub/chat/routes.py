@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from mcphub.chat import completions, listing
+from mcphub.chat import approving, completions, listing
+from mcphub.chat.responses import door as responses
 
 Application = Callable[[Any, Any, Any], Awaitable[None]]
 
 CONSUMERS: dict[str, Application] = {
     "/v1/chat/completions": completions.Completions.as_asgi(),
+    "/v1/responses": responses.Responses.as_asgi(),
     "/v1/models": listing.Models.as_asgi(),
 }
 PREFIXES: tuple[tuple[str, Application], ...] = (
     ("/v1/models/", listing.Models.as_asgi()),
+    ("/v1/responses/", responses.Stored.as_asgi()),
+    ("/v1/approvals/", approving.Approval.as_asgi()),
     ("/v1/", listing.Nowhere.as_asgi()),
 )
 """Looked at in order, where no path above fits."""

@@ -11,6 +11,7 @@ from typing import Any
 from channels.db import database_sync_to_async
 
 from mcphub import runtime
+from mcphub.chat import approvals
 from mcphub.chat.loop import Engine
 from mcphub.chat.providers.client import ProviderClient
 from mcphub.chat.providers.snapshot import Providers
@@ -29,6 +30,7 @@ class Chat:
         self.client = ProviderClient()
         self.engine = Engine(hub.calls, self.client)
         self._providers = Providers()
+        self._policies: dict[str, str] = {}
         self._stale = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -36,9 +38,13 @@ class Chat:
         """Give the providers and models of this moment."""
         return self._providers
 
+    def approval_policies(self) -> dict[str, str]:
+        """Give what operators demand of calls by models, by the tool's name."""
+        return self._policies
+
     async def start(self) -> None:
         self.hub.follower.on([PROVIDERS_CHANGED, *bus.FOLLOWED], self._hear)
-        self._providers = await database_sync_to_async(Providers.load)()
+        await self._load()
         self._task = asyncio.create_task(self._follow(), name="mcphub-chat")
         self.hub.closing.append(self.stop)
 
@@ -49,6 +55,10 @@ class Chat:
                 await self._task
         await self.client.aclose()
 
+    async def _load(self) -> None:
+        self._providers = await database_sync_to_async(Providers.load)()
+        self._policies = await database_sync_to_async(approvals.load_policies)()
+
     def _hear(self, event: bus.Event) -> None:
         if event.subject == PROVIDERS_CHANGED:
             self._stale.set()
@@ -58,7 +68,7 @@ class Chat:
             await self._stale.wait()
             self._stale.clear()
             try:
-                self._providers = await database_sync_to_async(Providers.load)()
+                await self._load()
             except Exception:
                 logger.exception("The providers could not be read; chat goes on with those it has")
                 await asyncio.sleep(1)

@@ -1,0 +1,311 @@
+"""A client's `POST /v1/responses`, read into the conversation that the engine takes. Pure. Raises ChatError."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from mcphub.chat.errors import ChatError
+from mcphub.chat.responses import servers
+from mcphub.chat.responses.servers import Server
+
+_REFUSED = {
+    "background": "Leave out background: the hub answers while the client waits, plainly or as a stream.",
+    "conversation": "Leave out conversation: name the response before this one in previous_response_id.",
+    "prompt": "Leave out prompt: write instructions and input.",
+}
+_FORWARDED = {
+    "temperature": "temperature", "top_p": "top_p", "max_output_tokens": "max_completion_tokens",
+    "parallel_tool_calls": "parallel_tool_calls", "user": "user", "safety_identifier": "safety_identifier",
+}  # fmt: skip
+"""Member of this wire -> parameter of chat completions."""
+_KNOWN = {
+    *_FORWARDED, "model", "input", "instructions", "previous_response_id", "stream", "store", "metadata", "tools",
+    "tool_choice", "text", "reasoning", "max_tool_calls",
+}  # fmt: skip
+_ROLES = ("user", "assistant", "system", "developer")
+
+
+@dataclass(slots=True, kw_only=True)
+class Decision:
+    """What a client says of a call that it was asked about."""
+
+    approval_id: str
+    approve: bool
+    reason: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class Asked:
+    """A request, checked."""
+
+    model: str | None
+    messages: list[dict[str, Any]]
+    """What the request adds to the conversation, in the shape of chat completions."""
+    instructions: str | None
+    previous_id: str | None
+    decisions: list[Decision]
+    servers: list[Server] = field(default_factory=list)
+    functions: list[dict[str, Any]] = field(default_factory=list)
+    """The client's own, in the shape of chat completions."""
+    parameters: dict[str, Any] = field(default_factory=dict)
+    max_calls: int | None = None
+    stream: bool = False
+    store: bool = True
+    echo: dict[str, Any] = field(default_factory=dict)
+    """What the answer says back as it came."""
+    ignored: list[str] = field(default_factory=list)
+
+
+def read(body: dict[str, Any]) -> Asked:
+    for member, advice in _REFUSED.items():
+        if body.get(member):
+            raise ChatError("INVALID_QUERY", advice, param=member, openai_code="unsupported_parameter")
+    messages, decisions = _input(body.get("input"))
+    asked = Asked(
+        model=_text(body, "model"), messages=messages, instructions=_text(body, "instructions"),
+        previous_id=_text(body, "previous_response_id"), decisions=decisions, stream=_flag(body, "stream", False),
+        store=_flag(body, "store", True),
+    )  # fmt: skip
+    if not messages and not decisions:
+        raise ChatError("INVALID_QUERY", "input must be a text, or a list with at least one item.", param="input")
+    _tools(asked, body.get("tools"))
+    asked.max_calls = body.get("max_tool_calls")
+    if asked.max_calls is not None and (type(asked.max_calls) is not int or asked.max_calls < 1):
+        raise ChatError("INVALID_QUERY", "max_tool_calls must be a number from 1.", param="max_tool_calls")
+    asked.parameters = {
+        name: body[member] for member, name in _FORWARDED.items() if body.get(member) is not None
+    }  # fmt: skip
+    choice = _tool_choice(body.get("tool_choice"))
+    if choice is not None:
+        asked.parameters["tool_choice"] = choice
+    effort = (body.get("reasoning") or {}).get("effort") if isinstance(body.get("reasoning"), dict) else None
+    if effort is not None:
+        asked.parameters["reasoning_effort"] = effort
+    _format(asked, body.get("text"))
+    asked.echo = _echo(body)
+    asked.ignored += sorted(name for name in body if name not in _KNOWN and body[name] is not None)
+    return asked
+
+
+def _echo(body: dict[str, Any]) -> dict[str, Any]:
+    metadata = body.get("metadata") or {}
+    if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
+        raise ChatError("INVALID_QUERY", "metadata must be an object of texts.", param="metadata")
+    if len(metadata) > 16 or any(len(k) > 64 or len(v) > 512 for k, v in metadata.items()):
+        raise ChatError(
+            "INVALID_QUERY", "metadata takes 16 names of 64 characters, with 512 characters each.", param="metadata"
+        )
+    return {
+        "instructions": body.get("instructions"), "metadata": metadata,
+        "parallel_tool_calls": body.get("parallel_tool_calls") is not False,
+        "temperature": body.get("temperature"), "top_p": body.get("top_p"),
+        "max_output_tokens": body.get("max_output_tokens"), "max_tool_calls": body.get("max_tool_calls"),
+        "previous_response_id": body.get("previous_response_id"), "reasoning": body.get("reasoning"),
+        "text": body.get("text") or {"format": {"type": "text"}}, "tool_choice": body.get("tool_choice") or "auto",
+        "tools": [_shown(tool) for tool in body.get("tools") or []], "truncation": "disabled",
+        "store": body.get("store") is not False,
+    }  # fmt: skip
+
+
+def _shown(tool: dict[str, Any]) -> dict[str, Any]:
+    """Give a tool as it is said back and kept: without what a client may have put there to log in elsewhere."""
+    return {name: value for name, value in tool.items() if name not in ("authorization", "headers")}
+
+
+# Input -------------------------------------------------------------------------------------------
+
+
+def _input(value: Any) -> tuple[list[dict[str, Any]], list[Decision]]:
+    if isinstance(value, str):
+        return ([{"role": "user", "content": value}] if value else []), []
+    if value is None:
+        return [], []
+    if not isinstance(value, list):
+        raise ChatError("INVALID_QUERY", "input must be a text or a list of items.", param="input")
+    messages: list[dict[str, Any]] = []
+    decisions: list[Decision] = []
+    for at, item in enumerate(value):
+        where = f"input[{at}]"
+        if not isinstance(item, dict):
+            raise ChatError("INVALID_QUERY", f"{where} must be an object.", param=where)
+        if item.get("type") == "mcp_approval_response":
+            decisions.append(_decision(item, where))
+        else:
+            _add(messages, item, where)
+    return messages, decisions
+
+
+def _add(messages: list[dict[str, Any]], item: dict[str, Any], where: str) -> None:
+    kind = item.get("type") or "message"
+    if kind == "message":
+        messages.append(_message(item, where))
+    elif kind == "function_call":
+        _call(messages, _need(item, "call_id", where), item, where)
+    elif kind == "function_call_output":
+        output = item.get("output")
+        content = output if isinstance(output, str) else _text_of(output, f"{where}.output")
+        messages.append({"role": "tool", "tool_call_id": _need(item, "call_id", where), "content": content})
+    elif kind == "mcp_call":
+        call_id = _need(item, "id", where)
+        _call(messages, call_id, item, where)
+        output = item.get("output")
+        content = output if isinstance(output, str) else f"The call failed: {item.get('error') or 'no output'}"
+        messages.append({"role": "tool", "tool_call_id": call_id, "content": content})
+    elif kind == "mcp_approval_request":
+        call_id = _need(item, "id", where)
+        _call(messages, call_id, item, where)
+        messages.append({"role": "tool", "tool_call_id": call_id, "content": "Nobody has approved this call yet."})
+    elif kind not in ("mcp_list_tools", "reasoning"):
+        raise ChatError(
+            "INVALID_QUERY", f"{where} is of the type {str(kind)[:60]!r}, which the hub does not take.",
+            param=f"{where}.type",
+        )  # fmt: skip
+
+
+def _call(messages: list[dict[str, Any]], call_id: str, item: dict[str, Any], where: str) -> None:
+    """Add a call; calls that stand together were made in one round."""
+    function = {"name": _need(item, "name", where), "arguments": _need(item, "arguments", where)}
+    call = {"id": call_id, "type": "function", "function": function}
+    last = messages[-1] if messages else {}
+    if last.get("role") == "assistant":
+        last.setdefault("tool_calls", []).append(call)
+    else:
+        messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
+
+
+def _message(item: dict[str, Any], where: str) -> dict[str, Any]:
+    role = item.get("role")
+    if role not in _ROLES:
+        raise ChatError("INVALID_QUERY", f"{where}.role must be one of {', '.join(_ROLES)}.", param=f"{where}.role")
+    content = item.get("content")
+    if isinstance(content, str):
+        return {"role": role, "content": content}
+    if not isinstance(content, list):
+        raise ChatError(
+            "INVALID_QUERY", f"{where}.content must be a text or a list of parts.", param=f"{where}.content"
+        )
+    parts = [_part(part, f"{where}.content[{at}]") for at, part in enumerate(content)]
+    if all(part["type"] == "text" for part in parts):
+        return {"role": role, "content": "".join(part["text"] for part in parts)}
+    return {"role": role, "content": parts}
+
+
+def _part(part: Any, where: str) -> dict[str, Any]:
+    kind = part.get("type") if isinstance(part, dict) else None
+    if kind in ("input_text", "output_text", "text") and isinstance(part.get("text"), str):
+        return {"type": "text", "text": part["text"]}
+    if kind == "refusal" and isinstance(part.get("refusal"), str):
+        return {"type": "text", "text": part["refusal"]}
+    if kind == "input_image" and isinstance(part.get("image_url"), str):
+        return {"type": "image_url", "image_url": {"url": part["image_url"], "detail": part.get("detail") or "auto"}}
+    raise ChatError(
+        "INVALID_QUERY", f"{where} must be input_text, output_text, refusal, or input_image with image_url.",
+        param=where,
+    )  # fmt: skip
+
+
+def _text_of(parts: Any, where: str) -> str:
+    if not isinstance(parts, list):
+        raise ChatError("INVALID_QUERY", f"{where} must be a text or a list of parts.", param=where)
+    read = [_part(part, f"{where}[{at}]") for at, part in enumerate(parts)]
+    return "".join(part.get("text", "") for part in read)
+
+
+def _decision(item: dict[str, Any], where: str) -> Decision:
+    approve = item.get("approve")
+    if not isinstance(approve, bool):
+        raise ChatError("INVALID_QUERY", f"{where}.approve must be true or false.", param=f"{where}.approve")
+    reason = item.get("reason")
+    return Decision(
+        approval_id=_need(item, "approval_request_id", where), approve=approve,
+        reason=reason if isinstance(reason, str) else "",
+    )  # fmt: skip
+
+
+def _need(item: dict[str, Any], member: str, where: str) -> str:
+    value = item.get(member)
+    if not isinstance(value, str) or not (value or member == "arguments"):
+        raise ChatError("INVALID_QUERY", f"{where}.{member} must be a text.", param=f"{where}.{member}")
+    return value
+
+
+# The rest ----------------------------------------------------------------------------------------
+
+
+def _tools(asked: Asked, tools: Any) -> None:
+    if tools is None:
+        return
+    if not isinstance(tools, list):
+        raise ChatError("INVALID_QUERY", "tools must be a list.", param="tools")
+    for at, tool in enumerate(tools):
+        kind = tool.get("type") if isinstance(tool, dict) else None
+        if kind == "mcp":
+            server, unused = servers.read(tool, at)
+            asked.servers.append(server)
+            asked.ignored += unused
+        elif kind == "function":
+            asked.functions.append(_function(tool, f"tools[{at}]"))
+        else:
+            raise ChatError(
+                "INVALID_QUERY", f"tools[{at}] must be of the type mcp or function; the hub has no others.",
+                param=f"tools[{at}].type", openai_code="unsupported_parameter",
+            )  # fmt: skip
+
+
+def _function(tool: dict[str, Any], where: str) -> dict[str, Any]:
+    """Give a flat function of this wire in the nested shape of chat completions."""
+    name = tool.get("name")
+    if not isinstance(name, str) or not re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", name):
+        raise ChatError(
+            "INVALID_QUERY", f"{where}.name must be 1 to 64 letters, digits, _ or -.", param=f"{where}.name"
+        )
+    members = ("name", "description", "parameters", "strict")
+    return {"type": "function", "function": {each: tool[each] for each in members if tool.get(each) is not None}}
+
+
+def _tool_choice(value: Any) -> Any:
+    """Give the choice in the words of chat completions; None where nobody chose."""
+    if value is None or value in ("none", "auto", "required"):
+        return value
+    kind = value.get("type") if isinstance(value, dict) else None
+    name = value.get("name") if isinstance(value, dict) else None
+    if kind in ("function", "mcp") and isinstance(name, str):
+        return {"type": "function", "function": {"name": name}}
+    if kind == "mcp" and name is None:
+        return "required"
+    raise ChatError(
+        "INVALID_QUERY", "tool_choice must be none, auto, required, or an object that names a function or an mcp tool.",
+        param="tool_choice",
+    )  # fmt: skip
+
+
+def _format(asked: Asked, text: Any) -> None:
+    wanted = text.get("format") if isinstance(text, dict) else None
+    kind = wanted.get("type") if isinstance(wanted, dict) else "text"
+    if kind == "json_schema":
+        schema = {name: value for name, value in wanted.items() if name != "type"}  # type: ignore[union-attr]
+        asked.parameters["response_format"] = {"type": "json_schema", "json_schema": schema}
+    elif kind == "json_object":
+        asked.parameters["response_format"] = {"type": "json_object"}
+    elif kind != "text":
+        raise ChatError(
+            "INVALID_QUERY", "text.format must be of the type text, json_schema or json_object.", param="text.format"
+        )
+
+
+def _text(body: dict[str, Any], member: str) -> str | None:
+    value = body.get(member)
+    if value is not None and not isinstance(value, str):
+        raise ChatError("INVALID_QUERY", f"{member} must be a text.", param=member)
+    return value or None
+
+
+def _flag(body: dict[str, Any], member: str, default: bool) -> bool:
+    value = body.get(member)
+    if value is None:
+        return default
+    if not isinstance(value, bool):
+        raise ChatError("INVALID_QUERY", f"{member} must be true or false.", param=member)
+    return value
