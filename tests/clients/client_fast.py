@@ -21,8 +21,6 @@ async def sample(messages, params, context):
 
 async def act(client: Client) -> None:
     """As the function of this name in `report.mjs`."""
-    if "MCPHUB_BOX" not in os.environ:
-        return
     calls = [
         await client.call_tool(name, arguments, raise_on_error=False)
         for name, arguments in json.loads(os.environ["MCPHUB_ASKED"])

@@ -53,10 +53,9 @@ export async function report(client, version) {
 }
 
 // Answers what the tools of MCPHUB_ASKED ask, gives up the call of `hold` for the box MCPHUB_BOX once it runs, and
-// waits for news of the tools; does nothing where no box is named. `call(params, options)` calls a tool,
-// `hear(act)` has `act` run at each news, and `listen()` opens what the news come by.
+// waits for news of the tools. `call(params, options)` calls a tool, `hear(act)` has `act` run at each news, and
+// `listen()` opens what the news come by.
 export async function act(client, { call, hear, listen }) {
-  if (!process.env.MCPHUB_BOX) return;
   const say = (what) => console.log(JSON.stringify(what));
   const said = [];
   for (const [name, args] of JSON.parse(process.env.MCPHUB_ASKED)) {

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tests.servers import Hub
-from tests.wire.test_clients import Sdk, program, run
+from tests.wire.programs import Sdk, program, run
 
 SDKS = [
     Sdk("2.3.0", "offers_v2.py", "/mcp", "auto", "2026-07-28"),

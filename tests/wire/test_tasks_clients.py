@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tests.servers import Hub
-from tests.wire.test_clients import Sdk, program, run
+from tests.wire.programs import Sdk, program, run
 
 SDKS = [
     Sdk("node", "tasks.mjs", "/mcp", "http", "2025-11-25"),
