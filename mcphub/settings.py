@@ -230,6 +230,13 @@ MCPHUB_CHAT_APPROVAL = env.choice("MCPHUB_CHAT_APPROVAL", "never", ["never", "de
 """Calls by models that wait for an approval, where no row of the admin says it of their tool."""
 MCPHUB_CHAT_RESPONSE_DAYS = env.whole("MCPHUB_CHAT_RESPONSE_DAYS", 30, least=1, most=3650)
 """How long a response can be gone on from by previous_response_id."""
+MCPHUB_CHAT_IDLE_SECONDS = env.number("MCPHUB_CHAT_IDLE_SECONDS", 3600, least=1, most=30 * 86400)
+"""A conversation that nobody goes on with expires."""
+MCPHUB_CHAT_SESSION_SECONDS = env.number("MCPHUB_CHAT_SESSION_SECONDS", 86400, least=1, most=366 * 86400)
+"""The whole life of a conversation, however busy."""
+MCPHUB_CHAT_MAX_SESSIONS_PER_CALLER = env.whole("MCPHUB_CHAT_MAX_SESSIONS_PER_CALLER", 1000, least=1, most=1_000_000)
+MCPHUB_CHAT_KEEP_DAYS = env.whole("MCPHUB_CHAT_KEEP_DAYS", 30, least=1, most=36_500)
+"""What was said is removed so long after; the tool calls stay in the audit."""
 MCPHUB_EGRESS_ALLOW = env.names("MCPHUB_EGRESS_ALLOW")
 """Hosts, host:port or networks that tools may reach although they are private."""
 

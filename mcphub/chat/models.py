@@ -1,4 +1,7 @@
-"""Tables of the chat door: providers and their models. Edited by operators, effective within 250 ms."""
+"""Tables of the chat door: providers and their models. Edited by operators, effective within 250 ms.
+
+What was asked and answered has a file of its own: models_conversations.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,13 @@ from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 from simple_history.models import HistoricalRecords
 
+from mcphub.chat.models_conversations import (  # noqa: F401 - tables of this application
+    AIResponse,
+    ChatMessage,
+    ChatSession,
+    ChatToolCall,
+    Query,
+)
 from mcphub.chat.models_responses import (  # noqa: F401 - tables of this application
     ChatApproval,
     ChatResponse,

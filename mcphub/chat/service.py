@@ -15,6 +15,7 @@ from mcphub.chat import approvals
 from mcphub.chat.loop import Engine
 from mcphub.chat.providers.client import ProviderClient
 from mcphub.chat.providers.snapshot import Providers
+from mcphub.chat.talk import Talks
 from sessions_app import bus
 
 logger = logging.getLogger(__name__)
@@ -29,6 +30,7 @@ class Chat:
         self.hub = hub
         self.client = ProviderClient()
         self.engine = Engine(hub.calls, self.client)
+        self.talks = Talks(hub)
         self._providers = Providers()
         self._policies: dict[str, str] = {}
         self._stale = asyncio.Event()
@@ -46,6 +48,7 @@ class Chat:
         self.hub.follower.on([PROVIDERS_CHANGED, *bus.FOLLOWED], self._hear)
         await self._load()
         self._task = asyncio.create_task(self._follow(), name="mcphub-chat")
+        self.talks.start()
         self.hub.closing.append(self.stop)
 
     async def stop(self) -> None:
@@ -53,6 +56,7 @@ class Chat:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
+        await self.talks.stop()
         await self.client.aclose()
 
     async def _load(self) -> None:

@@ -1,0 +1,249 @@
+"""Tables of what was asked and answered (seed 003): sessions, queries, responses, messages, and their tool calls.
+
+They are no part of the audit: a tool call stands there, and here is only its id. What was said may be removed.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING, Any
+
+from django.db import models
+from django.db.models import F, Q
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+
+from mcphub.chat import history
+from sessions_app.fields import JSONText
+from sessions_app.shown import clipped
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+MOST_MESSAGES = 100
+
+
+class ChatSession(models.Model):
+    """A conversation whose history the hub keeps. Belongs to one caller; ends by idleness, age, or its caller."""
+
+    id = models.UUIDField(_("session"), primary_key=True, default=uuid.uuid4, editable=False)
+    principal = models.CharField(_("principal"), max_length=64)
+    caller_label = models.CharField(_("caller"), max_length=150, blank=True)
+    provider_preference = models.CharField(_("preferred provider"), max_length=250, blank=True)
+    max_messages = models.PositiveSmallIntegerField(_("messages sent at most"), default=20)
+    context = JSONText(_("context"), default=dict, blank=True)
+    created_at = models.DateTimeField(_("created"), default=timezone.now)
+    updated_at = models.DateTimeField(_("last activity"), default=timezone.now)
+    expires_at = models.DateTimeField(_("expires"))
+    ends_at = models.DateTimeField(_("ends at the latest"))
+    closed_at = models.DateTimeField(_("closed"), null=True, blank=True)
+    turn_id = models.UUIDField(_("turn under way"), null=True, blank=True)
+    turn_process_id = models.CharField(_("process"), max_length=32, blank=True)
+
+    class Meta:
+        verbose_name = _("conversation")
+        verbose_name_plural = _("conversations")
+        ordering = ["-created_at"]
+        permissions = [("read_conversations", _("Can read what was said in conversations"))]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(max_messages__gte=1, max_messages__lte=MOST_MESSAGES), name="chat_session_max_messages"
+            ),
+            models.CheckConstraint(condition=Q(updated_at__gte=F("created_at")), name="chat_session_activity"),
+            models.CheckConstraint(condition=Q(expires_at__lte=F("ends_at")), name="chat_session_expires_by_its_end"),
+            models.CheckConstraint(
+                condition=Q(turn_id=None, turn_process_id="") | (Q(turn_id__isnull=False) & ~Q(turn_process_id="")),
+                name="chat_session_turn_has_process",
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["-created_at"], name="chat_session_recent"),  # the admin's list
+            models.Index(fields=["principal", "expires_at"], name="chat_session_by_caller"),  # the bound of live ones
+            models.Index(fields=["ends_at"], name="chat_session_purge"),
+        ]
+
+    def __str__(self) -> str:
+        return str(self.id)
+
+    def is_live(self, now: datetime) -> bool:
+        return self.closed_at is None and self.expires_at > now
+
+
+class Query(models.Model):
+    """What one caller asked: one turn of a conversation, in a session or without one (seed 003)."""
+
+    class State(models.TextChoices):
+        RUNNING = "running", _("Running")
+        DONE = "done", _("Done")
+        FAILED = "failed", _("Failed")
+        CANCELLED = "cancelled", _("Cancelled")
+        INTERRUPTED = "interrupted", _("Interrupted")
+
+    class Door(models.TextChoices):
+        COMPLETIONS = "completions", "/v1/chat/completions"
+        RESPONSES = "responses", "/v1/responses"
+        QUERY = "query", "/api/query"
+        PYTHON = "python", _("Python")
+        COMMAND = "command", "mcphub chat"
+
+    id = models.UUIDField(_("query"), primary_key=True, default=uuid.uuid4, editable=False)
+    session = models.ForeignKey(
+        ChatSession, models.CASCADE, null=True, blank=True, related_name="queries", verbose_name=_("conversation")
+    )
+    content = models.TextField(_("asked"))
+    provider = models.CharField(_("asked for"), max_length=250, blank=True)
+    timestamp = models.DateTimeField(_("time"), default=timezone.now)
+    metadata = JSONText(_("metadata"), default=dict, blank=True)
+    principal = models.CharField(_("principal"), max_length=64)
+    caller_label = models.CharField(_("caller"), max_length=150, blank=True)
+    door = models.CharField(_("door"), max_length=12, choices=Door)
+    state = models.CharField(_("state"), max_length=12, choices=State, default=State.RUNNING)
+    error_code = models.CharField(_("code"), max_length=40, blank=True)
+    process_id = models.CharField(_("process"), max_length=32)
+
+    class Meta:
+        verbose_name = _("query")
+        verbose_name_plural = _("queries")
+        ordering = ["-timestamp"]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(state__in=["running", "done", "failed", "cancelled", "interrupted"]),
+                name="chat_query_state_known",
+            ),
+            models.CheckConstraint(
+                condition=~Q(error_code="") | Q(state__in=["running", "done"]), name="chat_query_failure_has_code"
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["-timestamp"], name="chat_query_recent"),  # the admin's list, the purge
+            models.Index(fields=["principal", "-timestamp"], name="chat_query_by_principal"),  # usage
+            models.Index(fields=["process_id"], condition=Q(state="running"), name="chat_query_running"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.state} {self.id}"
+
+
+class AIResponse(models.Model):
+    """The answer to a query (seed 003). Tokens are null where the provider did not tell them."""
+
+    id = models.UUIDField(_("response"), primary_key=True, default=uuid.uuid4, editable=False)
+    query = models.OneToOneField(Query, models.CASCADE, related_name="response", verbose_name=_("query"))
+    content = models.TextField(_("answer"), blank=True)
+    provider_used = models.CharField(_("provider"), max_length=40)
+    model = models.CharField(_("model"), max_length=200)
+    prompt_tokens = models.PositiveBigIntegerField(_("tokens read"), null=True, blank=True)
+    completion_tokens = models.PositiveBigIntegerField(_("tokens written"), null=True, blank=True)
+    finish_reason = models.CharField(_("finish reason"), max_length=20, blank=True)
+    stop_reason = models.CharField(_("ended by the hub"), max_length=40, blank=True)
+    rounds = JSONText(_("rounds"), default=list, blank=True)
+    timestamp = models.DateTimeField(_("time"), default=timezone.now)
+    duration_ms = models.PositiveIntegerField(_("duration, ms"))
+
+    class Meta:
+        verbose_name = _("response")
+        verbose_name_plural = _("responses")
+        ordering = ["-timestamp"]
+        constraints = [
+            models.CheckConstraint(condition=~Q(provider_used=""), name="chat_response_has_provider"),
+            models.CheckConstraint(
+                condition=Q(prompt_tokens=None, completion_tokens=None)
+                | Q(prompt_tokens__isnull=False, completion_tokens__isnull=False),
+                name="chat_response_usage_whole",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return str(self.id)
+
+    @property
+    def usage(self) -> dict[str, int] | None:
+        if self.prompt_tokens is None or self.completion_tokens is None:
+            return None
+        return {
+            "prompt_tokens": self.prompt_tokens, "completion_tokens": self.completion_tokens,
+            "total_tokens": self.prompt_tokens + self.completion_tokens,
+        }  # fmt: skip
+
+
+class ChatMessage(models.Model):
+    """One message of a turn, in OpenAI's shape, in the order of `id`."""
+
+    class LeftOut(models.TextChoices):
+        LIMIT = "limit", _("Over the limit")
+        FAILED = "failed", _("Turn failed")
+
+    id = models.BigAutoField(primary_key=True)
+    session = models.ForeignKey(
+        ChatSession, models.CASCADE, null=True, blank=True, related_name="messages", verbose_name=_("conversation")
+    )
+    query = models.ForeignKey(Query, models.CASCADE, related_name="messages", verbose_name=_("query"))
+    role = models.CharField(_("role"), max_length=10)
+    content = JSONText(_("content"), null=True, blank=True)
+    tool_calls = JSONText(_("tool calls"), null=True, blank=True)
+    tool_call_id = models.CharField(_("call"), max_length=250, blank=True)
+    client_calls = JSONText(_("calls that the client makes"), default=list, blank=True)
+    name = models.CharField(_("name"), max_length=100, blank=True)
+    is_synthetic = models.BooleanField(
+        _("made up"), default=False, help_text=_("Stands for a result that never came, so that the call has one.")
+    )
+    left_out = models.CharField(
+        _("left out"), max_length=8, blank=True, choices=LeftOut, help_text=_("No longer sent to the model.")
+    )
+    created_at = models.DateTimeField(_("time"), default=timezone.now)
+
+    class Meta:
+        default_permissions = ()
+        verbose_name = _("message")
+        verbose_name_plural = _("messages")
+        ordering = ["id"]
+        constraints = [
+            models.CheckConstraint(condition=Q(role__in=sorted(history.ROLES)), name="chat_message_role_known"),
+            models.CheckConstraint(
+                condition=Q(role="tool") ^ Q(tool_call_id=""), name="chat_message_result_names_call"
+            ),
+            models.CheckConstraint(
+                condition=Q(tool_calls=None) | Q(role="assistant"), name="chat_message_calls_by_assistant"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.role} {self.id}"
+
+    def wire(self) -> dict[str, Any]:
+        """Give the message as providers take it."""
+        message: dict[str, Any] = {"role": self.role, "content": self.content}
+        if self.tool_calls:
+            message["tool_calls"] = self.tool_calls
+        if self.role == "tool":
+            message["tool_call_id"] = self.tool_call_id
+        if self.name:
+            message["name"] = self.name
+        return message
+
+    def kept(self) -> history.Kept:
+        return history.Kept(self.wire(), frozenset(self.client_calls))
+
+
+class ChatToolCall(models.Model):
+    """A call that a model asked for, and the invocation that the audit has of it: the link between the two."""
+
+    id = models.BigAutoField(primary_key=True)
+    query = models.ForeignKey(Query, models.CASCADE, related_name="tool_calls", verbose_name=_("query"))
+    round = models.PositiveSmallIntegerField(_("round"))
+    call_id = models.CharField(_("call"), max_length=250)
+    tool_name = models.CharField(_("tool"), max_length=128)
+    invocation_id = models.CharField(_("invocation"), max_length=36, blank=True)
+    is_error = models.BooleanField(_("failed"), default=False)
+    started_at = models.DateTimeField(_("started"))
+    duration_ms = models.PositiveIntegerField(_("duration, ms"), default=0)
+
+    class Meta:
+        default_permissions = ()
+        verbose_name = _("tool call")
+        verbose_name_plural = _("tool calls")
+        ordering = ["id"]
+        indexes = [models.Index(fields=["invocation_id"], name="chat_call_by_invocation")]  # from the audit's page
+
+    def __str__(self) -> str:
+        return f"{clipped(self.tool_name, 64)} {self.invocation_id}"
