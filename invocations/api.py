@@ -20,6 +20,7 @@ from invocations.rest.serializers import (
     InvocationSerializer,
     sees_bodies,
 )
+from invocations.rest.walking import WalkingPagination
 from sessions_app.rest import selection
 from sessions_app.rest.lists import StrictFilterBackend, limit_of
 
@@ -28,15 +29,21 @@ _TIME = (
     "calls at most."
 )
 
+_PAGES = (
+    "A search that would take long ends early: a page may hold fewer rows than `limit`, or none. Where `next` is not "
+    "null, follow it: there may be more."
+)
+
 
 @extend_schema_view(
-    list=extend_schema(summary="Calls, newest first", parameters=[selection.PARAMETER]),
+    list=extend_schema(summary="Calls, newest first", description=_PAGES, parameters=[selection.PARAMETER]),
     retrieve=extend_schema(summary="One call, with the record made before it ran"),
 )
 class InvocationViewSet(reads.RecordedViewSet[McpToolInvocation]):
     queryset = McpToolInvocation.objects.all()
     filterset_class = InvocationFilter
     ordering = ("-id",)
+    pagination_class = WalkingPagination
     lookup_field = "invocation_id"
     lookup_value_regex = "[^/]+"
     required_scope = {"read": "audit:read", "write": "audit:read"}

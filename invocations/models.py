@@ -150,6 +150,9 @@ class McpToolInvocation(AppendOnly):
             models.Index(fields=["started_at", "id"], name="invocation_by_time"),
             # Of few rows; a comparison implies its condition, so SQLite uses it too.
             models.Index(fields=["continues", "id"], condition=Q(continues__isnull=False), name="invocation_rounds"),
+            # Calls that are neither traced nor repeated pay nothing.
+            models.Index(fields=["trace_id", "id"], condition=~Q(trace_id=""), name="invocation_by_trace"),
+            models.Index(fields=["duplicate_of", "id"], condition=~Q(duplicate_of=""), name="invocation_repeats"),
         ]
 
     def __str__(self) -> str:

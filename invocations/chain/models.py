@@ -86,6 +86,21 @@ class AuditLeaves(AppendOnly):
         return str(self.block_id)
 
 
+class SequenceMark(models.Model):
+    """Between which moments the calls of a stretch of the sequence started (`marks.py`). No evidence."""
+
+    number = models.BigIntegerField(primary_key=True, help_text="The stretch: sequence // 4096.")
+    least_started = models.DateTimeField()
+    most_started = models.DateTimeField()
+    through = models.BigIntegerField(help_text="All calls of the stretch through this one are marked.")
+
+    class Meta:
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return str(self.number)
+
+
 class AuditTombstone(AppendOnly):
     """What retention removed: all rows of some blocks, or the bodies in them. Signed by the hub's key."""
 

@@ -18,6 +18,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from invocations.chain import marks
 from invocations.chain.keys import KeyFolder, KeyProblem
 from invocations.chain.lease import Lease
 from invocations.chain.log import Log
@@ -81,6 +82,7 @@ class Work:
         self._publisher = Publisher(Path(told["folder"]) / "checkpoints")
         self._published_at = 0.0
         self._said = ""
+        self._marked = False
 
     def run(self) -> int:
         ended = looked = False
@@ -93,7 +95,9 @@ class Work:
                     say("error", "The audit's log is shorter than a checkpoint that was published: it was cut, or an "
                         "old copy was restored. Run `mcphub audit verify`.")  # fmt: skip
                 looked = True
-                self._sealer.seal()
+                if self._sealer.seal() or not self._marked:
+                    marks.follow(self._log, self._log.head().through["invocation"])
+                    self._marked = True
                 if ended or time.monotonic() - self._published_at >= self._publish_every:
                     self._publish()
                 self._said = ""

@@ -45,7 +45,6 @@ BY = OpenApiParameter("by", str, enum=list(GROUPS), default="tool", description=
 class FigureFilter(InvocationFilter):
     """The filters of the list, over a bounded time: the last day where none is given."""
 
-    most_rows = MOST_ROWS
     after: datetime
     before: datetime
 
@@ -60,7 +59,15 @@ class FigureFilter(InvocationFilter):
             sentence = f"Give started_after and started_before, at most {LONGEST_TIME.days} days apart."
             raise ValidationError({"started_after": [sentence]})
         given["started_after"], given["started_before"] = self.after, self.before
-        return super().filter_queryset(queryset)
+        rows = super().filter_queryset(queryset)
+        if self.span is None:
+            return rows
+        assert self.span.least is not None
+        assert self.span.most is not None
+        if self.span.most - self.span.least >= MOST_ROWS:
+            sentence = f"More than {MOST_ROWS} calls were recorded in this time. Choose a shorter one."
+            raise ValidationError({"started_after": [sentence]})
+        return self.span.of(rows)
 
 
 def facets(rows: QuerySet[McpToolInvocation], limit: int) -> dict[str, Any]:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import F, Max, Min, QuerySet
+from django.db.models import F, Max, Min, Q, QuerySet
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema_field
 from rest_framework.exceptions import ValidationError
 
+from invocations.chain.marks import STRETCH
+from invocations.chain.models import SequenceMark
 from invocations.models import McpToolInvocation
 from invocations.rest.jsonpath import Condition, ConditionFilter
 from invocations.rest.serializers import sees_bodies
@@ -30,46 +33,52 @@ _CONDITION_HELP = (
 )
 
 
-def span(after: datetime | None, before: datetime | None) -> dict[str, int | None]:
-    """Give `least` and `most` of the sequence among the calls that started in a time; null where there is none.
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Bounds of the sequence, both included; None is no bound."""
 
-    Reads one index, and of it the calls of that time.
-    """
-    rows = McpToolInvocation.objects.order_by()
-    if after is not None:
-        rows = rows.filter(started_at__gte=after)
-    if before is not None:
-        rows = rows.filter(started_at__lt=before)
-    # The sums keep PostgreSQL from looking for the ends along the key, through all that lies outside the time.
-    return rows.aggregate(least=Min(F("id") + 0), most=Max(F("id") + 0))
+    least: int | None = None
+    most: int | None = None
+
+    def of(self, rows: QuerySet[McpToolInvocation]) -> QuerySet[McpToolInvocation]:
+        if self.least is not None:
+            rows = rows.filter(id__gte=self.least)
+        return rows if self.most is None else rows.filter(id__lte=self.most)
 
 
-def during(
-    rows: QuerySet[McpToolInvocation], after: datetime | None, before: datetime | None, most_rows: int | None = None
-) -> Any:
-    """Bound `rows`, which are filtered by time, by sequence too.
+def span(after: datetime | None, before: datetime | None) -> Span | None:
+    """Give bounds outside which no call started in a time, which may hold others too; None where none started in it.
 
     Every index of the audit ends in the sequence, so each then answers for a time without reading what is newer or
-    older. Time and sequence do not run quite alike: a row is written when its call is over.
-
-    Raises ValidationError where the bounds hold more than `most_rows`.
+    older. Reads the marks of the sequence, and the calls that are not marked yet.
     """
     if after is None and before is None:
-        return rows
-    ends = span(after, before)
-    if ends["least"] is None or ends["most"] is None:
-        return rows.none()
-    if most_rows is not None and ends["most"] - ends["least"] >= most_rows:
-        sentence = f"More than {most_rows} calls were recorded in this time. Choose a shorter one."
-        raise ValidationError({"started_after": [sentence]})
+        return Span()
+    started, touched = Q(), Q()
     if after is not None:
-        rows = rows.filter(id__gte=ends["least"])
-    return rows if before is None else rows.filter(id__lte=ends["most"])
+        started, touched = Q(started_at__gte=after), Q(most_started__gte=after)
+    if before is not None:
+        started, touched = started & Q(started_at__lt=before), touched & Q(least_started__lt=before)
+    marks = SequenceMark.objects.order_by()
+    told = marks.filter(touched).aggregate(least=Min("number"), most=Max("through"))
+    marked = marks.aggregate(through=Max("through"))["through"]
+    calls = McpToolInvocation.objects.order_by()
+    if marked is None:
+        # The sums keep PostgreSQL from looking for the ends along the key, through all that lies outside the time.
+        rest = calls.filter(started).aggregate(least=Min(F("id") + 0), most=Max(F("id") + 0))
+    else:
+        newer = calls.filter(id__gt=marked)
+        rest = newer.aggregate(least=Min("id", filter=started), most=Max("id", filter=started))
+    least = [end for end in (told["least"] and told["least"] * STRETCH, rest["least"]) if end is not None]
+    most = [end for end in (told["most"], rest["most"]) if end is not None]
+    if not most:
+        return None
+    return Span(min(least) if after is not None else None, max(most) if before is not None else None)
 
 
 class InvocationFilter(FilterSet):
-    most_rows: int | None = None
-    """Beyond this a time is refused."""
+    span: Span | None = None
+    """Where the rows lie that are asked for; None where there are none. Known once they were filtered."""
 
     started_after = MomentFilter(
         field_name="started_at", lookup_expr="gte",
@@ -95,13 +104,13 @@ class InvocationFilter(FilterSet):
     jsonrpc_code = IntegerFilter()
     retryable = BooleanFilter(help_text="Calls that succeeded are neither.")
     duplicate = BooleanFilter(method="filter_duplicate", help_text="Repeats of an earlier request.")
-    duplicate_of = ExactFilter(help_text="Repeats of the call with this invocation id.")
+    duplicate_of = ExactFilter(method="filter_present", help_text="Repeats of the call with this invocation id.")
     interrupted = BooleanFilter(method="filter_interrupted", help_text="Calls whose process died.")
     min_occurrences = IntegerFilter(
         field_name="occurrences", lookup_expr="gte", least=1, help_text="From 2: refusals of a flood, counted in a row."
     )
     request_id = ExactFilter(method="filter_request_id", help_text="`7` finds the number and the text.")
-    trace_id = ExactFilter()
+    trace_id = ExactFilter(method="filter_present")
     continues = ExactFilter(help_text="Later rounds of the call whose first attempt this is.")
     arguments_digest = ExactFilter(help_text="SHA-256 of the arguments' canonical JSON.")
     arguments = ConditionFilter(method="filter_body", help_text=_CONDITION_HELP)
@@ -119,11 +128,17 @@ class InvocationFilter(FilterSet):
             name = "arguments" if given["arguments"] else "result"
             raise ValidationError({name: ["Each body is read for this. Give started_after or session too."]})
         rows = super().filter_queryset(queryset)
-        return during(rows, given["started_after"], given["started_before"], self.most_rows)
+        self.span = span(given["started_after"], given["started_before"])
+        return rows.none() if self.span is None else rows
 
     def filter_error_code(self, rows: QuerySet[McpToolInvocation], name: str, value: str) -> Any:
         # The status is the partial index's own condition.
         return rows.filter(error_code=value, status="error")
+
+    @extend_schema_field(OpenApiTypes.STR)
+    def filter_present(self, rows: QuerySet[McpToolInvocation], name: str, value: str) -> Any:
+        # Not being empty is the partial index's own condition.
+        return rows.filter(**{name: value}).exclude(**{name: ""})
 
     @extend_schema_field(OpenApiTypes.BOOL)
     def filter_duplicate(self, rows: QuerySet[McpToolInvocation], name: str, value: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -93,7 +94,9 @@ class StrictFilterBackend(filters.DjangoFilterBackend):  # type: ignore[misc]
         pages = KeysetPagination.PARAMETERS if getattr(view, "paginator", None) else ()
         own = getattr(view, "parameters", ())
         _refuse_strange(request, (*(filterset.base_filters if filterset else ()), *pages, *own))
-        return super().get_filterset(request, queryset, view)
+        asked = super().get_filterset(request, queryset, view)
+        view.filterset = asked
+        return asked
 
     def valid_filterset(self, request: Request, queryset: QuerySet[Any], view: Any) -> Any:
         """Give the view's filter set, or raise ValidationError; for views that need more of it than its rows."""
@@ -120,16 +123,29 @@ class KeysetPagination(BasePagination):
         limit = limit_of(request, self.DEFAULT_LIMIT, self.HIGHEST_LIMIT)
         backwards, key = self._cursor(request, queryset)
         ordering = [_reversed(name) for name in self._ordering] if backwards else list(self._ordering)
-        if key is not None:
-            queryset = queryset.filter(_beyond(ordering, key))
-        rows = list(queryset.order_by(*ordering)[: limit + 1])
-        more = len(rows) > limit
+        rows, reached = self._read(queryset.order_by(*ordering), limit + 1, backwards, key, view)
+        beyond = self._key(rows[limit - 1]) if len(rows) > limit else reached
         rows = rows[:limit]
+        back = (self._key(rows[0]) if rows else self._over(key, backwards)) if key is not None else None
         if backwards:
             rows.reverse()
-        self._next = rows[-1] if rows and (more or backwards) else None
-        self._previous = rows[0] if rows and (more if backwards else key is not None) else None
+        self._next, self._previous = (back, beyond) if backwards else (beyond, back)
         return rows
+
+    def _read(
+        self, queryset: Any, wanted: int, backwards: bool, key: list[Any] | None, view: Any
+    ) -> tuple[list[Any], list[Any] | None]:
+        """Give rows beyond `key`, `wanted` at most, and the key at which reading stopped before that, or None."""
+        if key is not None:
+            queryset = queryset.filter(_beyond(queryset.query.order_by, key))
+        return list(queryset[:wanted]), None
+
+    def _over(self, key: list[Any], backwards: bool) -> list[Any] | None:
+        """Give the key from which a page the other way holds the row at `key`; None where that cannot be told."""
+        return None
+
+    def _key(self, row: Any) -> list[Any]:
+        return [getattr(row, name.lstrip("-")) for name in self._ordering]
 
     def get_paginated_response(self, data: Any) -> Response:
         return Response(
@@ -154,10 +170,9 @@ class KeysetPagination(BasePagination):
             raise ValidationError({"cursor": [sentence]}) from error
         return direction == "p", key
 
-    def _url(self, row: Any, direction: str) -> str | None:
-        if row is None:
+    def _url(self, values: list[Any] | None, direction: str) -> str | None:
+        if values is None:
             return None
-        values = [getattr(row, name.lstrip("-")) for name in self._ordering]
         texts = [value.isoformat() if hasattr(value, "isoformat") else str(value) for value in values]
         word = base64.urlsafe_b64encode(json.dumps([direction, *texts])).decode()
         return replace_query_param(self._request.build_absolute_uri(), "cursor", word)
@@ -223,7 +238,7 @@ def _reversed(name: str) -> str:
     return name[1:] if name.startswith("-") else f"-{name}"
 
 
-def _beyond(ordering: list[str], key: list[Any]) -> Q:
+def _beyond(ordering: Sequence[str], key: list[Any]) -> Q:
     """The rows that come after `key` in `ordering`."""
     condition, same = Q(), Q()
     for name, value in zip(ordering, key, strict=True):

@@ -5,17 +5,23 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+from rest_framework.test import APIRequestFactory
 
+from invocations.api import InvocationViewSet
+from invocations.chain import marks, service
 from invocations.models import McpRequestEnvelope, McpToolInvocation
-from invocations.rest.filters import InvocationFilter, during, span
+from invocations.rest.filters import InvocationFilter, Span, span
+from invocations.rest.walking import WalkingPagination, walk
 from tests.factories import McpSessionFactory, McpToolInvocationFactory, ServerProcessFactory
 
 pytestmark = pytest.mark.django_db
 
+LINKS = ("next", "previous")
 START = datetime(2026, 3, 1, tzinfo=UTC)
 ASKED_BY_AN_AUDITOR = SimpleNamespace(auth=None, user=SimpleNamespace(has_perm=lambda permission: True))
 FILTERS = {
@@ -83,6 +89,8 @@ BESIDE_A_TIME = {
     "error_code": ("timeout", "invocation_by_code"),
     "interrupted": ("true", "invocation_by_code"),
     "continues": ("first", "invocation_rounds"),
+    "trace_id": ("7", "invocation_by_trace"),
+    "duplicate_of": ("first", "invocation_repeats"),
 }
 
 
@@ -98,7 +106,8 @@ def test_a_filter_beside_a_time_reads_no_calls_of_other_times(days, name):
             cursor.execute("DROP INDEX invocation_errors")
     filterset = InvocationFilter({name: value, **SECOND_DAY}, queryset=McpToolInvocation.objects.order_by("-id"))
     filterset.request = ASKED_BY_AN_AUDITOR
-    told = plan(filterset.qs[:51])
+    rows = filterset.qs
+    told = plan(filterset.span.of(rows)[:51])
     assert index in told
     assert "TEMP B-TREE" not in told
     assert "Sort" not in told
@@ -108,7 +117,7 @@ def test_a_filter_beside_a_time_reads_no_calls_of_other_times(days, name):
         assert re.search(r"SEARCH .*\b(rowid|id)>\? AND (rowid|id)<\?", told)
 
 
-def test_the_ends_of_a_time_are_read_from_its_index_alone():
+def test_without_marks_the_ends_of_a_time_are_read_from_its_index_alone():
     with CaptureQueriesContext(connection) as queries:
         span(datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 2, 1, tzinfo=UTC))
     told = explained(queries.captured_queries[-1]["sql"])
@@ -119,16 +128,18 @@ def test_the_ends_of_a_time_are_read_from_its_index_alone():
 def test_a_time_bounds_the_sequence_to_its_calls(days):
     after, before = START + timedelta(days=1), START + timedelta(days=2)
     every = list(McpToolInvocation.objects.order_by("id").values_list("id", flat=True))
-    ends = span(after, before)
-    assert (ends["least"], ends["most"]) == (every[24], every[47])
-    assert during(McpToolInvocation.objects.all(), after, before).count() == 24
+    assert span(after, before) == Span(every[24], every[47])
+    assert span(after, None) == Span(every[24], None)
+    assert span(None, before) == Span(None, every[47])
+    assert span(before + timedelta(days=9), None) is None
 
 
 def test_a_long_call_that_is_written_late_is_found_by_its_start(days):
     late = McpToolInvocationFactory(received_at=START + timedelta(hours=30))
-    found = InvocationFilter(SECOND_DAY, queryset=McpToolInvocation.objects.order_by("-id")).qs
+    filterset = InvocationFilter(SECOND_DAY, queryset=McpToolInvocation.objects.order_by("-id"))
+    found = filterset.qs
     assert len(found) == 25
-    assert found[0].pk == late.pk
+    assert found[0].pk == late.pk == filterset.span.most
 
 
 def test_open_calls_of_a_process_are_found_by_their_index():
@@ -138,3 +149,110 @@ def test_open_calls_of_a_process_are_found_by_their_index():
 def test_successes_are_in_no_index_of_errors():
     rows = InvocationFilter({"status": "ok"}, queryset=McpToolInvocation.objects.order_by("-id")).qs[:51]
     assert "invocation_errors" not in plan(rows)
+
+
+@pytest.mark.parametrize(
+    ("name", "index"), [("trace_id", "invocation_by_trace"), ("duplicate_of", "invocation_repeats")]
+)
+def test_what_few_calls_have_is_found_by_an_index_of_them_alone(name, index):
+    assert index in plan(InvocationFilter({name: "7"}, queryset=McpToolInvocation.objects.order_by("-id")).qs[:51])
+
+
+class TestWalking:
+    """Reading the sequence stretch by stretch."""
+
+    @pytest.fixture
+    def calls(self, days):
+        return list(McpToolInvocation.objects.order_by("-id"))
+
+    @pytest.mark.parametrize("stretch", [1, 5, 1000])
+    @pytest.mark.parametrize("wanted", [1, 7, 100])
+    def test_a_walk_finds_what_the_query_finds(self, calls, stretch, wanted):
+        downwards = McpToolInvocation.objects.order_by("-id").filter(started_at__lt=START + timedelta(hours=60))
+        found, reached = walk(downwards, calls[0].pk, calls[-1].pk, wanted, stretch=stretch, seconds=60)
+        assert ([row.pk for row in found], reached) == ([row.pk for row in downwards[:wanted]], None)
+        upwards = downwards.order_by("id")
+        found, reached = walk(upwards, calls[-1].pk, calls[0].pk, wanted, upwards=True, stretch=stretch, seconds=60)
+        assert ([row.pk for row in found], reached) == ([row.pk for row in upwards[:wanted]], None)
+
+    def test_a_walk_whose_time_is_over_says_where_it_stopped(self, calls):
+        rows = McpToolInvocation.objects.order_by("-id").filter(started_at__lt=START + timedelta(hours=10))
+        begin, found, walks = calls[0].pk, [], 0
+        while begin is not None:
+            part, begin = walk(rows, begin, calls[-1].pk, 100, stretch=8, seconds=0)
+            found += part
+            walks += 1
+        assert (found, walks) == (list(rows), 9)
+
+    @pytest.mark.parametrize(
+        ("query", "found", "pages"),
+        [({"started_before": (START + timedelta(hours=10)).isoformat()}, 10, 4), ({"client": "nobody"}, 0, 9)],
+    )
+    def test_a_page_that_ends_early_leads_on_and_back(self, calls, query, found, pages):
+        """As a client does who follows `next`, then `previous`, through pages that may be empty."""
+        from tests.rest import by_key
+
+        class Hurried(WalkingPagination):
+            stretch, seconds = 8, 0.0
+
+        view = type("View", (InvocationViewSet,), {"pagination_class": Hurried}).as_view({"get": "list"})
+        auditor = by_key("audit:read")
+
+        def page(query):
+            request = APIRequestFactory().get("/api/invocations/", query)
+            request.META |= auditor.defaults
+            answer = view(request)
+            assert answer.status_code == 200, answer.data
+            told = {name: answer.data[name] and dict(parse_qsl(urlsplit(answer.data[name]).query)) for name in LINKS}
+            return [row["sequence"] for row in answer.data["results"]], told
+
+        forwards, links = page({**query, "limit": "3"})
+        count = 1
+        while links["next"]:
+            last = links["next"]
+            rows, links = page(last)
+            forwards += rows
+            count += 1
+        assert forwards == [row.pk for row in calls[len(calls) - found :]]
+        assert count >= pages
+        backwards = []
+        while links["previous"]:
+            rows, links = page(links["previous"])
+            backwards = rows + backwards
+        rows, _ = page(last)
+        assert backwards + rows == forwards
+
+
+class TestMarks:
+    """The sealing process tells between which moments the calls of a stretch started."""
+
+    @pytest.fixture
+    def log(self):
+        connection.ensure_connection()
+        return service.Log(lambda: connection.connection, connection.vendor == "sqlite")
+
+    def test_marks_bound_a_time_and_what_is_not_marked_yet_is_found(self, days, log):
+        every = list(McpToolInvocation.objects.order_by("id").values_list("id", flat=True))
+        marks.follow(log, every[40])
+        assert marks.marked(log) == every[40]
+        marks.follow(log, every[40])
+        marks.follow(log, every[60])
+        assert marks.marked(log) == every[60]
+        assert span(START + timedelta(hours=71), None) == Span(every[71], None)
+        assert span(START + timedelta(hours=61), START + timedelta(hours=63)) == Span(every[61], every[62])
+        bounds = span(START, START + timedelta(hours=70))
+        assert bounds.least <= every[0]
+        assert bounds.most == every[69]
+        assert span(START + timedelta(days=9), None) is None
+        late = McpToolInvocationFactory(received_at=START + timedelta(hours=1))
+        assert span(None, START + timedelta(hours=2)).most == late.pk
+        marks.follow(log, late.pk)
+        assert span(None, START + timedelta(hours=2)).most == late.pk
+
+    def test_marks_are_asked_instead_of_the_index(self, days, log):
+        marks.follow(log, McpToolInvocation.objects.latest("id").pk)
+        with CaptureQueriesContext(connection) as queries:
+            span(datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 2, 1, tzinfo=UTC))
+        told = explained(queries.captured_queries[-1]["sql"])
+        assert "rowid>?" in told or "id > " in told
+        assert "invocation_by_time" not in told
