@@ -21,7 +21,8 @@ class InvocationsConfig(AppConfig):
     verbose_name = _("Calls")
 
     def ready(self) -> None:
-        from invocations import governance
+        from invocations import bundled, governance
 
         governance.connect()
+        bundled.connect()
         install_after_migrate(self, RULES)

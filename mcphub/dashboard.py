@@ -85,6 +85,7 @@ def navigation(request: HttpRequest) -> list[dict[str, Any]]:
             "items": [
                 item(_("Tools"), "build", "tools_catalog_mcptooldefinition"),
                 item(_("Toolsets"), "category", "tools_catalog_mcptoolset"),
+                item(_("Services"), "api", "tools_catalog_httpservice"),
                 item(_("Connections"), "lan", "tools_catalog_mcpconnection"),
                 item(_("Upstream tools"), "inbox", "tools_catalog_mcpupstreamtool"),
                 item(_("Launch profiles"), "terminal", "tools_catalog_launchprofile"),

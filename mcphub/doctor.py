@@ -194,10 +194,10 @@ def _tools() -> Iterator[Finding]:
     from django.core.exceptions import ValidationError
 
     from tools_catalog.backends import python
-    from tools_catalog.backends.http import HttpConfiguration
     from tools_catalog.catalog import Catalog
     from tools_catalog.importers import bundle
     from tools_catalog.models import McpToolDefinition, Secret
+    from tools_catalog.models_services import parsed
     from tools_catalog.secrets import SecretError
 
     python.discover(bundle.packs())
@@ -221,7 +221,7 @@ def _tools() -> Iterator[Finding]:
                 "Correct it in the admin, or switch it off.",
             )
         elif tool.backend == "http":
-            for name in sorted(HttpConfiguration.parse(tool.configuration).secret_names - secrets.keys()):
+            for name in sorted(parsed(tool.configuration).secret_names - secrets.keys()):
                 yield Finding(
                     "wrong", f"The tool {tool.name} needs the secret {name}, which does not exist.",
                     "Add it in the admin.",

@@ -10,7 +10,7 @@ _SEEN = (
     "tools_catalog.view_mcptoolversion", "invocations.view_mcptoolinvocation", "invocations.view_mcprequestenvelope",
     "invocations.view_mcperrormapping", "tools_catalog.view_mcpconnection", "tools_catalog.view_mcpupstreamtool",
     "invocations.view_mcptask", "tools_catalog.view_mcpresource", "tools_catalog.view_mcpprompt",
-    "tools_catalog.view_mcptoolset",
+    "tools_catalog.view_mcptoolset", "tools_catalog.view_httpservice",
 )  # fmt: skip
 _CATALOGUE = (
     "tools_catalog.add_mcptooldefinition", "tools_catalog.change_mcptooldefinition",
@@ -20,6 +20,7 @@ _CATALOGUE = (
     "tools_catalog.add_mcpresource", "tools_catalog.change_mcpresource", "tools_catalog.delete_mcpresource",
     "tools_catalog.add_mcpprompt", "tools_catalog.change_mcpprompt", "tools_catalog.delete_mcpprompt",
     "tools_catalog.add_mcptoolset", "tools_catalog.change_mcptoolset", "tools_catalog.delete_mcptoolset",
+    "tools_catalog.add_httpservice", "tools_catalog.change_httpservice",
 )  # fmt: skip
 _EVIDENCE = (
     "invocations.view_auditblock",

@@ -25,10 +25,12 @@ from sessions_app.shown import clipped, visible
 from tools_catalog import (  # noqa: F401 - they register their pages
     admin_connections,
     admin_content,
+    admin_services,
     admin_toolsets,
     admin_upstream_tools,
 )
 from tools_catalog.admin_forms import SecretForm, ToolForm
+from tools_catalog.admin_services import ServiceFilter, not_served
 from tools_catalog.admin_switch import SwitchActions
 from tools_catalog.admin_versions import VersionPages
 from tools_catalog.models import McpToolDefinition, Secret
@@ -52,6 +54,7 @@ class McpToolDefinitionAdmin(VersionPages, SwitchActions, RecordedAdmin):
         "read_only",
         "destructive",
         "task_support",
+        ServiceFilter,
         "groups",
         ("updated_at", TimeRangeFilter),
     ]
@@ -130,6 +133,7 @@ class McpToolDefinitionAdmin(VersionPages, SwitchActions, RecordedAdmin):
         context = dict(extra_context or {})
         if object_id is not None and (tool := self.get_object(request, object_id)) is not None:
             words = "\n".join([tool.title, tool.description])
+            context["not_served"] = not_served(tool)
             context["unhidden"] = visible(words) if visible(words) != words else ""
         return super().changeform_view(request, object_id, form_url, context)
 

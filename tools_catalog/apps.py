@@ -14,6 +14,7 @@ RULES = (
     Announce("tools_catalog_mcptooldefinition", "tools_changed"),
     Announce("tools_catalog_mcptooldefinition_groups", "tools_changed"),
     Announce("tools_catalog_secret", "tools_changed"),
+    Announce("tools_catalog_httpservice", "tools_changed"),
     Announce("tools_catalog_mcptoolset", "tools_changed"),
     Announce("tools_catalog_mcptoolset_tools", "tools_changed"),
     Announce("tools_catalog_mcptoolset_groups", "tools_changed"),

@@ -13,9 +13,9 @@ from typing import Any
 
 from sessions_app.protocol import envelope, schemas
 from sessions_app.protocol.errors import ExecutionError
-from tools_catalog import hosts
+from tools_catalog import hosts, requirements
 from tools_catalog.backends import base
-from tools_catalog.backends.http import HttpBackend
+from tools_catalog.backends.http import HttpBackend, HttpConfiguration, Service
 from tools_catalog.backends.python import PythonBackend
 from tools_catalog.backends.upstream import UpstreamBackend, UpstreamConfiguration
 from tools_catalog.listing import Audience, readable
@@ -84,6 +84,7 @@ class Catalog(Selection):
         global _vault
         _vault = {secret.name: secret for secret in Secret.objects.all()}
         upstreams = _upstreams()
+        services = _services()
         known = before._compiled if before is not None else {}
         compiled: dict[str, _Compiled] = {}
         tools = []
@@ -91,17 +92,20 @@ class Catalog(Selection):
             # Of what is served, not of the version that should be: an edit behind the model's back is seen
             # and recorded as what it is.
             digest = row.digest()
+            service, why_not = _service_of(row, services)
+            # What a tool runs by beside its definition.
+            key = f"{digest} {row.retry_safe} {service}"
             try:
-                parts = known.get(digest) or _compile(row)
+                parts = known.get(key) or _compile(row, service)
             except Exception:
                 logger.exception("The tool %s cannot be served and is left out", row.name)
                 continue
-            compiled[digest] = parts
+            compiled[key] = parts
             approval = upstreams.approvals.get(row.pk)
             backend = parts.backend or UpstreamBackend(
                 UpstreamConfiguration.parse(row.configuration), approval or _NOT_APPROVED, pool.here
             )
-            enabled = row.enabled and (approval is not None or parts.backend is not None)
+            enabled = row.enabled and not why_not and (approval is not None or parts.backend is not None)
             tools.append(
                 Tool(
                     name=row.name, version=row.version, digest=digest, enabled=enabled,
@@ -109,13 +113,31 @@ class Catalog(Selection):
                     retry_safe=row.retry_safe, timeout_seconds=row.timeout_seconds,
                     calls_per_minute=row.calls_per_minute, task_support=row.task_support, definition=parts.definition,
                     arguments=parts.arguments, result=parts.result, param_headers=parts.param_headers,
-                    backend=backend,
+                    backend=backend, why_not=why_not if row.enabled else "",
                 )
             )  # fmt: skip
         return cls(tools, compiled, upstreams, _toolsets(tools))
 
 
-def _compile(row: Any) -> _Compiled:
+def _services() -> dict[str, Service]:
+    """Read the services that are switched on."""
+    from tools_catalog.models import HttpService
+
+    return {row.slug: row.plain() for row in readable(HttpService.objects.filter(enabled=True))}
+
+
+def _service_of(row: Any, services: Mapping[str, Service]) -> tuple[Service | None, str]:
+    """Give the service of a tool, and why the tool cannot be served, or nothing."""
+    name = row.configuration.get("service") if row.backend == "http" else None
+    service = services.get(str(name))
+    if name is not None and service is None:
+        return Service(slug=str(name), url="https://switched-off.invalid", headers={}), (
+            f"Its service {name} is switched off. Ask the hub's operator."
+        )
+    return service, requirements.why_not(row.requirements, service)
+
+
+def _compile(row: Any, service: Service | None = None) -> _Compiled:
     definition: dict[str, Any] = {"name": row.name}
     if row.title:
         definition["title"] = row.title
@@ -134,7 +156,8 @@ def _compile(row: Any) -> _Compiled:
     if row.backend == "python":
         backend = PythonBackend(row.configuration["function"])
     elif row.backend == "http":
-        backend = HttpBackend(row.configuration, secret=secret_for)
+        configuration = HttpConfiguration.parse(row.configuration, service)
+        backend = HttpBackend(configuration, secret=secret_for, retries=row.retry_safe)
     return _Compiled(
         definition,
         schemas.compile(row.input_schema),

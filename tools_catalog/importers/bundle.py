@@ -8,6 +8,8 @@ was edited here: see `load`.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
@@ -16,15 +18,15 @@ from django.db import transaction
 from sessions_app.protocol import json
 from tools_catalog.backends import python
 from tools_catalog.backends.base import Json
-from tools_catalog.backends.http import HttpConfiguration
-from tools_catalog.importers import connections, content, entries
+from tools_catalog.importers import connections, content, entries, selections
 from tools_catalog.importers.entries import Kind, Members, Report, check_members, load_each
 from tools_catalog.models import Backend, McpToolDefinition, Secret
+from tools_catalog.models_services import parsed
 
 __all__ = ["FORMAT", "Report", "dump", "load", "packs", "read_pack"]
 
 FORMAT = "mcphub-bundle/1"
-KINDS = ("tools", *content.KINDS, *connections.KINDS)
+KINDS = ("tools", *content.KINDS, *connections.KINDS, *selections.KINDS)
 
 _WIRE = {"inputSchema": "input_schema", "outputSchema": "output_schema", "_meta": "meta"}
 """Members that have their MCP name in a bundle -> column; all others are called as their column."""
@@ -51,7 +53,7 @@ def _came_by(row: McpToolDefinition, reason: str) -> bool:
 def _check(wanted: dict[str, Json], report: Report) -> None:
     if wanted["backend"] == Backend.HTTP:
         try:
-            report.missing_secrets += HttpConfiguration.parse(wanted["configuration"]).secret_names
+            report.missing_secrets += parsed(wanted["configuration"]).secret_names
         except ValueError as error:
             raise ValueError(f"configuration: {error}") from error
 
@@ -66,8 +68,24 @@ class _Refused(Exception):
     """Rolls the load back."""
 
 
-def load(bundle: Json, *, reason: str, overwrite: bool = False) -> Report:
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a floor above adds to bundles: one more kind of entries."""
+
+    kind: str
+    load: Callable[..., None]
+    """Gets the entries by kind, the report, `reason` and `overwrite`."""
+    dump: Callable[[], list[dict[str, Json]]]
+
+
+PARTS: list[Part] = []
+"""Appended to by the apps above when they are ready."""
+
+
+def load(bundle: Json, *, reason: str, overwrite: bool = False, dry_run: bool = False) -> Report:
     """Bring what `bundle` holds into the catalogue, all or none; `reason` is kept with each version made.
+
+    With `dry_run` nothing is kept, and the report says what would have been done.
 
     A tool that is not there is created as the bundle says. One that is there follows the bundle in its
     definition if its newest version came by a load of the same `reason`; otherwise it is kept, unless
@@ -79,13 +97,18 @@ def load(bundle: Json, *, reason: str, overwrite: bool = False) -> Report:
     python.discover(_packs_named(given))
     try:
         with transaction.atomic():
+            selections.load_services(given, report, reason=reason, overwrite=overwrite)
             load_each(_TOOL, given["tools"], report, complete=_complete, reason=reason, overwrite=overwrite)
             content.load(given, report, reason=reason, overwrite=overwrite)
             connections.load(given, report, reason=reason, overwrite=overwrite)
-            if report.refused:
+            selections.load_toolsets(given, report, reason=reason, overwrite=overwrite)
+            for part in PARTS:
+                part.load(given, report, reason=reason, overwrite=overwrite)
+            if report.refused or dry_run:
                 raise _Refused
     except _Refused:
-        return Report(refused=report.refused)
+        if report.refused:
+            return Report(refused=report.refused)
     report.missing_secrets = sorted(set(report.missing_secrets) - set(Secret.objects.values_list("name", flat=True)))
     return report
 
@@ -94,7 +117,8 @@ def dump() -> dict[str, Json]:
     """Give the whole catalogue as a bundle. Secrets are named in it, never contained."""
     # What upstreams offer comes back by their own lists, and by approval.
     tools = [entry for entry in entries.dump(_TOOL) if entry["backend"] != Backend.UPSTREAM]
-    return {"format": FORMAT, "tools": tools, **content.dump(), **connections.dump()}
+    others = {part.kind: part.dump() for part in PARTS}
+    return {"format": FORMAT, **selections.dump(), "tools": tools, **content.dump(), **connections.dump(), **others}
 
 
 def packs() -> list[str]:
@@ -112,15 +136,16 @@ def read_pack(name: str) -> Json:
 
 def _entries(bundle: Json, report: Report) -> dict[str, list[Json]]:
     """Give the entries by kind."""
-    given: dict[str, list[Json]] = {kind: [] for kind in KINDS}
+    kinds = (*KINDS, *(part.kind for part in PARTS))
+    given: dict[str, list[Json]] = {kind: [] for kind in kinds}
     if not isinstance(bundle, dict) or bundle.get("format") != FORMAT:
         report.refused.append(("bundle", f'format: it must be an object with "format": "{FORMAT}".'))
-    elif unknown := bundle.keys() - {"format", *KINDS}:
+    elif unknown := bundle.keys() - {"format", *kinds}:
         report.refused.append(("bundle", f"{sorted(unknown)[0]}: a bundle has no such member."))
-    elif not bundle.keys() & set(KINDS):
-        report.refused.append(("bundle", f"tools: there must be a list of {', or of '.join(KINDS)}."))
+    elif not bundle.keys() & set(kinds):
+        report.refused.append(("bundle", f"tools: there must be a list of {', or of '.join(kinds)}."))
     else:
-        for kind in KINDS:
+        for kind in kinds:
             if isinstance(bundle.get(kind, []), list):
                 given[kind] = list(bundle.get(kind, []))
             else:

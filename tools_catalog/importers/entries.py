@@ -11,9 +11,13 @@ from django.core.exceptions import ValidationError
 
 from sessions_app.protocol import json
 from tools_catalog.backends.base import Json
+from tools_catalog.models import McpToolDefinition
 
 Members = Mapping[str, "type | tuple[type, ...]"]
 """Member of an entry -> the kind of its value."""
+
+LINKS: Mapping[str, tuple[Any, str]] = {"groups": (Group, "name"), "tools": (McpToolDefinition, "name")}
+"""Members that name other rows: their table, and the column of the name."""
 
 _JSON_NAMES = {dict: "an object", list: "a list", str: "a text", bool: "true or false"}
 
@@ -31,6 +35,8 @@ class Report:
     """Entry and why."""
     missing_secrets: list[str] = field(default_factory=list)
     """Secrets that HTTP tools of the bundle name and that do not exist here."""
+    differences: dict[str, dict[str, tuple[Json, Json]]] = field(default_factory=dict)
+    """Of what is changed or kept: member -> what it is here, what it is in the bundle."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,8 +115,8 @@ def _check_kind(name: str, value: Json, kind: type | tuple[type, ...]) -> None:
     if not is_right:
         words = "a number" if is_number else _JSON_NAMES[kind]  # type: ignore[index]
         raise ValueError(f"{name}: it must be {words}.")
-    if name == "groups" and not all(isinstance(group, str) and 0 < len(group) <= 150 for group in value):
-        raise ValueError("groups: it must be a list of names.")
+    if name in LINKS and not all(isinstance(each, str) and 0 < len(each) <= 150 for each in value):
+        raise ValueError(f"{name}: it must be a list of names.")
 
 
 def save(kind: Kind, report: Report, wanted: dict[str, Json], *, reason: str, overwrite: bool) -> None:
@@ -122,25 +128,39 @@ def save(kind: Kind, report: Report, wanted: dict[str, Json], *, reason: str, ov
     row = kind.model(**{kind.key: label}) if is_new else found
     everything = is_new or overwrite
     members = kind.members if everything else kind.definition
-    columns = {kind.wire.get(key, key): value for key, value in wanted.items() if key in members and key != "groups"}
+    columns = {kind.wire.get(key, key): value for key, value in wanted.items() if key in members and key not in LINKS}
     changes = {column: value for column, value in columns.items() if not _same(getattr(row, column), value)}
-    groups = sorted(set(wanted["groups"])) if "groups" in wanted else None
-    regroups = everything and groups is not None and groups != group_names(row)
+    links = {name: sorted(set(wanted[name])) for name in LINKS if name in wanted and name in members}
+    relinked = {name: names for name, names in links.items() if names != linked(row, name)}
+    if not is_new and (changes or relinked):
+        was = {column: (getattr(row, column), value) for column, value in changes.items()}
+        report.differences[label] = {**was, **{name: (linked(row, name), names) for name, names in relinked.items()}}
     for column, value in changes.items():
         setattr(row, column, value)
-    if is_new or changes or regroups:
+    if is_new or changes or relinked:
         row.full_clean()
-    if not is_new and changes and not overwrite and not kind.came_by(row, reason):
+    if not is_new and (changes or relinked) and not overwrite and not kind.came_by(row, reason):
         report.kept.append(label)
-    elif not is_new and not changes and not regroups:
+    elif not is_new and not changes and not relinked:
         report.unchanged.append(label)
     else:
         row.change_reason = reason
         row._change_reason = reason[:100]  # kept by simple_history
         row.save()
-        if regroups and groups is not None:
-            row.groups.set([Group.objects.get_or_create(name=name)[0] for name in groups])
+        for name, names in relinked.items():
+            getattr(row, name).set(_rows(name, names))
         (report.created if is_new else report.changed).append(label)
+
+
+def _rows(name: str, names: list[str]) -> list[Any]:
+    """Give the rows of these names; groups that are missing are made, tools must be there."""
+    model, key = LINKS[name]
+    if model is Group:
+        return [Group.objects.get_or_create(name=each)[0] for each in names]
+    found = list(model.objects.filter(**{f"{key}__in": names}))
+    if missing := sorted(set(names) - {getattr(row, key) for row in found}):
+        raise ValueError(f"{name}: there is no {missing[0]!r} in the catalogue or in the bundle.")
+    return found
 
 
 def _same(one: Json, other: Json) -> bool:
@@ -150,19 +170,22 @@ def _same(one: Json, other: Json) -> bool:
     return (one is not None and other is not None and json.dumps(one) == json.dumps(other)) or one is other
 
 
-def group_names(row: Any) -> list[str]:
-    return sorted(group.name for group in row.groups.all()) if row.pk else []
+def linked(row: Any, name: str) -> list[str]:
+    """Give the names of what the row is linked to."""
+    key = LINKS[name][1]
+    return sorted(getattr(each, key) for each in getattr(row, name).all()) if row.pk else []
 
 
 def dump(kind: Kind) -> list[dict[str, Json]]:
     """Give every row as an entry; members that say nothing are left out, but for those that must be there."""
-    return [_entry(kind, row) for row in kind.model.objects.prefetch_related("groups").order_by(kind.key)]
+    links = [name for name in LINKS if name in kind.members]
+    return [_entry(kind, row) for row in kind.model.objects.prefetch_related(*links).order_by(kind.key)]
 
 
 def _entry(kind: Kind, row: Any) -> dict[str, Json]:
     entry: dict[str, Json] = {}
     for name in kind.members:
-        value = group_names(row) if name == "groups" else getattr(row, kind.wire.get(name, name))
+        value = linked(row, name) if name in LINKS else getattr(row, kind.wire.get(name, name))
         if value not in ({}, [], "", None) or name in kind.always:
             entry[name] = value
     return entry

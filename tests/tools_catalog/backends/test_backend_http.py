@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import gzip
+import json
 from typing import Any
 
 import pytest
@@ -160,8 +161,35 @@ def test_shared_client_follows_the_settings(settings: Any) -> None:
         (
             reply(200, b"%PDF", "application/pdf"),
             {},
-            [{"type": "text", "text": "The service answered 4 bytes of application/pdf."}],
+            [
+                {"type": "text", "text": "The service answered 4 bytes of application/pdf."},
+                {
+                    "type": "resource",
+                    "resource": {"uri": "http://peer/", "mimeType": "application/pdf", "blob": "JVBERg=="},
+                },
+            ],
             NOTHING,
+        ),
+        (
+            reply(200, b"PK", "text/plain"),
+            {"as": "binary"},
+            [
+                {"type": "text", "text": "The service answered 2 bytes of text/plain."},
+                {"type": "resource", "resource": {"uri": "http://peer/", "mimeType": "text/plain", "blob": "UEs="}},
+            ],
+            NOTHING,
+        ),
+        (
+            reply(200, b'{"v":[{"a":{"b":1},"c":2},{"c":3}]}', "application/json"),
+            {"pick": "/v", "fields": {"b": "/a/b", "c": "/c"}},
+            [{"type": "text", "text": '[{"b":1,"c":2},{"c":3}]'}],
+            [{"b": 1, "c": 2}, {"c": 3}],
+        ),
+        (
+            reply(200, b'{"v":[{"n":"x","t":[{"k":1},{}]},{}]}', "application/json"),
+            {"pick": "/v/*/t/*/k"},
+            [{"type": "text", "text": "[[1]]"}],
+            [[1]],
         ),
         (
             reply(204),
@@ -172,7 +200,10 @@ def test_shared_client_follows_the_settings(settings: Any) -> None:
     ],
 )
 def test_answer_becomes_content(answer: bytes, options: Any, content: Any, structured: Any) -> None:
-    result, _ = call(always(answer), response=options)
+    result, peer = call(always(answer), response=options)
+    for block in result.content:
+        if block["type"] == "resource":
+            block["resource"]["uri"] = block["resource"]["uri"].replace(peer.url, "http://peer")
     assert result.content == content
     assert result.structured == structured
 
@@ -300,3 +331,96 @@ def test_cancelled_call_is_cancelled() -> None:
                 await task
 
     asyncio.run(go())
+
+
+def in_turn(*answers: bytes) -> Script:
+    """Answer one request after the other; the last answer stays."""
+    left = list(answers)
+    return lambda request, writer: writer.write(left.pop(0) if len(left) > 1 else left[0])
+
+
+def page(**members: Any) -> bytes:
+    return reply(200, json.dumps(members).encode(), "application/json")
+
+
+def test_pages_are_read_on_by_the_address_that_the_service_names() -> None:
+    result, peer = call(
+        in_turn(page(values=[{"id": 1, "x": 0}], next="?page=2&q=a"), page(values=[{"id": 2}])),
+        path="/items",
+        query={"q": "a"},
+        pages={"items": "/values", "next": "/next"},
+        response={"fields": {"id": "/id"}},
+    )
+    assert result.structured == {"items": [{"id": 1}, {"id": 2}], "more": False}
+    assert [request.target for request in peer.received] == ["/items?q=a", "/items?page=2&q=a"]
+
+
+def test_pages_are_read_on_by_a_cursor_and_end_at_their_limit() -> None:
+    result, peer = call(
+        in_turn(page(values=[1], at=25), page(values=[2], at=50), page(values=[3], at=75)),
+        pages={"items": "/values", "cursor": "/at", "query": "start", "most": 2},
+    )
+    assert result.structured == {"items": [1, 2], "more": True}
+    assert [request.target for request in peer.received] == ["/", "/?start=25"]
+
+
+def test_pages_are_read_on_by_number_until_the_last_or_an_empty_one() -> None:
+    last = {"items": "/values", "number": 1, "query": "page", "last": "/done"}
+    result, peer = call(in_turn(page(values=[1], done=False), page(values=[2], done=True)), pages=last)
+    assert result.structured == {"items": [1, 2], "more": False}
+    assert [request.target for request in peer.received] == ["/?page=1", "/?page=2"]
+    result, _ = call(in_turn(page(values=[1]), page(values=[])), pages={"items": "/values", "number": 0, "query": "p"})
+    assert result.structured == {"items": [1], "more": False}
+
+
+@pytest.mark.parametrize(
+    "there", ["https://evil.example/items", "/other", "//evil.example/items", "http://u@127.0.0.1/", 5, "http://["]
+)
+def test_a_next_page_at_another_address_is_not_followed(there: Any) -> None:
+    with pytest.raises(errors.ResultInvalid, match="next page"):
+        call(always(page(values=[1], next=there)), path="/items", pages={"items": "/values", "next": "/next"})
+
+
+def test_all_pages_together_stay_below_the_limit() -> None:
+    big = page(values=["x" * 600], next="?more")
+    with pytest.raises(errors.ResultInvalid, match="1000 bytes"):
+        call(always(big), pages={"items": "/values", "next": "/next"}, max_response_bytes=1000)
+
+
+def again(script: Script, *, safe: bool, **more: Any) -> tuple[ToolResult, Peer]:
+    async def go() -> tuple[ToolResult, Peer]:
+        async with serving(script) as peer, egress.client(egress.EgressPolicy(allow=("127.0.0.1",))) as client:
+            backend = HttpBackend({"url": peer.url, "retries": 2, **more}, secret=secret, client=client, retries=safe)
+            try:
+                return await backend.call({}, ScriptedContext(seconds=30)), peer
+            except errors.HubError as error:
+                error.add_note(f"{len(peer.received)} requests")
+                raise
+
+    return asyncio.run(go())
+
+
+def test_what_may_pass_is_tried_again_where_that_is_safe() -> None:
+    script = in_turn(reply(503), reply(429, b"", None, Retry_After="0"), reply(200, b"1", "application/json"))
+    result, peer = again(script, safe=True)
+    assert (result.structured, len(peer.received)) == (1, 3)
+
+
+@pytest.mark.parametrize(
+    ("safe", "answer", "requests"),
+    [(False, reply(503), 1), (True, reply(500), 1), (True, reply(503), 3), (True, reply(503, Retry_After="900"), 1)],
+)
+def test_nothing_is_tried_again_that_is_not_safe_or_will_not_pass(safe: bool, answer: bytes, requests: int) -> None:
+    with pytest.raises(errors.UpstreamError) as caught:
+        again(always(answer), safe=safe)
+    assert caught.value.__notes__ == [f"{requests} requests"]
+
+
+def test_basic_credentials_are_coded_and_scrubbed() -> None:
+    def echo(request: Received, writer: asyncio.StreamWriter) -> None:
+        writer.write(reply(200, request.headers["authorization"].encode(), "text/plain"))
+
+    coded = base64.b64encode(SECRETS["KEY"].encode()).decode()
+    result, peer = call(echo, headers={"Authorization": "Basic {basic:KEY}"})
+    assert peer.received[0].headers["authorization"] == f"Basic {coded}"
+    assert result.content[0]["text"] == "Basic [secret]"

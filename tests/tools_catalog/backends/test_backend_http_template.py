@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sessions_app.protocol import errors
-from tools_catalog.backends.http import HttpConfiguration
+from tools_catalog.backends.http import HttpConfiguration, Service
 from tools_catalog.backends.http_template import Values
 from tools_catalog.secrets import SecretError
 
@@ -86,6 +86,54 @@ def test_no_argument_moves_the_url(identifier: Any, part: Any, q: Any, tags: Any
 def test_path_argument_arrives_as_it_was(value: Any) -> None:
     segment = url_of(ITEM, id=value, part="p").split("/")[5]
     assert unquote(segment) == str(value)
+
+
+FILES = HttpConfiguration.parse(
+    {"service": "git", "url": "/repos/{repo}/raw/{+path}"},
+    Service(slug="git", url="https://api.example.com:8443/base/", headers={}),
+)
+
+
+@given(repo=JSON | ESCAPES, path=JSON | ESCAPES)
+@example(repo="r", path="a/../../..")
+@example(repo="..", path="a")
+@example(repo="r", path="%2e%2e/%252e%252e")
+@example(repo="r", path="//evil.example/x")
+@example(repo="r", path="a\\..\\b")
+def test_no_path_argument_leaves_the_service(repo: Any, path: Any) -> None:
+    try:
+        url = FILES.url.render(Values({"repo": repo, "path": path}, no_secrets, HOST))
+    except errors.ArgumentsInvalid:
+        return
+    assert (url.scheme, url.raw_host, url.port, url.userinfo) == ("https", b"api.example.com", 8443, b"")
+    assert url.query == b""
+    whole = url.raw_path.decode("ascii")
+    assert whole.startswith("/base/repos/")
+    seen = whole
+    for _ in range(3):
+        seen = unquote(seen)
+        assert not {".", ".."} & set(seen.replace("\\", "/").split("/"))
+    assert "" not in whole.split("/")[1:]
+
+
+def test_a_path_of_several_segments_arrives_as_it_was() -> None:
+    url = FILES.url.render(Values({"repo": "r", "path": "docs/a b#.md"}, no_secrets, HOST))
+    assert str(url) == "https://api.example.com:8443/base/repos/r/raw/docs/a%20b%23.md"
+
+
+def test_doubled_braces_are_braces() -> None:
+    body = {"query": "query($id: ID!) {{ node(id: $id) {{ name }} }}", "variables": {"id": "{id}"}}
+    made = request({"body": body}, id=7)
+    assert made is not None
+    assert made[1] == b'{"query":"query($id: ID!) { node(id: $id) { name } }","variables":{"id":7}}'
+
+
+def test_one_argument_can_be_the_whole_body() -> None:
+    assert request({"body": "{items}"}, items=[1, 2]) == ("application/json", b"[1,2]")
+    assert request({"body": "Hi {who}", "body_encoding": "text"}, who="you") == (
+        "text/plain; charset=utf-8",
+        b"Hi you",
+    )
 
 
 def test_absent_argument_leaves_its_query_parameter_out() -> None:
@@ -175,7 +223,20 @@ def test_missing_secret_is_named_to_the_operator() -> None:
         ("headers.x", {"headers": {"X": "a", "x": "b"}}),
         ("headers.X", {"headers": {"X": "{a"}}),
         ("body", {"body": "arguments", "method": "GET"}),
-        ("body", {"body": "{x}", "method": "POST"}),
+        ("body", {"body": "x {x}", "method": "POST"}),
+        ("body", {"body": {"x": "{x}"}, "method": "POST", "body_encoding": "text"}),
+        ("url", {"url": "https://h/{{x}}"}),
+        ("url", {"url": "https://h/a{+x}"}),
+        ("query.q", {"query": {"q": "{+x}"}}),
+        ("service", {"service": "nowhere"}),
+        ("retries", {"retries": 6}),
+        ("retries", {"retries": True}),
+        ("response.fields.a", {"response": {"fields": {"a": "b"}}}),
+        ("pages", {"pages": {"items": "/values"}}),
+        ("pages", {"pages": {"next": "/next", "number": 1, "query": "page"}}),
+        ("pages.query", {"pages": {"number": 1}}),
+        ("pages.most", {"pages": {"next": "/next", "most": 0}}),
+        ("pages", {"method": "POST", "pages": {"next": "/next"}}),
         ("body", {"body": [], "method": "POST", "body_encoding": "form"}),
         ("body.a.0", {"body": {"a": ["{"]}, "method": "POST"}),
         ("body_encoding", {"body_encoding": "xml"}),
