@@ -12,7 +12,7 @@ import pytest
 from invocations.mapping import DEFAULTS
 from sessions_app.protocol import errors
 from sessions_app.protocol.errors import HubError
-from tools_catalog.backends.http import HttpConfiguration
+from tools_catalog.backends.http import HttpConfiguration, Service
 
 HOME = Path(__file__).parent.parent
 PAGES = [HOME / "README.md", HOME / "CHANGELOG.md", *sorted((HOME / "docs").glob("*.md"))]
@@ -114,9 +114,10 @@ def test_documented_http_tools_can_be_read() -> None:
     blocks = re.findall(r"```json\n(.*?)```", (HOME / "docs" / "tools.md").read_text(), re.DOTALL)
     bundles = [json.loads(block) for block in blocks]
     tools = [tool for bundle in bundles for tool in bundle["tools"] if tool["backend"] == "http"]
-    assert len(tools) == 2
+    services = {each["slug"]: Service(**each) for bundle in bundles for each in bundle.get("services", [])}
+    assert len(tools) == 3
     for tool in tools:
-        HttpConfiguration.parse(tool["configuration"])
+        HttpConfiguration.parse(tool["configuration"], services.get(tool["configuration"].get("service")))
 
 
 @pytest.mark.django_db
