@@ -96,6 +96,13 @@ def navigation(request: HttpRequest) -> list[dict[str, Any]]:
             ],
         },
         {
+            "title": _("Chat"),
+            "items": [
+                item(_("Approvals"), "how_to_reg", "chat_chatapproval"),
+                item(_("Approval policies"), "rule", "chat_toolapproval"),
+            ],
+        },
+        {
             "title": _("Access"),
             "items": [
                 item(_("API keys"), "key", "sessions_app_apikey"),

@@ -11,6 +11,7 @@ _SEEN = (
     "invocations.view_mcperrormapping", "tools_catalog.view_mcpconnection", "tools_catalog.view_mcpupstreamtool",
     "invocations.view_mcptask", "tools_catalog.view_mcpresource", "tools_catalog.view_mcpprompt",
     "tools_catalog.view_mcptoolset", "tools_catalog.view_httpservice",
+    "chat.view_chatapproval", "chat.view_toolapproval",
 )  # fmt: skip
 _CATALOGUE = (
     "tools_catalog.add_mcptooldefinition", "tools_catalog.change_mcptooldefinition",
@@ -37,7 +38,8 @@ ROLES: Mapping[str, tuple[str, ...]] = {
     "Auditor": (*_SEEN, *_EVIDENCE, "invocations.read_bodies", "sessions_app.view_apikey"),
     "Operator": (
         *_SEEN, *_CATALOGUE, "invocations.cancel_mcptask", "invocations.change_mcperrormapping",
-        "invocations.add_mcperrormapping",
+        "invocations.add_mcperrormapping", "chat.decide_chatapproval", "chat.add_toolapproval",
+        "chat.change_toolapproval", "chat.delete_toolapproval",
         "sessions_app.change_mcpsession", "sessions_app.view_apikey", "sessions_app.add_apikey",
         "sessions_app.change_apikey",
     ),
@@ -57,7 +59,7 @@ def install(sender: Any = None, **kwargs: Any) -> None:
     from django.contrib.auth.models import Group, Permission
 
     using = kwargs.get("using", "default")
-    for label in ("auth", "sessions_app", "tools_catalog", "invocations"):
+    for label in ("auth", "sessions_app", "tools_catalog", "invocations", "chat"):
         # Each app's permissions are made by a signal of its own, whose turn may come later.
         create_permissions(apps.get_app_config(label), verbosity=0, using=using)
     known = {

@@ -25,9 +25,10 @@ class Answer:
         self.created = int(time.time())
         self.text = str(step.get("say", ""))
         self.calls = [self._call(each) for each in step.get("calls", [])]
-        if self.calls and not request.get("tools"):
+        if (request.get("response_format") or {}).get("type") == "json_schema":
             # Without native tools the model answers in the JSON that it is forced to.
-            self.text, self.calls = _constrained(self.calls[0]["function"], request), []
+            function = self.calls[0]["function"] if self.calls else None
+            self.text, self.calls = _constrained(function, self.text, request), []
         self.finish = step.get("finish", "tool_calls" if self.calls else "stop")
 
     def whole(self) -> dict[str, Any]:
@@ -128,15 +129,17 @@ def _cut(text: str, size: int) -> Iterator[str]:
         yield text[at : at + size]
 
 
-def _constrained(function: dict[str, str], request: dict[str, Any]) -> str:
-    """Give the JSON that a model would write whom `response_format` forces to choose a tool."""
-    schema = ((request.get("response_format") or {}).get("json_schema") or {}).get("schema") or {}
+def _constrained(function: dict[str, str] | None, text: str, request: dict[str, Any]) -> str:
+    """Give the JSON that a model would write whom `response_format` holds to a schema: a call, or its words."""
+    schema = request["response_format"]["json_schema"]["schema"]
+    forms = [form.get("properties", {}) for form in schema.get("anyOf", [schema])]
+    if function is None:
+        return _text({"answer": text}) if any("answer" in form for form in forms) else text
     plain = re.sub(r"[^a-zA-Z0-9_-]", "_", function["name"])
-    for variant in schema.get("anyOf", [schema]):
-        members = variant.get("properties", {})
-        for member, rule in members.items():
-            known = rule.get("const") or (rule.get("enum") or [None])[0]
-            if isinstance(known, str) and (known == function["name"] or known.startswith(plain)):
-                rest = next((each for each in members if each != member), "arguments")
-                return json.dumps({member: known, rest: json.loads(function["arguments"])}, ensure_ascii=False)
-    return json.dumps({"name": function["name"], "arguments": json.loads(function["arguments"])}, ensure_ascii=False)
+    names = [form["name"]["const"] for form in forms if "name" in form]
+    name = next((each for each in names if each.startswith(plain)), function["name"])
+    return _text({"name": name, "arguments": json.loads(function["arguments"])})
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)

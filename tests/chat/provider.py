@@ -3,9 +3,9 @@
     python -m tests.chat.provider --port 0 [--key SECRET]
 
 It prints `ready http://HOST:PORT/v1` and speaks HTTP/1.1 by hand, because half of its faults no server would send. What
-it shall do stands in the user's message (`script.py`). It records every request: `GET /control/requests` gives
-[{path, headers, body, attempt, is_gone, sent}], `DELETE /control/requests` forgets them. `is_gone` becomes true when
-the client left before the end of the answer.
+it shall do stands in the user's message (`script.py`). It records every request: `GET /control/requests?about=TEXT`
+gives those that contain the text, [{path, headers, body, text, attempt, is_gone, sent}], `DELETE /control/requests`
+forgets all. `is_gone` becomes true when the client left before the end of the answer.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import struct
 import sys
 from collections import Counter
 from typing import Any
+from urllib.parse import unquote
 
 from tests.chat.answers import Answer
 from tests.chat.complaints import COMPLAINTS, Complaint
@@ -73,19 +74,19 @@ class Connection:
         headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
         body = await self._reader.readexactly(int(headers.get("content-length", 0)))
         if path.startswith("/control/requests"):
-            await self._control(method)
+            await self._control(method, unquote(path.partition("?about=")[2]))
         elif path.endswith("/models") and method == "GET":
             await self._json(200, {"object": "list", "data": [_model(name) for name in _MODELS]})
         else:
             await self._post(path, headers, body)
         return True
 
-    async def _control(self, method: str) -> None:
+    async def _control(self, method: str, about: str) -> None:
         provider = self._provider
         if method == "DELETE":
             provider.requests.clear()
             provider.attempts.clear()
-        await self._json(200, provider.requests)
+        await self._json(200, [each for each in provider.requests if about in each["text"]])
 
     async def _post(self, path: str, headers: dict[str, str], raw: bytes) -> None:
         provider = self._provider
@@ -98,6 +99,7 @@ class Connection:
             body = None
         self._record = {
             "path": path, "headers": headers, "body": body, "attempt": attempt, "is_gone": False, "sent": 0,
+            "text": raw.decode("utf-8", "replace"),
         }  # fmt: skip
         provider.requests.append(self._record)
         if provider.key and headers.get("authorization") != f"Bearer {provider.key}":

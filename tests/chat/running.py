@@ -37,16 +37,15 @@ class ScriptedProvider:
             self._process.kill()
             self._process.communicate()
 
-    def requests(self) -> list[dict[str, Any]]:
-        """All requests so far, oldest first: {path, headers, body, attempt, is_gone, sent}."""
-        answer = httpx2.get(self._control, timeout=30)
+    def about(self, words: str) -> list[dict[str, Any]]:
+        """The requests that contain these words, oldest first: {path, headers, body, text, attempt, is_gone, sent}.
+
+        Tests that share a provider mark theirs so.
+        """
+        answer = httpx2.get(self._control, params={"about": words}, timeout=30)
         assert answer.status_code == 200, answer.text
         taken: list[dict[str, Any]] = answer.json()
         return taken
-
-    def about(self, words: str) -> list[dict[str, Any]]:
-        """The requests whose messages contain these words; tests that share a provider mark theirs so."""
-        return [each for each in self.requests() if words in str(each["body"])]
 
     def forget(self) -> None:
         httpx2.delete(self._control, timeout=30)

@@ -1,0 +1,138 @@
+"""The pages of calls that wait for a yes: an inbox where each is approved or denied, and what operators demand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin, messages
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils import timezone
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _t
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
+from unfold.contrib.filters.admin import ChoicesDropdownFilter
+
+from invocations.admin_envelopes import may_read_bodies
+from mcphub.chat import approvals
+from mcphub.chat.errors import ChatError
+from mcphub.chat.models_responses import ChatApproval, ToolApproval
+from sessions_app.admin_base import HubAdmin, TimeRangeFilter, UncountedAdmin, mark, moment, names_and_count
+from sessions_app.shown import cell, clipped, json_block, mono
+
+_MARKS = {"pending": "wait", "approved": "good", "denied": "bad", "used": "off"}
+_ASKED = moment("created_at", _("asked"))
+_DECIDED = moment("decided_at", _("decided"))
+_EXPIRES = moment("expires_at", _("expires"))
+
+
+@admin.register(ChatApproval)
+class ChatApprovalAdmin(UncountedAdmin):
+    list_display = [_ASKED, "shown_status", "shown_tool", "shown_caller", "shown_arguments", _EXPIRES, "decided_by"]
+    list_display_links = [_ASKED]
+    list_filter = [("status", ChoicesDropdownFilter), ("created_at", TimeRangeFilter)]
+    search_fields = ["=id", "=tool_name"]
+    search_help_text = _("Id, or name of the tool")
+    ordering = ["-created_at"]
+    sortable_by = ()
+    actions = ["approve", "deny"]
+
+    def get_fieldsets(self, request: HttpRequest, obj: ChatApproval | None = None) -> Any:
+        shown: list[Any] = [(None, {"fields": ["shown_status", "shown_tool", "tool_version"]})]
+        if may_read_bodies(request) or self.has_decide_permission(request):
+            shown.append((_t("Arguments"), {"fields": ["all_arguments"]}))
+        return [
+            *shown,
+            (_t("Who"), {"fields": ["shown_caller", "decided_by", "reason"]}),
+            (_t("When"), {"fields": [_ASKED, _DECIDED, _EXPIRES]}),
+            (_t("Ids"), {"fields": ["id", "turn_id", "shown_call"]}),
+        ]
+
+    def get_list_display(self, request: HttpRequest) -> Any:
+        # Who decides must see what about; others see it where they may read bodies.
+        if may_read_bodies(request) or self.has_decide_permission(request):
+            return self.list_display
+        return [column for column in self.list_display if column != "shown_arguments"]
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any | None = None) -> list[Any]:
+        return [name for _title, options in self.get_fieldsets(request, obj) for name in options["fields"]]
+
+    def has_decide_permission(self, request: HttpRequest) -> bool:
+        return bool(request.user.has_perm("chat.decide_chatapproval"))
+
+    @admin.action(description=_("Approve the selected calls"), permissions=["decide"])
+    def approve(self, request: HttpRequest, queryset: QuerySet[ChatApproval]) -> Any:
+        return self._decide(request, queryset, approve=True)
+
+    @admin.action(description=_("Deny the selected calls"), permissions=["decide"])
+    def deny(self, request: HttpRequest, queryset: QuerySet[ChatApproval]) -> Any:
+        return self._decide(request, queryset, approve=False)
+
+    def _decide(self, request: HttpRequest, queryset: QuerySet[ChatApproval], *, approve: bool) -> Any:
+        waiting = queryset.filter(status=ChatApproval.Status.PENDING, expires_at__gt=timezone.now())
+        items, count = names_and_count(waiting)
+        if not count:
+            messages.warning(request, _t("None of these calls waits any more."))
+            return None
+        asked = self.confirmation(
+            request, items=items, back=request.get_full_path(), action="approve" if approve else "deny",
+            danger=not approve, reason=not approve, selected=[row.pk for row in waiting],
+            title=_t("Approve these calls?") if approve else _t("Deny these calls?"),
+            explanation=_t("Each may then be made once within ten minutes, with just these arguments.")
+            if approve
+            else _t("The model is told that the call was denied, with the reason."),
+            button=_t("Approve") if approve else _t("Deny"),
+        )  # fmt: skip
+        if asked is not None:
+            return asked
+        done = 0
+        for id_ in waiting.values_list("pk", flat=True):
+            try:
+                approvals.decide(
+                    id_, approve=approve, reason=request.POST.get("reason", ""), by=str(request.user), principal=None
+                )
+                done += 1
+            except ChatError as error:  # somebody else was first
+                messages.warning(request, str(error))
+        said = (
+            ngettext("%(count)d call approved.", "%(count)d calls approved.", done)
+            if approve
+            else ngettext("%(count)d call denied.", "%(count)d calls denied.", done)
+        )
+        messages.success(request, said % {"count": done})
+        return None
+
+    @admin.display(description=_("status"))
+    def shown_status(self, row: ChatApproval) -> SafeString:
+        if row.status == ChatApproval.Status.PENDING and row.expires_at <= timezone.now():
+            return mark("off", _("Expired"))
+        return mark(_MARKS[row.status], row.get_status_display())
+
+    @admin.display(description=_("tool"))
+    def shown_tool(self, row: ChatApproval) -> SafeString:
+        return mono(clipped(row.tool_name, 64))
+
+    @admin.display(description=_("caller"))
+    def shown_caller(self, row: ChatApproval) -> SafeString:
+        return cell(f"{row.caller_label} ({row.principal})")
+
+    @admin.display(description=_("arguments"))
+    def shown_arguments(self, row: ChatApproval) -> SafeString:
+        return cell(str(row.arguments))
+
+    @admin.display(description=_("arguments"))
+    def all_arguments(self, row: ChatApproval) -> SafeString:
+        return json_block(row.arguments)
+
+    @admin.display(description=_("call"))
+    def shown_call(self, row: ChatApproval) -> SafeString:
+        return mono(row.call_id)
+
+
+@admin.register(ToolApproval)
+class ToolApprovalAdmin(HubAdmin):
+    list_display = ["tool", "policy"]
+    list_filter = ["policy"]
+    search_fields = ["tool__name"]
+    autocomplete_fields = ["tool"]

@@ -1,0 +1,56 @@
+"""The inbox of calls that wait for a yes: what it shows to whom, and how an operator decides."""
+
+from __future__ import annotations
+
+import datetime
+
+import pytest
+from django.urls import reverse
+from django.utils import timezone
+
+from mcphub.chat.models import ChatApproval
+
+LIST = "admin:chat_chatapproval_changelist"
+
+
+@pytest.fixture
+def waiting(db) -> ChatApproval:
+    now = timezone.now()
+    return ChatApproval.objects.create(
+        id="mcpr_1", principal="key:1", caller_label="an app", turn_id="t", call_id="call_1", tool_name="drop_table",
+        tool_version="1", arguments={"table": "a_secret_table"}, binding="0" * 64, created_at=now,
+        expires_at=now + datetime.timedelta(minutes=10),
+    )  # fmt: skip
+
+
+def decide(client, action, *rows, **more):
+    return client.post(reverse(LIST), {"action": action, "_selected_action": [row.pk for row in rows], **more})
+
+
+@pytest.mark.parametrize(("action", "status"), [("approve", "approved"), ("deny", "denied")])
+def test_an_operator_decides_after_confirming(log_in, waiting, action, status):
+    client = log_in("Operator")
+    assert "a_secret_table" in client.get(reverse(LIST)).content.decode()
+    assert "drop_table" in decide(client, action, waiting).content.decode()
+    assert ChatApproval.objects.get().status == "pending"
+    assert decide(client, action, waiting, confirmed="yes", reason="because").status_code == 302
+    found = ChatApproval.objects.get()
+    assert (found.status, found.decided_by) == (status, str(client.user))
+
+
+def test_what_is_too_old_cannot_be_approved(log_in, waiting):
+    ChatApproval.objects.update(expires_at=timezone.now() - datetime.timedelta(seconds=1))
+    client = log_in("Operator")
+    decide(client, "approve", waiting, confirmed="yes")
+    assert ChatApproval.objects.get().status == "pending"
+    assert "Expired" in client.get(reverse(LIST)).content.decode()
+
+
+def test_who_may_not_decide_is_not_offered_it(log_in, waiting):
+    client = log_in("Viewer")
+    page = client.get(reverse(LIST)).content.decode()
+    assert ("deny" in page, "a_secret_table" in page, "drop_table" in page) == (False, False, True)
+    one = client.get(reverse("admin:chat_chatapproval_change", args=[waiting.pk])).content.decode()
+    assert "a_secret_table" not in one
+    decide(client, "approve", waiting, confirmed="yes")
+    assert ChatApproval.objects.get().status == "pending"
