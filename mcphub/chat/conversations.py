@@ -21,10 +21,9 @@ from django.utils import timezone
 
 from invocations import recovery
 from invocations.mapping import ErrorMap
-from invocations.models import McpToolInvocation
 from mcphub.chat import history
 from mcphub.chat.errors import ChatError
-from mcphub.chat.models_conversations import AIResponse, ChatMessage, ChatSession, ChatToolCall, Query
+from mcphub.chat.models_conversations import AIResponse, ChatMessage, ChatSession, Query
 from sessions_app.caller import Caller
 from sessions_app.models import ServerProcess
 from sessions_app.protocol import json
@@ -136,7 +135,7 @@ class Conversations:
         try:
             return self._begin(asked)
         except Abandoned:
-            # What the dead process left open becomes invocations first, so that the turn can point at them.
+            # What the dead process left open becomes invocations first: they tell what became of the turn's calls.
             recovery.recover(self._host, self._process_id, self._errors())
             return self._begin(asked, heal=True)
 
@@ -203,23 +202,19 @@ class Conversations:
             messages.insert(0, {"role": "system", "content": said})
         return messages
 
-    def add(self, asked: Asked, messages: Sequence[Said], calls: Sequence[ChatToolCall]) -> None:
+    def add(self, asked: Asked, messages: Sequence[Said]) -> None:
         """Store what a turn under way adds; raise ChatError where it is this one's no more."""
         with transaction.atomic():
             session = self._held(asked)
             query = Query.objects.get(pk=asked.query_id)
             _store(session, query, messages)
-            _store_calls(query, calls)
 
-    def finish(
-        self, asked: Asked, messages: Sequence[Said], calls: Sequence[ChatToolCall], response: AIResponse
-    ) -> None:
+    def finish(self, asked: Asked, messages: Sequence[Said], response: AIResponse) -> None:
         """Store the answer and give the session up; raise ChatError where it is this turn's no more."""
         with transaction.atomic():
             session = self._held(asked)
             query = Query.objects.get(pk=asked.query_id)
             _store(session, query, messages)
-            _store_calls(query, calls)
             response.query = query
             response.content = _clean(response.content)
             response.save(force_insert=True)
@@ -309,14 +304,6 @@ def _store(
     return ChatMessage.objects.bulk_create(rows)
 
 
-def _store_calls(query: Query, calls: Sequence[ChatToolCall]) -> None:
-    for call in calls:
-        call.query = query
-        call.call_id = _clean(call.call_id)[:_LONGEST_ID]
-        call.tool_name = _clean(call.tool_name)[:128]
-    ChatToolCall.objects.bulk_create(calls)
-
-
 def _settle(query_id: uuid.UUID, state: str, code: str) -> int:
     """End a turn that has no answer. What it did stays in the conversation; what it only asked does not.
 
@@ -328,35 +315,12 @@ def _settle(query_id: uuid.UUID, state: str, code: str) -> int:
         return 0
     Query.objects.filter(pk=query.pk).update(state=state, error_code=code[:40])
     rows = list(query.messages.filter(left_out="").order_by("id"))
-    mine = [row for row in rows if row.role == "assistant" and row.tool_calls]
-    if not mine:
+    if not any(row.role == "assistant" and row.tool_calls for row in rows):
         query.messages.filter(left_out="").update(left_out=ChatMessage.LeftOut.FAILED)
         return 1
     missing = history.unanswered([row.wire() for row in rows])
     _store(query.session, query, [_made_up(call, _INTERRUPTED) for call in missing], is_synthetic=True)
-    _link(query, mine[-1], missing, len(mine))
     return 1
-
-
-def _link(query: Query, message: ChatMessage, calls: Sequence[Any], round_: int) -> None:
-    """Link calls whose turn was cut off with what the audit has of them."""
-    audited = {
-        row.request_id: row
-        for row in McpToolInvocation.objects.defer("arguments", "result", "error").filter(
-            trace_id=str(query.pk), started_at__gte=query.timestamp - timedelta(seconds=1)
-        )
-    }
-    rows = []
-    for call in calls:
-        found = audited.get(call["id"])
-        if found is not None:
-            rows.append(
-                ChatToolCall(
-                    round=round_, call_id=call["id"], tool_name=found.tool_name, invocation_id=found.invocation_id,
-                    is_error=found.status == "error", started_at=found.started_at, duration_ms=found.duration_ms,
-                )
-            )  # fmt: skip
-    _store_calls(query, rows)
 
 
 def _made_up(call: Any, content: str) -> Said:

@@ -10,6 +10,9 @@ import time
 import uuid
 from typing import Any
 
+from django.conf import settings
+
+from invocations import limits
 from invocations.origin import Origin
 from mcphub.chat import service
 from mcphub.chat.errors import ChatError
@@ -26,7 +29,10 @@ TRANSPORT = Transport.CHAT.value
 class ChatDoor(HubConsumer):
     """One request to a chat door. A subclass says in `answer` what it does; it may raise ChatError."""
 
+    error_event: str | None = None
+    """The name of the event that ends a stream with an error."""
     chat: service.Chat
+    _drawn: limits.Drawn | None = None
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         self.began = time.monotonic()
@@ -71,27 +77,49 @@ class ChatDoor(HubConsumer):
             client_address=self.client_address,
         )  # fmt: skip
 
+    async def draw(self) -> None:
+        """Let one question in; raise ChatError where the caller has asked too many. Every answer tells what is left."""
+        if not settings.MCPHUB_CHAT_BURST:
+            return
+        quota = limits.Quota("chat", settings.MCPHUB_CHAT_BURST, 1 / settings.MCPHUB_CHAT_REFILL_SECONDS)
+        client = limits.client_of(self.caller, self.client_address)
+        self._drawn = drawn = await limits.draw(self.hub.ledger, client, quota)
+        if drawn.wait_seconds > 0:
+            raise ChatError(
+                "RATE_LIMITED",
+                f"{quota.capacity} questions may be asked at once, and one more every "
+                f"{settings.MCPHUB_CHAT_REFILL_SECONDS:g} s. Try again in {drawn.retry_after_seconds} s.",
+                retry_after=drawn.retry_after_seconds,
+            )
+
     # Out -----------------------------------------------------------------------------------------
 
     def own_headers(self) -> list[tuple[bytes, bytes]]:
         took = int((time.monotonic() - self.began) * 1000)
-        return [(b"x-request-id", self.exchange_id.encode()), (b"openai-processing-ms", b"%d" % took)]
+        own = [(b"x-request-id", self.exchange_id.encode()), (b"openai-processing-ms", b"%d" % took)]
+        if self._drawn is not None:
+            told = self._drawn.headers()
+            own += [(name.lower().encode(), value.encode()) for name, value in told.items() if name != "Retry-After"]
+        return own
 
     async def give(self, value: Any, *, status: int = 200, headers: Headers = ()) -> None:
         """Answer a JSON value."""
         await self.respond(status, json.dumps(value), (JSON, *self.own_headers(), *headers))
 
+    def error_body(self, error: ChatError) -> dict[str, Any]:
+        return error.body()
+
     async def fail(self, error: ChatError) -> None:
         """Answer an error: with its status, or as the last event where a stream has begun."""
         if self.has_begun:
-            await self.write(sse.frame(json.dumps(error.body())), last=True)
+            await self.write(sse.frame(json.dumps(self.error_body(error)), event=self.error_event), last=True)
             return
         headers = [(b"x-should-retry", b"true" if error.should_retry else b"false")]
         if error.retry_after is not None:
             headers.append((b"retry-after", b"%d" % max(1, round(error.retry_after + 0.499))))
         if error.http_status == 401:
             headers.append((b"www-authenticate", b'Bearer realm="mcphub"'))
-        await self.give(error.body(), status=error.http_status, headers=headers)
+        await self.give(self.error_body(error), status=error.http_status, headers=headers)
 
     async def refuse(self, error: HubError) -> None:
         await self.fail(ChatError.of(error))

@@ -19,7 +19,6 @@ from mcphub.chat.models_conversations import (  # noqa: F401 - tables of this ap
     AIResponse,
     ChatMessage,
     ChatSession,
-    ChatToolCall,
     Query,
 )
 from mcphub.chat.models_responses import (  # noqa: F401 - tables of this application

@@ -1,6 +1,7 @@
-"""Tables of what was asked and answered (seed 003): sessions, queries, responses, messages, and their tool calls.
+"""Tables of what was asked and answered (seed 003): sessions, queries, responses and messages.
 
-They are no part of the audit: a tool call stands there, and here is only its id. What was said may be removed.
+They are no part of the audit, and may be removed. Seed 003's ToolInvocation is: an invocation of `turn_id`, which is
+the id of its query.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from django.utils.translation import gettext_lazy as _
 
 from mcphub.chat import history
 from sessions_app.fields import JSONText
-from sessions_app.shown import clipped
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -90,7 +90,7 @@ class Query(models.Model):
     session = models.ForeignKey(
         ChatSession, models.CASCADE, null=True, blank=True, related_name="queries", verbose_name=_("conversation")
     )
-    content = models.TextField(_("asked"))
+    content = models.TextField(_("question"))
     provider = models.CharField(_("asked for"), max_length=250, blank=True)
     timestamp = models.DateTimeField(_("time"), default=timezone.now)
     metadata = JSONText(_("metadata"), default=dict, blank=True)
@@ -223,27 +223,3 @@ class ChatMessage(models.Model):
 
     def kept(self) -> history.Kept:
         return history.Kept(self.wire(), frozenset(self.client_calls))
-
-
-class ChatToolCall(models.Model):
-    """A call that a model asked for, and the invocation that the audit has of it: the link between the two."""
-
-    id = models.BigAutoField(primary_key=True)
-    query = models.ForeignKey(Query, models.CASCADE, related_name="tool_calls", verbose_name=_("query"))
-    round = models.PositiveSmallIntegerField(_("round"))
-    call_id = models.CharField(_("call"), max_length=250)
-    tool_name = models.CharField(_("tool"), max_length=128)
-    invocation_id = models.CharField(_("invocation"), max_length=36, blank=True)
-    is_error = models.BooleanField(_("failed"), default=False)
-    started_at = models.DateTimeField(_("started"))
-    duration_ms = models.PositiveIntegerField(_("duration, ms"), default=0)
-
-    class Meta:
-        default_permissions = ()
-        verbose_name = _("tool call")
-        verbose_name_plural = _("tool calls")
-        ordering = ["id"]
-        indexes = [models.Index(fields=["invocation_id"], name="chat_call_by_invocation")]  # from the audit's page
-
-    def __str__(self) -> str:
-        return f"{clipped(self.tool_name, 64)} {self.invocation_id}"

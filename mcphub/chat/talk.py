@@ -14,7 +14,6 @@ import logging
 import time
 import uuid
 from collections.abc import AsyncIterator, Callable
-from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from channels.db import database_sync_to_async
@@ -23,8 +22,8 @@ from mcphub import runtime
 from mcphub.chat import conversations
 from mcphub.chat.conversations import Asked, Begun, Conversations, Said
 from mcphub.chat.errors import ChatError
-from mcphub.chat.events import ClientToolCalls, Event, Finished, MessageAdded, ToolFinished, ToolStarted
-from mcphub.chat.models_conversations import AIResponse, ChatMessage, ChatSession, ChatToolCall, Query
+from mcphub.chat.events import ClientToolCalls, Event, Finished, MessageAdded
+from mcphub.chat.models_conversations import AIResponse, ChatMessage, ChatSession, Query
 from sessions_app.caller import Caller
 
 logger = logging.getLogger(__name__)
@@ -41,42 +40,37 @@ class Talk:
         self.asked = asked
         self.messages = begun.messages
         self.session = begun.session
-        self.calls: list[ChatToolCall] = []
-        """Those that have ended, in that order; the link to the audit."""
-        self.results: list[ToolFinished] = []
         self.response: AIResponse | None = None
         """The answer, once it is stored."""
         self._rows = rows
-        self._unstored: list[ChatToolCall] = []
-        self._stored = 0
+        self._waiting: list[Said] = []
+        """Results of a round whose others are not there yet."""
+        self._expected = 0
+        self._told = 0
         self._began = time.monotonic()
-        self._started: dict[str, float] = {}
         self._clients: list[str] = []
 
     async def hear(self, event: Event) -> None:
         """Store what the event adds; return when it is committed. Raises ChatError where the turn lost its session."""
-        if isinstance(event, ToolStarted):
-            self._started[event.call_id] = time.time()
-        elif isinstance(event, ToolFinished):
-            self._note(event)
-        elif isinstance(event, MessageAdded):
-            self._stored += 1
-            calls, self._unstored = self._unstored, []
-            await _in_thread(self._rows.add, self.asked, [self._said(event.message)], calls)
+        if isinstance(event, MessageAdded):
+            await self._add(event.message)
         elif isinstance(event, ClientToolCalls):
             self._clients = [call["id"] for call in event.calls]
         elif isinstance(event, Finished):
             await self._finish(event)
 
-    def _note(self, event: ToolFinished) -> None:
-        started = self._started.get(event.call_id, time.time() - event.duration_ms / 1000)
-        call = ChatToolCall(
-            round=event.round, call_id=event.call_id, tool_name=event.name, invocation_id=event.invocation_id,
-            is_error=event.is_error, started_at=datetime.fromtimestamp(started, UTC), duration_ms=event.duration_ms,
-        )  # fmt: skip
-        self.calls.append(call)
-        self.results.append(event)
-        self._unstored.append(call)
+    async def _add(self, message: dict[str, Any]) -> None:
+        """Store the calls of a round before they are made, and their results together."""
+        self._told += 1
+        said = self._said(message)
+        self._waiting.append(said)
+        if message["role"] == "tool":
+            self._expected -= 1
+        else:
+            self._expected = len(message.get("tool_calls") or ()) - len(said.client_calls)
+        if message["role"] != "tool" or self._expected <= 0:
+            waiting, self._waiting = self._waiting, []
+            await _in_thread(self._rows.add, self.asked, waiting)
 
     async def _finish(self, event: Finished) -> None:
         usage = event.usage
@@ -87,8 +81,8 @@ class Talk:
             completion_tokens=usage.completion_tokens if usage else None,
             duration_ms=int((time.monotonic() - self._began) * 1000),
         )  # fmt: skip
-        said = [self._said(message) for message in event.messages_added[self._stored :]]
-        await _in_thread(self._rows.finish, self.asked, said, self._unstored, response)
+        said = [*self._waiting, *(self._said(message) for message in event.messages_added[self._told :])]
+        await _in_thread(self._rows.finish, self.asked, said, response)
         self.response = response
 
     def _said(self, message: dict[str, Any]) -> Said:
