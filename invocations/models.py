@@ -23,7 +23,7 @@ from sessions_app.shown import clipped
 
 from invocations.tasks.models import McpTask  # isort: skip  # a model of this app, in a file of its own
 
-__all__ = ["McpErrorMapping", "McpIdempotencyKey", "McpRequestEnvelope", "McpTask", "McpToolInvocation"]
+__all__ = ["CallTally", "McpErrorMapping", "McpIdempotencyKey", "McpRequestEnvelope", "McpTask", "McpToolInvocation"]
 
 
 class McpRequestEnvelope(AppendOnly):
@@ -178,6 +178,29 @@ class McpIdempotencyKey(models.Model):
 
     def __str__(self) -> str:
         return f"{self.scope} {self.key}"
+
+
+class CallTally(models.Model):
+    """How many calls of a subject began in a minute or an hour: what overviews are drawn from (see `tallies`).
+
+    Written by the sealing process with the block that holds the calls, so each is counted once; no evidence.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    span = models.PositiveSmallIntegerField(help_text=_("Seconds."))
+    slot = models.DateTimeField(help_text=_("When the span begins."))
+    subject = models.CharField(max_length=10)
+    name = models.CharField(max_length=200, blank=True)
+    calls = models.BigIntegerField()
+    errors = models.BigIntegerField()
+    durations = models.TextField(help_text=_("JSON: class of duration to calls."))
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["subject", "span", "slot", "name"], name="tally_once")]
+        indexes = [models.Index(fields=["name", "subject", "span", "slot"], name="tally_by_name")]
+
+    def __str__(self) -> str:
+        return f"{self.subject} {self.name} {self.slot:%Y-%m-%d %H:%M} {self.calls}"
 
 
 class McpErrorMapping(models.Model):

@@ -10,11 +10,12 @@ import sqlite3
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from invocations.chain.tables import AUDITED, Audited
 from invocations.chain.verifier import NOTHING, TABLES, Frontier, canonical, leaf_hash, loads, node_hash, row_bytes
+from invocations.tallies import KEPT_SECONDS, SUBJECTS, Key, Tally
 
 _LEAF = struct.Struct(">q32s")
 _THROUGH = ("envelopes_through", "invocations_through", "events_through")
@@ -235,8 +236,8 @@ class Log:
         )  # fmt: skip
 
     def append(self, header: dict[str, Any], leaves: list[tuple[int, bytes]], made: list[bytes], root: bytes,
-               signature: str) -> None:  # fmt: skip
-        """Write a block; raise LostRace where its number is taken."""
+               signature: str, counted: dict[Key, Tally]) -> None:  # fmt: skip
+        """Write a block, and what its calls add to the tallies; raise LostRace where its number is taken."""
         moment = self.moment(datetime.fromisoformat(header["sealed_at"]))
         with self.transaction():
             written = self.run(
@@ -252,6 +253,36 @@ class Log:
             self.run(
                 "INSERT INTO invocations_auditleaves (block_id, leaves) VALUES (?, ?)", header["number"], pack(leaves)
             )
+            for key, tally in counted.items():
+                self._add(key, tally)
+
+    def _add(self, key: Key, tally: Tally) -> None:
+        span, slot, subject, name = key
+        place = (subject, span, self._slot(slot), name.encode(errors="replace").decode())
+        row = self.run(
+            "SELECT calls, errors, durations FROM invocations_calltally "
+            "WHERE subject = ? AND span = ? AND slot = ? AND name = ?", *place
+        ).fetchone()  # fmt: skip
+        if row is not None:
+            tally.add(Tally(row[0], row[1], Tally.load(row[2])))
+        self.run(
+            "INSERT INTO invocations_calltally (subject, span, slot, name, calls, errors, durations) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (subject, span, slot, name) DO UPDATE SET "
+            "calls = excluded.calls, errors = excluded.errors, durations = excluded.durations",
+            *place, tally.calls, tally.errors, tally.dump(),
+        )  # fmt: skip
+
+    def forget_tallies(self, now: datetime) -> None:
+        """Remove the tallies whose time is over."""
+        for span, seconds in KEPT_SECONDS.items():
+            for subject in SUBJECTS:
+                self.run(
+                    "DELETE FROM invocations_calltally WHERE subject = ? AND span = ? AND slot < ?",
+                    subject, span, self._slot(f"{now - timedelta(seconds=seconds):%Y-%m-%dT%H:%M:%S}"),
+                )  # fmt: skip
+
+    def _slot(self, slot: str) -> str:
+        return slot.replace("T", " ") + ("" if self.is_sqlite else "+00")
 
     # Proofs (RFC 9162, 2.1.3 and 2.1.4) ----------------------------------------------------------------------
 

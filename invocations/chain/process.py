@@ -15,6 +15,7 @@ import signal
 import sqlite3
 import sys
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from invocations.chain.sealer import Sealer
 TAKEN = 3
 """Exit status: another process seals."""
 _RETRY_SECONDS = 5.0
+_FORGET_SECONDS = 3600.0
 
 
 class Database:
@@ -81,6 +83,7 @@ class Work:
         self._sealer = Sealer(self._log, KeyFolder(Path(told["folder"])))
         self._publisher = Publisher(Path(told["folder"]) / "checkpoints")
         self._published_at = 0.0
+        self._forgot_at = -_FORGET_SECONDS
         self._said = ""
         self._marked = False
 
@@ -98,6 +101,9 @@ class Work:
                 if self._sealer.seal() or not self._marked:
                     marks.follow(self._log, self._log.head().through["invocation"])
                     self._marked = True
+                if time.monotonic() - self._forgot_at >= _FORGET_SECONDS:
+                    self._log.forget_tallies(datetime.now(UTC))
+                    self._forgot_at = time.monotonic()
                 if ended or time.monotonic() - self._published_at >= self._publish_every:
                     self._publish()
                 self._said = ""

@@ -11,9 +11,10 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 
+from invocations import tallies
 from invocations.chain.keys import KeyFolder, KeyProblem, Signer, note
 from invocations.chain.log import Head, Log, LostRace, row_leaf
-from invocations.chain.tables import AUDITED
+from invocations.chain.tables import AUDITED, INVOCATION
 from invocations.chain.verifier import canonical, leaf_hash, merkle_root
 
 MOST_ROWS = 2048
@@ -61,12 +62,15 @@ class Sealer:
             head = self._head = self._log.head()
         leaves: list[tuple[int, bytes]] = []
         spans: dict[str, list[int]] = {}
+        calls = tallies.Count()
         for of in AUDITED:
             after = head.through[of.name]
-            found = [
-                (values["id"], row_leaf(of.name, values))
-                for values in self._log.rows(of, after, bounds[of.name], MOST_ROWS, digests=True)
-            ]
+            rows = self._log.rows(of, after, bounds[of.name], MOST_ROWS, digests=True)
+            found = []
+            for values in rows:
+                found.append((values["id"], row_leaf(of.name, values)))
+                if of is INVOCATION:
+                    calls.see(values)
             through = found[-1][0] if len(found) == MOST_ROWS else max(bounds[of.name], after)
             spans[of.name] = [after, through if found else after, len(found)]
             leaves += found
@@ -84,7 +88,8 @@ class Sealer:
         made = head.tree.append(leaf)
         root = head.tree.root()
         try:
-            self._log.append(header, leaves, made, root, signer.sign_checkpoint(head.tree.size, root))
+            signature = signer.sign_checkpoint(head.tree.size, root)
+            self._log.append(header, leaves, made, root, signature, calls.found())
         except LostRace:
             return self._block(bounds)
         self._head = Head(
