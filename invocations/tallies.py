@@ -105,6 +105,8 @@ class Count:
                 datetime.strptime(minute, "%Y-%m-%dT%H:%M")
             except ValueError:
                 continue
+            if len(minute) != len("2026-01-01T00:00"):
+                continue
             subjects = [(ALL, ""), *((subject, name) for subject, name in zip(NAMED, names, strict=True) if name)]
             for span, (length, rest) in SPANS.items():
                 for subject, name in subjects:

@@ -1,151 +1,248 @@
-"""The first page of the admin: what happened in the last day, and what to do next where nothing has."""
+"""The first page of the admin: what happened in a span of time, what waits for somebody, what to do next."""
 
 from __future__ import annotations
 
-from datetime import timedelta
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
+from urllib.parse import urlencode
 
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.dateparse import parse_datetime
+from django.utils.formats import number_format
 from django.utils.translation import gettext as _
 
+from invocations import overview
+from invocations.chain.models import AuditBlock
 from invocations.models import McpToolInvocation
+from invocations.overview import Overview
+from invocations.tallies import CALLER, CLIENT, CODE, TOOL, Tally
+from mcphub import charts
 from sessions_app.admin_base import mark
 from sessions_app.models import ApiKey, McpSession
 from sessions_app.shown import clipped, duration
-from tools_catalog.models import McpToolDefinition
+from tools_catalog.models import McpConnection, McpToolDefinition, McpUpstreamTool
 
 _MOST_COUNTED = 10_000
 """Beyond this a tile says `10,000+`, so that the page costs the same on a busy hub."""
 _LAST_CALLS = 10
+_CALLS = "admin:invocations_mcptoolinvocation_changelist"
+_RANGES = {
+    "15m": timedelta(minutes=15), "1h": timedelta(hours=1), "24h": timedelta(days=1), "7d": timedelta(days=7),
+}  # fmt: skip
+_USUAL_RANGE = "24h"
 
 
 def show(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
-    """Add the tiles, the last calls and the next steps that the person may see."""
+    """Add the tiles, the charts, the last calls and the next steps that the person may see."""
     may = request.user.has_perm
     tiles: list[dict[str, Any]] = []
     if may("invocations.view_mcptoolinvocation"):
-        tiles += _calls()
-        context["last_calls"] = _last_calls()
+        chosen = _chosen(request)
+        found = overview.between(chosen.after, chosen.before)
+        tiles += _call_tiles(found)
+        context |= {"range": chosen, "ranges": _range_links(chosen.name), "charts": _charts(found)}
+        context |= {"tables": _tables(found), "is_whole": found.is_whole, "last_calls": _last_calls()}
     if may("sessions_app.view_mcpsession"):
-        tiles.append(
-            _tile(
-                _("Active sessions"),
-                McpSession.objects.filter(state=McpSession.State.INITIALIZED).order_by(),
-                "sessions_app_mcpsession",
-                f"?state__exact={McpSession.State.INITIALIZED.value}",
-            )
-        )
+        live = McpSession.objects.filter(state=McpSession.State.INITIALIZED).order_by()
+        state = f"?state__exact={McpSession.State.INITIALIZED.value}"
+        tiles.append(_counted(_("Active sessions"), live, "sessions_app_mcpsession", state))
     if may("tools_catalog.view_mcptooldefinition"):
         enabled = McpToolDefinition.objects.filter(enabled=True).order_by()
-        tiles.append(_tile(_("Enabled tools"), enabled, "tools_catalog_mcptooldefinition", "?enabled__exact=1"))
+        tiles.append(_counted(_("Enabled tools"), enabled, "tools_catalog_mcptooldefinition", "?enabled__exact=1"))
+    if may("tools_catalog.view_mcpconnection"):
+        tiles.append(_connections_down())
+    if may("tools_catalog.view_mcpupstreamtool"):
+        waiting = McpUpstreamTool.objects.filter(state__in=["new", "changed"]).order_by()
+        tiles.append(_counted(_("Waiting for approval"), waiting, "tools_catalog_mcpupstreamtool", "?state__exact=new"))
+    if may("invocations.view_auditblock"):
+        tiles.append(_sealed())
     context["tiles"] = tiles
     context["steps"] = _steps(request)
     return context
 
 
-def navigation(request: HttpRequest) -> list[dict[str, Any]]:
-    """Give the side bar; what a person may not see is absent from it."""
-
-    def item(title: str, icon: str, page: str) -> dict[str, Any]:
-        app, _underscore, model = page.rpartition("_")
-        return {
-            "title": title,
-            "icon": icon,
-            "link": reverse(f"admin:{page}_changelist"),
-            "may": request.user.has_perm(f"{app}.view_{model}"),
-        }
-
-    blocks: list[dict[str, Any]] = [
-        {"items": [{"title": _("Overview"), "icon": "monitoring", "link": reverse("admin:index"), "may": True}]},
-        {
-            "title": _("Audit"),
-            "items": [
-                item(_("Invocations"), "receipt_long", "invocations_mcptoolinvocation"),
-                item(_("Sessions"), "cable", "sessions_app_mcpsession"),
-                item(_("Tasks"), "task_alt", "invocations_mcptask"),
-                item(_("Request envelopes"), "drafts", "invocations_mcprequestenvelope"),
-                item(_("Server processes"), "memory", "sessions_app_serverprocess"),
-            ],
-        },
-        {
-            "title": _("Evidence"),
-            "items": [
-                item(_("Events"), "history_edu", "invocations_auditevent"),
-                item(_("Blocks"), "link", "invocations_auditblock"),
-                item(_("Tombstones"), "delete_history", "invocations_audittombstone"),
-                item(_("Legal holds"), "gavel", "invocations_audithold"),
-                item(_("Retention"), "auto_delete", "invocations_auditpolicy"),
-            ],
-        },
-        {
-            "title": _("Catalogue"),
-            "items": [
-                item(_("Tools"), "build", "tools_catalog_mcptooldefinition"),
-                item(_("Toolsets"), "category", "tools_catalog_mcptoolset"),
-                item(_("Services"), "api", "tools_catalog_httpservice"),
-                item(_("Connections"), "lan", "tools_catalog_mcpconnection"),
-                item(_("Upstream tools"), "inbox", "tools_catalog_mcpupstreamtool"),
-                item(_("Launch profiles"), "terminal", "tools_catalog_launchprofile"),
-                item(_("Resources"), "description", "tools_catalog_mcpresource"),
-                item(_("Prompts"), "chat", "tools_catalog_mcpprompt"),
-                item(_("Error mappings"), "report", "invocations_mcperrormapping"),
-                item(_("Secrets"), "lock", "tools_catalog_secret"),
-            ],
-        },
-        {
-            "title": _("Chat"),
-            "items": [
-                item(_("Approvals"), "how_to_reg", "chat_chatapproval"),
-                item(_("Approval policies"), "rule", "chat_toolapproval"),
-            ],
-        },
-        {
-            "title": _("Access"),
-            "items": [
-                item(_("API keys"), "key", "sessions_app_apikey"),
-                item(_("Users"), "person", "auth_user"),
-                item(_("Groups"), "group", "auth_group"),
-            ],
-        },
-    ]
-    for block in blocks:
-        block["items"] = [entry for entry in block["items"] if entry["may"]]
-    return [block for block in blocks if block["items"]]
+@dataclass(frozen=True)
+class _Range:
+    name: str
+    after: datetime
+    before: datetime
+    error: str = ""
 
 
-def _calls() -> list[dict[str, Any]]:
-    day_ago = timezone.now() - timedelta(days=1)
-    first = (
-        McpToolInvocation.objects.filter(started_at__gte=day_ago)
-        .order_by("started_at")
-        .values_list("pk", flat=True)[:1]
-    )
-    # Rows are appended in time, so the day is a range of the key; the index of errors holds it too.
-    since = next(iter(first), None)
-    day = McpToolInvocation.objects.order_by("-id")
-    day = day.filter(pk__gte=since) if since is not None else day.none()
-    local = timezone.localtime(day_ago)
-    window = f"?started_at_from_0={local:%Y-%m-%d}&started_at_from_1={local:%H:%M:%S}"
+def _chosen(request: HttpRequest) -> _Range:
+    """Read the range from the address; what cannot be read is said, and the usual one shown."""
+    now = timezone.now()
+    name = request.GET.get("range", _USUAL_RANGE)
+    if name in _RANGES:
+        return _Range(name, now - _RANGES[name], now)
+    error = _("Choose one of the ranges, or give both times.")
+    after, before = (_moment(request.GET.get(side, "")) for side in ("from", "to"))
+    if name == "custom" and after is not None and before is not None:
+        if after >= before:
+            error = _("The first time must lie before the second.")
+        elif before - after > overview.LONGEST:
+            error = _("Choose at most a year.")
+        else:
+            return _Range(name, after, before)
+    return _Range(_USUAL_RANGE, now - _RANGES[_USUAL_RANGE], now, error)
+
+
+def _moment(written: str) -> datetime | None:
+    try:
+        moment = parse_datetime(written)
+        return None if moment is None else (timezone.make_aware(moment) if timezone.is_naive(moment) else moment)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _range_links(chosen: str) -> list[dict[str, Any]]:
+    words = {"15m": _("15 minutes"), "1h": _("1 hour"), "24h": _("24 hours"), "7d": _("7 days")}
+    return [{"words": words[name], "link": f"?range={name}", "is_chosen": name == chosen} for name in _RANGES]
+
+
+def _listed(after: datetime, before: datetime, **more: str) -> str:
+    """Give the address of the list of calls that began from `after` to `before`."""
+    first, last = timezone.localtime(after), timezone.localtime(before - timedelta(microseconds=1))
+    window = {
+        "started_at_from_0": f"{first:%Y-%m-%d}", "started_at_from_1": f"{first:%H:%M:%S}",
+        "started_at_to_0": f"{last:%Y-%m-%d}", "started_at_to_1": f"{last:%H:%M:%S.%f}",
+    }  # fmt: skip
+    return f"{reverse(_CALLS)}?{urlencode({**window, **more})}"
+
+
+# Tiles -------------------------------------------------------------------------------------------------
+
+
+def _call_tiles(found: Overview) -> list[dict[str, Any]]:
+    total = found.total
+    everything = _listed(found.after, found.before)
+    p95 = total.percentile(95)
     return [
-        _tile(_("Calls in 24 hours"), day, "invocations_mcptoolinvocation", window),
+        _tile(_("Calls"), number_format(total.calls, force_grouping=True), everything),
         _tile(
-            _("Errors in 24 hours"), day.filter(status="error"), "invocations_mcptoolinvocation",
-            f"{window}&status__exact=error",
+            _("Errors"), _percent(total), _listed(found.after, found.before, status__exact="error"),
+            number_format(total.errors, force_grouping=True) if total.errors else "",
         ),
+        _tile(_("95 of 100 took at most"), "–" if p95 is None else duration(p95), everything),
     ]  # fmt: skip
 
 
-def _tile(title: str, rows: QuerySet[Any], page: str, query: str) -> dict[str, Any]:
+def _connections_down() -> dict[str, Any]:
+    broken = sum(
+        connection.status == McpConnection.Status.ERROR
+        for connection in McpConnection.objects.with_status().filter(enabled=True)[:_MOST_COUNTED]
+    )
+    return _tile(_("Connections with an error"), str(broken), reverse("admin:tools_catalog_mcpconnection_changelist"))
+
+
+def _sealed() -> dict[str, Any]:
+    last = AuditBlock.objects.order_by("-number").values("invocations_through", "sealed_at").first()
+    link = reverse("admin:invocations_auditblock_changelist")
+    if last is None:
+        return _tile(_("Audit sealed through"), "–", link, _("nothing is sealed yet"))
+    ago = timezone.now() - last["sealed_at"]
+    words = _("%(time)s ago") % {"time": _span(ago)}
+    return _tile(_("Audit sealed through"), f"#{last['invocations_through']}", link, words)
+
+
+def _span(ago: timedelta) -> str:
+    minutes = int(ago.total_seconds()) // 60
+    if minutes < 1:
+        return _("%(seconds)s s") % {"seconds": int(ago.total_seconds())}
+    return _("%(hours)s h %(minutes)s min") % {"hours": minutes // 60, "minutes": minutes % 60}
+
+
+def _counted(title: str, rows: QuerySet[Any], page: str, query: str) -> dict[str, Any]:
     count = rows.values("pk")[: _MOST_COUNTED + 1].count()
-    return {
-        "title": title,
-        "count": min(count, _MOST_COUNTED),
-        "more": count > _MOST_COUNTED,
-        "link": reverse(f"admin:{page}_changelist") + query,
-    }
+    words = number_format(min(count, _MOST_COUNTED), force_grouping=True) + ("+" if count > _MOST_COUNTED else "")
+    return _tile(title, words, reverse(f"admin:{page}_changelist") + query)
+
+
+def _tile(title: str, words: str, link: str, beside: str = "") -> dict[str, Any]:
+    return {"title": title, "words": words, "link": link, "beside": beside}
+
+
+def _percent(tally: Tally) -> str:
+    return f"{number_format(100 * tally.errors / tally.calls, 1)} %" if tally.calls else "–"
+
+
+# Charts and tables -------------------------------------------------------------------------------------
+
+
+def _charts(found: Overview) -> list[dict[str, Any]]:
+    """Give the charts with the figures of their tables."""
+    labels = [_label(step.begin, found) for step in found.steps]
+    bars, counted, durations = [], [], []
+    for step, label in zip(found.steps, labels, strict=True):
+        tally = step.tally
+        link = _listed(step.begin, step.begin + found.step)
+        fine = tally.calls - tally.errors
+        words = _("%(time)s: %(calls)s calls, %(errors)s with an error") % {
+            "time": label, "calls": tally.calls, "errors": tally.errors,
+        }  # fmt: skip
+        bars.append(charts.Bar(label[: charts.LABEL], words, (("good", fine), ("bad", tally.errors)), link if tally.calls else ""))
+        if tally.calls:
+            half, most = tally.percentile(50) or 0, tally.percentile(95) or 0
+            counted.append({"link": link, "cells": [label, tally.calls, fine, tally.errors]})
+            durations.append({"link": link, "cells": [label, duration(half), duration(most)]})
+    parts = {part: tuple(step.tally.percentile(part) for step in found.steps) for part in (50, 95)}
+    return [
+        {
+            "id": "calls", "title": _("Calls by outcome"), "drawing": charts.columns(bars),
+            "legend": [("good", _("OK")), ("bad", _("Error"))],
+            "head": [_("From"), _("Calls"), _("OK"), _("Error")], "rows": counted,
+        },
+        {
+            "id": "durations", "title": _("Durations, ms"),
+            "drawing": charts.lines(
+                [label[: charts.LABEL] for label in labels],
+                [
+                    charts.Line("wait", _("Half of the calls"), parts[50]),
+                    charts.Line("warn", _("95 of 100"), parts[95]),
+                ],
+            ),
+            "legend": [("wait", _("half of the calls took at most")), ("warn", _("95 of 100 took at most"))],
+            "head": [_("From"), _("Half of the calls"), _("95 of 100")], "rows": durations,
+        },
+    ]  # fmt: skip
+
+
+def _label(moment: datetime, found: Overview) -> str:
+    local = timezone.localtime(moment)
+    if found.before - found.after <= timedelta(days=1, hours=1):
+        return f"{local:%H:%M}"
+    return f"{local:%m-%d %H:%M}" if found.step < timedelta(days=1) else f"{local:%m-%d %Y}"
+
+
+def _tables(found: Overview) -> list[dict[str, Any]]:
+    wanted = [
+        (TOOL, _("Tools with the most calls"), "tool_name", True), (CODE, _("Most frequent errors"), "code", False),
+        (CLIENT, _("Clients with the most calls"), "client", True),
+        (CALLER, _("Callers with the most calls"), "principal", True),
+    ]  # fmt: skip
+    tables = []
+    for subject, title, parameter, has_errors in wanted:
+        rows = found.top(subject)
+        most = max((tally.calls for _name, tally in rows), default=1)
+        tables.append(
+            {
+                "id": subject, "title": title, "has_errors": has_errors,
+                "rows": [
+                    {
+                        "name": clipped(name, 48), "calls": number_format(tally.calls, force_grouping=True),
+                        "errors": _percent(tally), "p95": duration(tally.percentile(95) or 0),
+                        "share": max(1, round(100 * tally.calls / most)),
+                        "link": _listed(found.after, found.before, **{parameter: name}),
+                    }
+                    for name, tally in rows
+                ],
+            }
+        )  # fmt: skip
+    return tables
 
 
 def _last_calls() -> list[dict[str, Any]]:

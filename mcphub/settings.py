@@ -338,7 +338,7 @@ UNFOLD = {
     "SHOW_HISTORY": True,
     "SHOW_VIEW_ON_SITE": False,
     "DASHBOARD_CALLBACK": "mcphub.dashboard.show",
-    "SIDEBAR": {"show_search": False, "navigation": "mcphub.dashboard.navigation"},
+    "SIDEBAR": {"show_search": False, "navigation": "mcphub.navigation.show"},
     "STYLES": [lambda request: static("mcphub/admin.css")],
     "SCRIPTS": [lambda request: static("mcphub/copy.js")],
 }

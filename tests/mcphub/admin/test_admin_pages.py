@@ -130,7 +130,7 @@ def test_overview_costs_few_statements(log_in, django_assert_max_num_queries):
     for _ in range(15):
         McpToolInvocationFactory()
     client = log_in("superuser")
-    with django_assert_max_num_queries(12):
+    with django_assert_max_num_queries(22):
         client.get(reverse("admin:index"))
 
 
@@ -143,16 +143,42 @@ def test_somebody_without_a_group_is_told_so(log_in, client):
     assert "no permissions yet" in page.content.decode()
 
 
-def test_tiles_count_what_their_lists_show(log_in):
-    session = McpSessionFactory()
+@pytest.mark.parametrize("chosen", ["15m", "1h", "24h", "7d", "custom&from=2026-01-01T00:00&to=2026-12-31T00:00", "no"])
+def test_tiles_and_charts_count_what_their_lists_show(log_in, chosen):
+    session = McpSessionFactory(client_name="cursor")
     McpSessionFactory(state="created", initialized_at=None)
-    McpToolInvocationFactory(session=session)
-    McpToolInvocationFactory(session=session, failed=True)
+    for failed in (False, True):
+        McpToolInvocationFactory(session=session, client_name="cursor", failed=failed)
     client = log_in("superuser")
-    tiles = client.get(reverse("admin:index")).context["tiles"]
-    assert [tile["count"] for tile in tiles] == [2, 1, 1, 0]
-    for tile in tiles:
-        assert len(client.get(tile["link"]).context["cl"].result_list) == tile["count"], tile["title"]
+    shown = client.get(reverse("admin:index") + f"?range={chosen}").context
+
+    def listed(link: str) -> int:
+        return len(client.get(link).context["cl"].result_list)
+
+    words = {tile["title"]: tile["words"] for tile in shown["tiles"]}
+    assert (words["Calls"], words["Errors"], words["Active sessions"]) == ("2", "50.0 %", "1")
+    counted = {"Calls": 2, "Errors": 1, "Active sessions": 1, "Enabled tools": 0, "Waiting for approval": 0}
+    assert {tile["title"]: listed(tile["link"]) for tile in shown["tiles"] if tile["title"] in counted} == counted
+    for row in shown["charts"][0]["rows"]:
+        assert listed(row["link"]) == row["cells"][1]
+    for table in shown["tables"]:
+        for row in table["rows"]:
+            assert listed(row["link"]) == int(row["calls"]), table["title"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("range=never", "Choose one of the ranges"), ("range=custom&from=x", "Choose one of the ranges"),
+        ("range=custom&from=2026-02-31T00:00&to=2026-03-01T00:00", "Choose one of the ranges"),
+        ("range=custom&from=2026-03-01T00:00&to=2026-03-01T00:00", "before the second"),
+        ("range=custom&from=2001-03-01T00:00&to=2026-03-01T00:00", "at most a year"),
+    ],
+)  # fmt: skip
+def test_a_range_that_cannot_be_shown_says_why(log_in, asked, said):
+    page = log_in("superuser").get(reverse("admin:index") + f"?{asked}")
+    assert page.status_code == 200
+    assert said in page.content.decode()
 
 
 def test_spans_of_time_are_in_the_language_of_the_reader(log_in):

@@ -1,0 +1,79 @@
+"""The side bar of the admin."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.translation import gettext as _
+
+
+def show(request: HttpRequest) -> list[dict[str, Any]]:
+    """Give the side bar; what a person may not see is absent from it."""
+
+    def item(title: str, icon: str, page: str) -> dict[str, Any]:
+        app, _underscore, model = page.rpartition("_")
+        return {
+            "title": title,
+            "icon": icon,
+            "link": reverse(f"admin:{page}_changelist"),
+            "may": request.user.has_perm(f"{app}.view_{model}"),
+        }
+
+    blocks: list[dict[str, Any]] = [
+        {"items": [{"title": _("Overview"), "icon": "monitoring", "link": reverse("admin:index"), "may": True}]},
+        {
+            "title": _("Audit"),
+            "items": [
+                item(_("Invocations"), "receipt_long", "invocations_mcptoolinvocation"),
+                item(_("Sessions"), "cable", "sessions_app_mcpsession"),
+                item(_("Tasks"), "task_alt", "invocations_mcptask"),
+                item(_("Request envelopes"), "drafts", "invocations_mcprequestenvelope"),
+                item(_("Server processes"), "memory", "sessions_app_serverprocess"),
+            ],
+        },
+        {
+            "title": _("Evidence"),
+            "items": [
+                item(_("Events"), "history_edu", "invocations_auditevent"),
+                item(_("Blocks"), "link", "invocations_auditblock"),
+                item(_("Tombstones"), "delete_history", "invocations_audittombstone"),
+                item(_("Legal holds"), "gavel", "invocations_audithold"),
+                item(_("Retention"), "auto_delete", "invocations_auditpolicy"),
+            ],
+        },
+        {
+            "title": _("Catalogue"),
+            "items": [
+                item(_("Tools"), "build", "tools_catalog_mcptooldefinition"),
+                item(_("Toolsets"), "category", "tools_catalog_mcptoolset"),
+                item(_("Services"), "api", "tools_catalog_httpservice"),
+                item(_("Connections"), "lan", "tools_catalog_mcpconnection"),
+                item(_("Upstream tools"), "inbox", "tools_catalog_mcpupstreamtool"),
+                item(_("Launch profiles"), "terminal", "tools_catalog_launchprofile"),
+                item(_("Resources"), "description", "tools_catalog_mcpresource"),
+                item(_("Prompts"), "chat", "tools_catalog_mcpprompt"),
+                item(_("Error mappings"), "report", "invocations_mcperrormapping"),
+                item(_("Secrets"), "lock", "tools_catalog_secret"),
+            ],
+        },
+        {
+            "title": _("Chat"),
+            "items": [
+                item(_("Approvals"), "how_to_reg", "chat_chatapproval"),
+                item(_("Approval policies"), "rule", "chat_toolapproval"),
+            ],
+        },
+        {
+            "title": _("Access"),
+            "items": [
+                item(_("API keys"), "key", "sessions_app_apikey"),
+                item(_("Users"), "person", "auth_user"),
+                item(_("Groups"), "group", "auth_group"),
+            ],
+        },
+    ]
+    for block in blocks:
+        block["items"] = [entry for entry in block["items"] if entry["may"]]
+    return [block for block in blocks if block["items"]]
