@@ -184,12 +184,13 @@ def _charts(found: Overview) -> list[dict[str, Any]]:
         words = _("%(time)s: %(calls)s calls, %(errors)s with an error") % {
             "time": label, "calls": tally.calls, "errors": tally.errors,
         }  # fmt: skip
-        bars.append(charts.Bar(label[: charts.LABEL], words, (("good", fine), ("bad", tally.errors)), link if tally.calls else ""))
+        parts = (("good", fine), ("bad", tally.errors))
+        bars.append(charts.Bar(label[: charts.LABEL], words, parts, link if tally.calls else ""))
         if tally.calls:
             half, most = tally.percentile(50) or 0, tally.percentile(95) or 0
             counted.append({"link": link, "cells": [label, tally.calls, fine, tally.errors]})
             durations.append({"link": link, "cells": [label, duration(half), duration(most)]})
-    parts = {part: tuple(step.tally.percentile(part) for step in found.steps) for part in (50, 95)}
+    series = {part: tuple(step.tally.percentile(part) for step in found.steps) for part in (50, 95)}
     return [
         {
             "id": "calls", "title": _("Calls by outcome"), "drawing": charts.columns(bars),
@@ -201,8 +202,8 @@ def _charts(found: Overview) -> list[dict[str, Any]]:
             "drawing": charts.lines(
                 [label[: charts.LABEL] for label in labels],
                 [
-                    charts.Line("wait", _("Half of the calls"), parts[50]),
-                    charts.Line("warn", _("95 of 100"), parts[95]),
+                    charts.Line("wait", _("Half of the calls"), series[50]),
+                    charts.Line("warn", _("95 of 100"), series[95]),
                 ],
             ),
             "legend": [("wait", _("half of the calls took at most")), ("warn", _("95 of 100 took at most"))],
