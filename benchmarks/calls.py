@@ -97,7 +97,7 @@ def workers(bench: Bench, place: Place) -> None:
     part = "workers"
     cores = len(os.sched_getaffinity(0))
     note = "" if cores >= 4 else f"{cores} cores for two workers, the database and the client"
-    with _database(place) as database:
+    with a_database(place) as database:
         where = place.hub("postgres-workers", database=database)
         with (
             hub("one worker", where, pinned=False) as one,
@@ -157,7 +157,7 @@ def tools(bench: Bench, place: Place) -> None:
 
 @contextlib.contextmanager
 def _on_postgres(place: Place, bench: Bench, part: str) -> Iterator[Server]:
-    with _database(place) as database, hub("hub", place.hub(f"postgres-{part}", database=database)) as server:
+    with a_database(place) as database, hub("hub", place.hub(f"postgres-{part}", database=database)) as server:
         yield server
 
 
@@ -172,7 +172,7 @@ def reachable(address: str) -> str:
 
 
 @contextlib.contextmanager
-def _database(place: Place) -> Iterator[str]:
+def a_database(place: Place) -> Iterator[str]:
     """Make a database, give its address, and drop it."""
     name = f"mcphub_bench_{uuid.uuid4().hex[:12]}"
     with psycopg.connect(f"{place.postgres}/postgres", autocommit=True) as connection:

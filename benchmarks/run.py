@@ -21,12 +21,12 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks import calls, environments, holding, proxied
+from benchmarks import calls, edits, environments, holding, proxied
 from benchmarks.measuring import Bench, say, warn
 from benchmarks.servers import Failed, Pinning
 
 _RESULTS = Path(__file__).parent / "results"
-PARTS = ("calls", "handshake", "tools", "postgres", "workers", "memory", "start", "streams", "proxied")
+PARTS = ("calls", "handshake", "tools", "postgres", "workers", "memory", "start", "streams", "edits", "proxied")
 
 
 def main() -> int:
@@ -59,6 +59,7 @@ def main() -> int:
             "workers": lambda: calls.workers(bench, place),
             "memory": lambda: holding.memory(bench, place, 20_000 if quick else 100_000),
             "streams": lambda: holding.streams(bench, place),
+            "edits": lambda: edits.edits(bench, place),
             "start": lambda: holding.start(bench, place),
             "proxied": lambda: proxied.proxied(bench, place),
         }

@@ -29,14 +29,23 @@ def request(port: int, key: str, method: str, tool: str, request_id: int, sessio
     return post(port, key, {"jsonrpc": "2.0", "id": request_id, "method": method, "params": params}, headers)
 
 
-def initialize(port: int, key: str) -> bytes:
+def initialize(port: int, key: str, path: str = "/mcp") -> bytes:
     params = {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": _CLIENT}
-    return post(port, key, {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}, {})
+    return post(port, key, {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}, {}, path)
 
 
-def initialized(port: int, key: str, session: str) -> bytes:
-    headers = {"Mcp-Session-Id": session, "MCP-Protocol-Version": LEGACY}
-    return post(port, key, {"jsonrpc": "2.0", "method": "notifications/initialized"}, headers)
+def initialized(port: int, key: str, session: str, path: str = "/mcp") -> bytes:
+    headers = {"Mcp-Session-Id": session, "MCP-Protocol-Version": LEGACY} if session else {}
+    return post(port, key, {"jsonrpc": "2.0", "method": "notifications/initialized"}, headers, path)
+
+
+def get(port: int, key: str, path: str) -> bytes:
+    """An event stream of another door."""
+    return _http("GET", port, key, {"Accept": "text/event-stream"}, b"", path)
+
+
+def body_of(request: bytes) -> bytes:
+    return request.partition(b"\r\n\r\n")[2]
 
 
 def delete(port: int, key: str, session: str) -> bytes:
@@ -56,10 +65,10 @@ def subscribe(port: int, key: str, request_id: int) -> bytes:
     return post(port, key, message, {"MCP-Protocol-Version": MODERN, "Mcp-Method": "subscriptions/listen"})
 
 
-def post(port: int, key: str, message: dict[str, Any], headers: dict[str, str]) -> bytes:
+def post(port: int, key: str, message: dict[str, Any], headers: dict[str, str], path: str = "/mcp") -> bytes:
     body = json.dumps(message, separators=(",", ":")).encode()
     fixed = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
-    return _http("POST", port, key, {**fixed, **headers, "Content-Length": str(len(body))}, body)
+    return _http("POST", port, key, {**fixed, **headers, "Content-Length": str(len(body))}, body, path)
 
 
 def headers_of(head: bytes) -> dict[str, str]:
@@ -68,8 +77,8 @@ def headers_of(head: bytes) -> dict[str, str]:
     return {name.strip().lower(): value.strip() for name, colon, value in fields if colon}
 
 
-def _http(verb: str, port: int, key: str, headers: dict[str, str], body: bytes) -> bytes:
-    lines = [f"{verb} /mcp HTTP/1.1", f"Host: 127.0.0.1:{port}"]
+def _http(verb: str, port: int, key: str, headers: dict[str, str], body: bytes, path: str = "/mcp") -> bytes:
+    lines = [f"{verb} {path} HTTP/1.1", f"Host: 127.0.0.1:{port}"]
     if key:
         lines.append(f"Authorization: Bearer {key}")
     lines += [f"{name}: {value}" for name, value in headers.items()]

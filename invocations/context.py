@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from invocations.origin import Origin, Voice
-from invocations.running import Running
+from invocations.running import Work
 from sessions_app.protocol import revisions, shapes
 from sessions_app.protocol.errors import AskFailed, Cancelled, MissingClientCapability, UrlElicitationRequired
 from tools_catalog.backends import addresses
@@ -49,8 +50,8 @@ class CallContext(Asks):
     """The ToolContext of one call. Silent once the call has ended."""
 
     __slots__ = (
-        "_asker", "_keys", "_last", "_log_from", "_open", "_origin", "_parked", "_token", "_voice", "deadline",
-        "invocation_id", "job", "make_asker", "meta", "running", "tool_name",
+        "_asker", "_asking", "_keys", "_last", "_left", "_log_from", "_open", "_origin", "_parked", "_token", "_voice",
+        "_waits", "deadline", "invocation_id", "job", "make_asker", "meta", "running", "tool_name",
     )  # fmt: skip
 
     def __init__(
@@ -74,10 +75,14 @@ class CallContext(Asks):
         self.meta: Mapping[str, Any] | None = None
         self.make_asker: Callable[[], Asker] | None = None
         """None where nobody could answer, as with REST."""
-        self.running: Running | None = None
+        self.running: Work | None = None
         self._asker: Asker | None = None
         self._keys: set[str] | None = None
         self._parked: asyncio.Future[NoReturn] | None = None
+        self._asking: set[asyncio.Task[Any]] | None = None
+        """Tasks that wait for the client; those of a plain function's thread outlive the call unless they are ended."""
+        self._waits = 0
+        self._left = 0.0
         self.job: Job | None = None
         """Of a call that may become a task."""
 
@@ -152,7 +157,33 @@ class CallContext(Asks):
         self._keys |= questions.keys()
         if self._asker is None:
             self._asker = self.make_asker()
-        return await self._asker.ask(self, questions)
+        task = asyncio.current_task()
+        assert task is not None
+        self._asking = self._asking or set()
+        self._asking.add(task)
+        try:
+            return await self._asker.ask(self, questions)
+        finally:
+            self._asking.discard(task)
+
+    @contextlib.contextmanager
+    def waiting(self) -> Iterator[None]:
+        """What passes within is the client's time, not the tool's."""
+        self._waits += 1
+        if self._waits == 1:
+            self._left = self.remaining_seconds()
+            self._set_deadline(float("inf"))
+        try:
+            yield
+        finally:
+            self._waits -= 1
+            if not self._waits:
+                self._set_deadline(time.monotonic() + self._left)
+
+    def _set_deadline(self, moment: float) -> None:
+        self.deadline = moment
+        if self.running is not None:
+            self.running.deadline = moment
 
     def elicitation_id(self, name: str = "") -> str:
         """Name an address of this call; see `ToolContext.elicitation_id`."""
@@ -215,6 +246,8 @@ class CallContext(Asks):
         self._open = False
         if self._parked is not None:
             self._parked.cancel()
+        for task in self._asking or ():
+            task.cancel()
 
     def _key(self, question: Question) -> str:
         number = 1

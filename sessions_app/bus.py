@@ -83,6 +83,8 @@ class Follower:
 
     _LATE_SECONDS = 60
     """PostgreSQL hands out ids before commit; a transaction may publish below the highest id for this long."""
+    _SQLITE_SECONDS = 0.03
+    """SQLite wakes nobody, but says in a microsecond whether anything was committed at all."""
     _UNDER_WAY = 10_000
     """Ids below the newest at which a transaction may stand that is not committed when the follower begins."""
 
@@ -91,6 +93,8 @@ class Follower:
         self._database = Dedicated()
         self._seen: dict[int, float] = {}
         self._floor = 0
+        self._version: int | None = None
+        """SQLite's own count of commits, as this connection last saw it."""
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self.failing_since: float | None = None
@@ -102,7 +106,7 @@ class Follower:
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Begin after the events that are there now; load snapshots after this returns."""
         self._begin()
-        self._database.close()  # opened here by another thread than the one that follows
+        self._close()  # opened here by another thread than the one that follows
         self._thread = threading.Thread(target=self._follow, args=(loop,), name="mcphub-follower", daemon=True)
         self._thread.start()
 
@@ -134,7 +138,7 @@ class Follower:
                 if events:
                     loop.call_soon_threadsafe(self._dispatch, events)
                 if self._database.is_sqlite:
-                    self._stopping.wait(settings.MCPHUB_FOLLOW_SECONDS)
+                    self._stopping.wait(min(settings.MCPHUB_FOLLOW_SECONDS, self._SQLITE_SECONDS))
                 else:
                     for _ in self._database.raw.notifies(timeout=settings.MCPHUB_FOLLOW_SECONDS, stop_after=1):
                         pass
@@ -145,11 +149,20 @@ class Follower:
                     logger.warning("The change bus cannot be read: %s", error)
                     self.failing_since = time.monotonic()
                 listening = False
-                self._database.close()
+                self._close()
                 self._stopping.wait(settings.MCPHUB_FOLLOW_SECONDS)
+        self._close()
+
+    def _close(self) -> None:
         self._database.close()
+        self._version = None
 
     def _news(self) -> list[Event]:
+        if self._database.is_sqlite:
+            (version,) = self._database.raw.execute("PRAGMA data_version").fetchone()
+            if version == self._version:
+                return []
+            self._version = version
         mark = "?" if self._database.is_sqlite else "%s"
         rows = self._database.raw.execute(
             f"SELECT id, subject, payload FROM sessions_app_busevent WHERE id > {mark} ORDER BY id",  # noqa: S608

@@ -11,6 +11,8 @@ import contextlib
 from collections.abc import Mapping
 from typing import Any
 
+from django.conf import settings
+
 from invocations.context import Asker, CallContext, Suspended
 from mcphub.server.context import RequestContext
 from mcphub.server.inquiries import ClientAnswer
@@ -54,7 +56,14 @@ class Inline:
                 waiting[key] = inquiries.open(session_id)
                 params = question.params(context.revision)
                 await voice.send(jsonrpc.encode_request(waiting[key][0], question.method, params))
-            return {key: _read(question, await waiting[key][1]) for key, question in questions.items()}
+            with call.waiting():
+                async with asyncio.timeout(settings.MCPHUB_ANSWER_SECONDS):
+                    return {key: _read(question, await waiting[key][1]) for key, question in questions.items()}
+        except TimeoutError:
+            patience = settings.MCPHUB_ANSWER_SECONDS
+            raise AskFailed(
+                f"The client did not answer within {patience:g} s. Call again when somebody is there."
+            ) from None
         finally:
             for request_id, future in waiting.values():
                 inquiries.close(session_id, request_id)

@@ -104,13 +104,15 @@ class Events(RemoteConsumer):
         watcher: asyncio.Task[None] | None = None
         stream = None
         try:
-            stream = self.hub.streams.open(session.session_id, Filter())
+            stream = self.hub.streams.open(session.session_id, Filter(tools=True))
             watcher = asyncio.create_task(self.gone())
             watcher.add_done_callback(lambda _: stream.close())
             await self.begin_stream()
             await self._event("ready", self._ready(session))
             async for message in stream:
-                if message != HEARTBEAT:
+                if message.startswith(b"{"):  # the hub's own news
+                    await self._event("message", message)
+                elif message != HEARTBEAT:
                     kind, _, data = message.partition(b" ")
                     await self._event(kind.decode(), data)
                 elif not await self._beat(session):

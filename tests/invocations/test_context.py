@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import time
 
 import pytest
 
@@ -108,3 +109,14 @@ def test_moments_are_written_as_the_database_reads_them(is_sqlite, zone):
     assert rows.moment(0) == f"1970-01-01 00:00:00.000000{zone}"
     assert rows.moment(3599.5) == f"1970-01-01 00:59:59.500000{zone}"
     assert rows.moment(1_600_000_000.25) == f"2020-09-13 12:26:40.250000{zone}"
+
+
+def test_the_clock_stands_still_while_the_client_is_waited_for():
+    tool = context()
+    tool.deadline = time.monotonic() + 100
+    with tool.waiting():
+        assert tool.remaining_seconds() == math.inf
+        with tool.waiting():
+            pass
+        assert tool.remaining_seconds() == math.inf  # another question is open still
+    assert 99 < tool.remaining_seconds() <= 100

@@ -26,7 +26,7 @@ class Hub:
         self._workers = workers
         self._process: subprocess.Popen[str] | None = None
         self._log = folder / f"hub-{self.port}.log"
-        self._environment = {
+        self.environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith("MCPHUB_")},
             "MCPHUB_DATA_DIR": str(self.data),
             "MCPHUB_APPS": "tests.toolbox",
@@ -39,7 +39,7 @@ class Hub:
     def command(self, *words: str) -> str:
         done = subprocess.run(
             [sys.executable, "-m", "mcphub.cli", *words],
-            cwd=ROOT, env=self._environment, capture_output=True, text=True, timeout=90,
+            cwd=ROOT, env=self.environment, capture_output=True, text=True, timeout=90,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
@@ -57,7 +57,7 @@ class Hub:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "mcphub.cli", "serve",
                  "--port", str(self.port), "--workers", str(self._workers)],
-                cwd=ROOT, env=self._environment, stdout=subprocess.PIPE, stderr=log, text=True,
+                cwd=ROOT, env=self.environment, stdout=subprocess.PIPE, stderr=log, text=True,
                 start_new_session=True,
             )  # fmt: skip
         assert self._process.stdout is not None

@@ -8,20 +8,23 @@ a loaded machine schedules late.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks import edits
 from tests.rigs.process import Hub
 from tests.servers import postgres_database
 from tests.wire.speech import Speaker
 
 _LATEST_SECONDS = 2.0
+_EDITS = 50
 
 
 class Rig:
@@ -141,6 +144,20 @@ def event_stream(rig: Rig) -> None:
         rig.expect("and answered on the stream", "serverInfo" in str(next(events)))
 
 
+def listeners(rig: Rig) -> None:
+    """Every kind of listener, at both hubs, while tools are switched on and off."""
+    hubs = [(hub.port, rig.hubs[0].key) for hub in rig.hubs]
+    command = [sys.executable, "-m", "mcphub.cli"]
+    found = asyncio.run(edits.measure(hubs, command, rig.hubs[0].environment, "count", _EDITS))
+    for kind, times in found.items():
+        told = f"{edits.in_words(times)} of {len(times)}; within {edits.GOAL_MS} ms {_share(times):.1%}"
+        rig.expect(f"an edit reaches {kind}: {told}", max(times) < _LATEST_SECONDS * 1000)
+
+
+def _share(times: Sequence[float]) -> float:
+    return sum(each <= edits.GOAL_MS for each in times) / len(times)
+
+
 def revocation(rig: Rig) -> None:
     code = "from sessions_app.models import ApiKey; ApiKey.objects.filter(name='rig').revoke('rig')"
     rig.follow("a key is revoked", code, lambda speaker: speaker.modern("server/discover").status_code == 401)
@@ -167,6 +184,7 @@ def main() -> int:
         configuration(rig)
         sessions(rig, first.data / "toolbox")
         event_stream(rig)
+        listeners(rig)
         revocation(rig)
     return 1 if rig.problems else 0
 

@@ -45,8 +45,14 @@ async def fickle(context: Context, name: str) -> str:
 
 @tool(open_world=False, timeout_seconds=0.3)
 async def impatient(context: Context) -> str:
-    """Give the person no time."""
+    """Have little time, but wait for the person."""
     return str(await context.elicit("Quick?", _SURE))
+
+
+@tool(open_world=False, timeout_seconds=0.3)
+def impatient_thread(context: SyncContext) -> str:
+    """The same from a thread."""
+    return str(context.elicit("Quick?", _SURE))
 
 
 @tool(open_world=False)

@@ -294,9 +294,25 @@ def test_a_revision_without_forms_is_not_asked_for_one(speaker: Speaker) -> None
     assert "does not support" in text_of(speaker.call(session, "test_elicitation", {"message": "Who?"}))
 
 
-def test_a_client_that_never_answers_meets_the_deadline(speaker: Speaker) -> None:
+@pytest.mark.parametrize("tool", ["impatient", "impatient_thread"])
+def test_the_time_that_a_person_takes_is_not_the_tool_s(speaker: Speaker, box: Box, tool: str) -> None:  # noqa: F811
     session = speaker.open_session(elicitation={})
-    with calling(speaker, session, "impatient") as (_, heard):
-        asked, withdrawn, failed = heard
-    assert withdrawn["params"]["requestId"] == asked["id"]
-    assert "did not finish within 0.3 s" in text_of_event(failed)
+    with calling(speaker, session, tool) as (_, heard):
+        asked = next(heard)
+        # Twice the time that the tool has: calls of another tool that has as much meet their deadline meanwhile.
+        for _ in range(2):
+            assert "did not finish within 0.3 s" in text_of(speaker.modern_call("outlast", {"name": box.name}))
+        speaker.post(answer_to(asked, SURE), mcp_session_id=session)
+        assert "'sure': True" in text_of_event(next(heard))
+
+
+@pytest.mark.parametrize("tool", ["impatient", "impatient_thread"])
+def test_a_call_given_up_takes_its_question_back(speaker: Speaker, tool: str) -> None:
+    session = speaker.open_session(elicitation={})
+    with calling(speaker, session, tool, id="given up") as (_, heard):
+        asked = next(heard)
+        word = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "given up"}}
+        speaker.post(word, mcp_session_id=session)
+        said = [next(heard), next(heard)]
+    withdrawn = next(each for each in said if "method" in each)
+    assert (withdrawn["method"], withdrawn["params"]["requestId"]) == ("notifications/cancelled", asked["id"])

@@ -19,6 +19,7 @@ from tests.wire.conftest import TOOLBOX
 from tests.wire.speech import Speaker, request
 from tests.wire.test_bodies import BROKEN, NO_MESSAGE
 from tests.wire.test_calls import Box
+from tests.wire.test_streams import CHANGED, edited
 
 CODES = {"invalid_request", "unauthorized", "not_found", "timeout", "tool_error", "server_error", "server_busy"}
 
@@ -224,3 +225,9 @@ def test_places_are_bounded_and_idle_connections_give_theirs_back(tmp_path: Path
         with connect(speaker) as third:
             kind, _, frame = third.ask(call("hold", 1, name="never"))
             assert (kind, frame["code"], frame["requestId"]) == ("error", "timeout", 1)
+
+
+def test_a_connection_hears_of_an_edit(speaker: Speaker, hub: Hub) -> None:
+    with connect(speaker) as line, edited(hub, "current_time"):
+        kind, _, news = line.hear()
+        assert (kind, news) == ("message", {"jsonrpc": "2.0", "method": CHANGED, "params": {}})

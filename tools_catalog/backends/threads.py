@@ -132,10 +132,10 @@ class SyncContext:
         self._abandoned.set()
 
     def _answered(self, make: Callable[[], Awaitable[Value]]) -> Value:
-        # People take longer than the loop; the call's own deadline ends the wait.
-        return self._in_loop(make, longest_seconds=threading.TIMEOUT_MAX)
+        # People take longer than the loop, and their time is not the tool's; the end of the call ends the wait.
+        return self._in_loop(make, threading.TIMEOUT_MAX)
 
-    def _in_loop(self, make: Callable[[], Awaitable[Value]], longest_seconds: float = LONGEST_HOP_SECONDS) -> Value:
+    def _in_loop(self, make: Callable[[], Awaitable[Value]], seconds: float | None = None) -> Value:
         if self._abandoned.is_set():
             raise errors.Cancelled
 
@@ -149,8 +149,9 @@ class SyncContext:
             coroutine.close()
             raise errors.Cancelled from exc
         try:
-            # A call without a deadline says infinity, which no lock can wait.
-            return future.result(timeout=min(max(0.1, self._context.remaining_seconds()), longest_seconds))
+            if seconds is None:  # a call without a deadline says infinity, which no lock can wait
+                seconds = min(max(0.1, self._context.remaining_seconds()), LONGEST_HOP_SECONDS)
+            return future.result(timeout=seconds)
         except (FutureCancelled, TimeoutError) as exc:
             future.cancel()
             raise errors.Cancelled from exc
