@@ -102,6 +102,10 @@ class CallContext(Asks):
     def client_capabilities(self) -> Mapping[str, Any]:
         return self._origin.client_capabilities
 
+    @property
+    def log_level(self) -> str | None:
+        return LOG_LEVELS[self._log_from] if self._log_from < len(LOG_LEVELS) else None
+
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         """Send `notifications/progress`, if the client gave a token. What does not rise is left out (MCP, Progress)."""
         if self.job is not None and message and self._open:

@@ -50,7 +50,7 @@ def show(request: HttpRequest) -> list[dict[str, Any]]:
                 item(_("Toolsets"), "category", "tools_catalog_mcptoolset"),
                 item(_("Services"), "api", "tools_catalog_httpservice"),
                 item(_("Connections"), "lan", "tools_catalog_mcpconnection"),
-                item(_("Upstream tools"), "inbox", "tools_catalog_mcpupstreamtool"),
+                item(_("Upstream offers"), "inbox", "tools_catalog_mcpupstreamtool"),
                 item(_("Launch profiles"), "terminal", "tools_catalog_launchprofile"),
                 item(_("Resources"), "description", "tools_catalog_mcpresource"),
                 item(_("Prompts"), "chat", "tools_catalog_mcpprompt"),

@@ -38,7 +38,7 @@ from sessions_app.models import ApiKey, ServerProcess
 from tools_catalog import discovery, egress, links
 from tools_catalog.catalog import Catalog, secret_for
 from tools_catalog.offers import Prompts, Resources
-from tools_catalog.upstream.listing import Listed
+from tools_catalog.upstream.listing import Offers
 from tools_catalog.upstream.pool import Pool, Surroundings
 
 logger = logging.getLogger(__name__)
@@ -73,6 +73,7 @@ class Hub:
             Surroundings(
                 secret=secret_for, version=settings.MCPHUB_VERSION, report=self.links.report,
                 lasts_seconds=settings.MCPHUB_CALL_TIMEOUT_SECONDS, discovered=self._discovered, lease=self.links.lease,
+                updated=self._reads_differently,
             )
         )  # fmt: skip
         self.max_body_bytes = settings.MCPHUB_MAX_BODY_BYTES
@@ -92,6 +93,7 @@ class Hub:
         self._stale: set[str] = set()
         self._updated: set[str] = set()
         """URIs of resources that read differently, although their rows are as they were."""
+        self._is_resubscribing = False
         self._reload = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._drained: asyncio.Task[None] | None = None
@@ -203,12 +205,9 @@ class Hub:
             session_id, _, request_id = event.payload.partition(" ")
             self.calls.running.cancel_request(session_id, request_id)
 
-        def resource_updated(event: bus.Event) -> None:
-            self._updated.add(event.payload)
-            self._reload.set()
-
         self.follower.on(bus.FOLLOWED, stale)
-        self.follower.on([bus.RESOURCE_UPDATED], resource_updated)
+        self.follower.on([bus.RESOURCE_UPDATED], lambda event: self._reads_differently(event.payload))
+        self.follower.on([bus.SUBSCRIPTIONS_CHANGED], lambda event: self.resubscribe())
         self.follower.on([bus.SESSION_ENDED], session_ended)
         self.follower.on([bus.SESSION_CHANGED], lambda event: self.sessions.forget(event.payload))
         self.follower.on([bus.SESSION_MESSAGE], session_message)
@@ -250,17 +249,34 @@ class Hub:
             self._catalog = await database_sync_to_async(Catalog.load)(self._catalog)
             self.upstreams.follow(self._catalog.upstreams.specs, self._catalog.upstreams.undiscovered)
             self.streams.tell_list_changed("tools")
-        if bus.PROMPTS_CHANGED in stale:
-            self._prompts = await database_sync_to_async(Prompts.load)()
-            self.streams.tell_list_changed("prompts")
+        # A connection that is switched off, or changes what it offers, withholds what is read of it.
+        is_offer = bus.TOOLS_CHANGED in stale and bool(self._catalog.upstreams.specs)
+        if bus.PROMPTS_CHANGED in stale or is_offer:
+            known, self._prompts = self._prompts, await database_sync_to_async(Prompts.load)()
+            if bus.PROMPTS_CHANGED in stale or known.states != self._prompts.states:
+                self.streams.tell_list_changed("prompts")
         before = self._resources
-        if bus.RESOURCES_CHANGED in stale:
+        if bus.RESOURCES_CHANGED in stale or is_offer:
             self._resources = await database_sync_to_async(Resources.load)()
-            self.streams.tell_list_changed("resources")
+            if bus.RESOURCES_CHANGED in stale or before.states != self._resources.states:
+                self.streams.tell_list_changed("resources")
+                self._is_resubscribing = True
+        if self._is_resubscribing:
+            self._is_resubscribing = False
+            self.upstreams.subscribe(await resources.wanted_of_upstreams(self.streams, self._resources))
         await resources.tell_updated(self.streams, self._resources.changed_since(before), updated)
 
-    async def _discovered(self, connection_id: int, tools: dict[str, Listed]) -> None:
-        await database_sync_to_async(discovery.reconcile)(connection_id, tools)
+    async def _discovered(self, connection_id: int, offers: Offers) -> None:
+        await database_sync_to_async(discovery.reconcile)(connection_id, offers)
+
+    def _reads_differently(self, uri: str) -> None:
+        self._updated.add(uri)
+        self._reload.set()
+
+    def resubscribe(self) -> None:
+        """Subscribe at the upstreams to what somebody wants to hear of now, and to no more."""
+        self._is_resubscribing = True
+        self._reload.set()
 
     # Housekeeping ----------------------------------------------------------------------------------
 
@@ -275,6 +291,8 @@ class Hub:
             try:
                 await database_sync_to_async(self._round)(rounds % _SWEEP_EVERY == 0)
                 self.links.flush(self.upstreams.links())
+                if rounds % _SWEEP_EVERY == 0 and self._resources.has_upstreams:
+                    self.resubscribe()  # sessions that ended want nothing any more
             except Exception as error:
                 logger.warning("Housekeeping failed: %s", error)
 

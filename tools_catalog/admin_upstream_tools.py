@@ -33,24 +33,34 @@ _DECIDED = moment("decided_at", _("decided"))
 
 @admin.register(McpUpstreamTool)
 class McpUpstreamToolAdmin(RecordedAdmin):
-    list_display = ["shown_name", "connection", "shown_here", "shown_state", "shown_remark", _SEEN, "decided_by"]
+    list_display = [
+        "shown_name",
+        "kind",
+        "connection",
+        "shown_here",
+        "shown_state",
+        "shown_remark",
+        _SEEN,
+        "decided_by",
+    ]
     list_display_links = ["shown_name"]
-    list_filter = [("state", ChoicesDropdownFilter), "connection"]
-    list_select_related = ["connection", "tool"]
+    list_filter = [("state", ChoicesDropdownFilter), ("kind", ChoicesDropdownFilter), "connection"]
+    list_select_related = ["connection", "tool", "resource", "prompt"]
     search_fields = ["upstream_name", "name"]
     actions = ["approve_selected", "reject_selected"]
     actions_detail = ["approve_it", "reject_it"]
     change_form_before_template = "admin/hub/upstream_tool.html"
     readonly_fields = [
-        "connection", "shown_name", "shown_state", "shown_remark", "shown_tool", _SEEN, _DECIDED, "decided_by",
+        "connection", "kind", "shown_name", "shown_state", "shown_remark", "shown_served", _SEEN, _DECIDED,
+        "decided_by",
     ]  # fmt: skip
     fieldsets = [
         (
             None,
             {
                 "fields": [
-                    "connection", "shown_name", "name", "shown_state", "shown_remark", "shown_tool", _SEEN, _DECIDED,
-                    "decided_by",
+                    "connection", "kind", "shown_name", "name", "shown_state", "shown_remark", "shown_served", _SEEN,
+                    _DECIDED, "decided_by",
                 ]
             },
         )
@@ -62,7 +72,7 @@ class McpUpstreamToolAdmin(RecordedAdmin):
 
     @admin.display(description=_("name here"), ordering="name")
     def shown_here(self, row: McpUpstreamTool) -> SafeString:
-        return mono((row.tool.name if row.tool else row.name)[:100])
+        return mono(_name_of(row)[:100])
 
     @admin.display(description=_("state"), ordering="state")
     def shown_state(self, row: McpUpstreamTool) -> SafeString:
@@ -74,19 +84,21 @@ class McpUpstreamToolAdmin(RecordedAdmin):
             return visible(row.refusal, one_line=True)
         if row.renamed_from:
             return _t("was called %(name)s until now") % {"name": clipped(row.renamed_from, 80)}
-        changed = sorted(discovery.overrides(row)) if row.tool else []
+        changed = sorted(discovery.overrides(row))
         return _t("Written differently here: %(fields)s") % {"fields": ", ".join(changed)} if changed else "-"
 
-    @admin.display(description=_("tool"))
-    def shown_tool(self, row: McpUpstreamTool) -> SafeString | str:
-        if row.tool is None:
+    @admin.display(description=_("served as"))
+    def shown_served(self, row: McpUpstreamTool) -> SafeString | str:
+        served = row.served
+        if served is None:
             return "-"
-        link = reverse("admin:tools_catalog_mcptooldefinition_change", args=[row.tool.pk])
-        return format_html('<a class="hub-link" href="{}">{}</a>', link, clipped(row.tool.name, 64))
+        link = reverse(f"admin:tools_catalog_{served._meta.model_name}_change", args=[served.pk])
+        return format_html('<a class="hub-link" href="{}">{}</a>', link, clipped(_name_of(row), 100))
 
     def get_readonly_fields(self, request: HttpRequest, obj: McpUpstreamTool | None = None) -> Any:
-        # Once there is a tool, its name is changed at the tool.
-        return [*self.readonly_fields, *(["name"] if obj is not None and obj.tool_id else [])]
+        # Once it is served, its name is changed there; a URI never is.
+        keeps_name = obj is not None and (obj.served is not None or obj.kind in ("resource", "template"))
+        return [*self.readonly_fields, *(["name"] if keeps_name else [])]
 
     def has_add_permission(self, request: HttpRequest, obj: Any | None = None) -> bool:
         return False
@@ -154,8 +166,8 @@ class McpUpstreamToolAdmin(RecordedAdmin):
         if approves:
             title = ngettext("Approve %(count)d definition?", "Approve %(count)d definitions?", count)
             explanation = _t(
-                "Clients see these tools as the upstream describes them now, and can call them. What was written "
-                "differently here stays. Look at the differences first: descriptions are read by models."
+                "Clients see them as the upstream describes them now, and can use them. What was written differently "
+                "here stays. Look at the differences first: descriptions are read by models."
             )
         else:
             title = ngettext("Reject %(count)d definition?", "Reject %(count)d definitions?", count)
@@ -185,3 +197,11 @@ class McpUpstreamToolAdmin(RecordedAdmin):
             told = ngettext("%(count)d definition rejected.", "%(count)d definitions rejected.", done)
         self.message_user(request, told % {"count": done}, messages.SUCCESS if done else messages.WARNING)
         return None
+
+
+def _name_of(row: McpUpstreamTool) -> str:
+    """The name by which clients ask for it, or would."""
+    served = row.served
+    if served is None:
+        return row.name
+    return str(served.uri if row.resource is not None else served.name)

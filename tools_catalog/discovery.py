@@ -1,14 +1,13 @@
-"""What upstreams offer against what was approved: listings become proposals, approvals become tools.
+"""What upstreams offer against what was approved: listings become proposals, approvals become rows of the catalogue.
 
 A definition is served only as somebody approved it, or as the connection's policy lets it through. What an
-operator then writes differently at the tool is an override: it is told by comparing the tool with the approved
+operator then writes differently at its row is an override: it is told by comparing the row with the approved
 original, stays when the original changes, and is stored nowhere else.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from django.core.exceptions import ValidationError
@@ -16,12 +15,14 @@ from django.db import transaction
 from django.utils import timezone
 from django.utils.translation import gettext as _t
 
-from sessions_app.protocol import envelope, json, schemas
-from tools_catalog.models import Backend, McpConnection, McpToolDefinition, McpUpstreamTool
-from tools_catalog.models_content import NAME
-from tools_catalog.upstream.listing import Listed, storable
+from sessions_app.protocol import json
+from tools_catalog import proposals
+from tools_catalog.models import McpConnection, McpUpstreamTool
+from tools_catalog.proposals import columns, public_name, refusal_of
+from tools_catalog.upstream.listing import TOOL, Listed, Offers
 
-_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.-]")
+__all__ = ["ApprovalRefused", "approve", "columns", "overrides", "public_name", "reconcile", "refusal_of", "reject"]
+
 _BY_POLICY = "policy of the connection"
 
 
@@ -29,8 +30,9 @@ class ApprovalRefused(Exception):
     """A definition cannot be served; the sentence says why and what to do."""
 
 
-def reconcile(connection_id: int, listed: Mapping[str, Listed]) -> None:
-    """Compare a listing with what is known of the connection, take it down, and let through what its policy lets.
+def reconcile(connection_id: int, offers: Offers) -> None:
+    """Compare what was listed with what is known of the connection, take it down, and let through what its policy
+    lets. Of a kind that was not listed nothing changes.
 
     May be called by several processes at once with the same listing: the second finds nothing to do.
     """
@@ -38,30 +40,26 @@ def reconcile(connection_id: int, listed: Mapping[str, Listed]) -> None:
         connection = McpConnection.objects.select_for_update().filter(pk=connection_id).first()
         if connection is None:
             return
-        known = {row.upstream_name: row for row in connection.tools.select_related("tool")}
-        gone = [row for name, row in known.items() if name not in listed]
-        for row in gone:
-            if not row.is_gone:
-                row.is_gone = True
-                row.save(update_fields=["is_gone"])
-        for name, tool in listed.items():
-            current = known.get(name) or _new(connection, tool, gone)
-            if current.pk is None or current.seen_digest != tool.digest or current.is_gone:
-                current.see(tool)
-                current.refusal = (tool.refusal or refusal_of(current))[:1000]
-                current.save()
-            if _passes(connection, current):
-                try:
-                    approve(current, author=_BY_POLICY, reason=_t("The connection's policy"))
-                except ApprovalRefused as error:
-                    McpUpstreamTool.objects.filter(pk=current.pk).update(refusal=str(error)[:1000])
+        for kind, listed in offers.items():
+            known = {
+                row.upstream_name: row
+                for row in connection.tools.filter(kind=kind).select_related("tool", "resource", "prompt")
+            }
+            gone = [row for name, row in known.items() if name not in listed]
+            for row in gone:
+                if not row.is_gone:
+                    row.is_gone = True
+                    row.save(update_fields=["is_gone"])
+            for name, one in listed.items():
+                _take(connection, known.get(name) or _new(connection, kind, one, gone), one)
         if connection.discovered_at is None:
             # Not save(): the moment is no change of the connection.
             McpConnection.objects.filter(pk=connection.pk).update(discovered_at=timezone.now())
 
 
-def approve(row: McpUpstreamTool, *, author: Any, reason: str = "") -> McpToolDefinition:
-    """Serve what the upstream offers now. What an operator wrote differently at the tool is kept.
+def approve(row: McpUpstreamTool, *, author: Any, reason: str = "") -> Any:
+    """Serve what the upstream offers now; give the row of the catalogue. What an operator wrote differently there
+    is kept.
 
     Raises ApprovalRefused.
     """
@@ -72,37 +70,32 @@ def approve(row: McpUpstreamTool, *, author: Any, reason: str = "") -> McpToolDe
         if refusal := refusal_of(row):
             raise ApprovalRefused(refusal)
         before = columns(row, row.approved) if row.approved_digest else {}
-        wanted = columns(row, row.seen)
-        is_new = row.tool is None
-        tool = row.tool or McpToolDefinition(backend=Backend.UPSTREAM)
-        for column, value in wanted.items():
-            if is_new or _same(getattr(tool, column), before.get(column)):
-                setattr(tool, column, value)
-        if tool.read_only:
-            tool.destructive = False  # an operator's mark outweighs the upstream's hint
-        tool.configuration = {
-            "connection": row.connection.slug, "tool": row.upstream_name, "digest": row.seen_digest,
-            "schema_digest": row.seen_schema_digest,
-            "read_only_hint": _hints(row.seen).get("readOnlyHint") is True,
-        }  # fmt: skip
+        field = proposals.FIELDS[row.kind]
+        is_new = row.served is None
+        served = proposals.begun(row) if is_new else row.served
+        for column, value in columns(row, row.seen).items():
+            if is_new or _same(getattr(served, column), before.get(column)):
+                setattr(served, column, value)
+        if row.kind == TOOL:
+            _configure(served, row)
         row.approved, row.approved_digest = row.seen, row.seen_digest
         row.approved_schema_digest = row.seen_schema_digest
         row.rejected_digest = row.refusal = row.renamed_from = ""
         row.decided_by, row.decided_at = str(author)[:150], timezone.now()
         row.save()
-        tool.change_author, tool.change_reason = author, reason
-        tool._change_reason = reason[:100] or None
+        setattr(row, field, served)  # it is asked for its offer before it can be saved
+        served.change_author, served.change_reason = author, reason
+        served._change_reason = reason[:100] or None
         try:
-            tool.full_clean()
+            served.full_clean()
         except ValidationError as error:
-            words = [f"{field}: {' '.join(texts)}" for field, texts in error.message_dict.items()]
+            words = [f"{name}: {' '.join(texts)}" for name, texts in error.message_dict.items()]
             raise ApprovalRefused(" ".join(words)) from error
-        tool.save()
+        served.save()
         if is_new:
-            tool.groups.set(row.connection.groups.all())
-            row.tool = tool
-            row.save(update_fields=["tool"])
-        return tool
+            served.groups.set(row.connection.groups.all())
+            row.save(update_fields=[field])
+        return served
 
 
 def reject(row: McpUpstreamTool, *, author: Any) -> None:
@@ -114,46 +107,54 @@ def reject(row: McpUpstreamTool, *, author: Any) -> None:
 
 def overrides(row: McpUpstreamTool) -> dict[str, tuple[Any, Any]]:
     """Give what an operator wrote differently: column -> (the upstream's, ours)."""
-    if row.tool is None or not row.approved_digest:
+    served = row.served
+    if served is None or not row.approved_digest:
         return {}
     original = columns(row, row.approved)
     return {
-        column: (value, getattr(row.tool, column))
+        column: (value, getattr(served, column))
         for column, value in original.items()
-        if not _same(value, getattr(row.tool, column))
+        if not _same(value, getattr(served, column))
     }
 
 
-def columns(row: McpUpstreamTool, definition: Mapping[str, Any]) -> dict[str, Any]:
-    """Give what a definition means for the columns of a tool."""
-    hints = _hints(definition)
-    title = definition.get("title") or hints.get("title") or ""
-    description = definition.get("description")
-    return {
-        "name": row.name,
-        "title": storable(str(title))[:200],
-        "description": storable(description if isinstance(description, str) else "") or row.upstream_name,
-        "input_schema": definition.get("inputSchema", {}),
-        "output_schema": definition.get("outputSchema", {}),
-        "destructive": hints.get("destructiveHint") is not False and hints.get("readOnlyHint") is not True,
-        "idempotent": hints.get("idempotentHint") is True,
-        "open_world": hints.get("openWorldHint") is not False,
-        "meta": definition.get("_meta", {}),
-    }
+def _take(connection: McpConnection, row: McpUpstreamTool, one: Listed) -> None:
+    """Take down one definition as it is now, and serve it where the policy does."""
+    if row.pk is None or row.seen_digest != one.digest or row.is_gone:
+        row.see(one)
+        row.refusal = (one.refusal or refusal_of(row))[:1000]
+        row.save()
+    if _passes(connection, row):
+        try:
+            approve(row, author=_BY_POLICY, reason=_t("The connection's policy"))
+        except ApprovalRefused as error:
+            McpUpstreamTool.objects.filter(pk=row.pk).update(refusal=str(error)[:1000])
 
 
-def public_name(connection: McpConnection, upstream_name: str) -> str:
-    """Give the name that a tool has here unless somebody writes another: too long ones are refused later."""
-    return _NOT_IN_NAMES.sub("_", f"{connection.prefix}{upstream_name}")
+def _configure(tool: Any, row: McpUpstreamTool) -> None:
+    if tool.read_only:
+        tool.destructive = False  # an operator's mark outweighs the upstream's hint
+    tool.configuration = {
+        "connection": row.connection.slug, "tool": row.upstream_name, "digest": row.seen_digest,
+        "schema_digest": row.seen_schema_digest,
+        "read_only_hint": proposals.hints(row.seen).get("readOnlyHint") is True,
+    }  # fmt: skip
 
 
-def _new(connection: McpConnection, tool: Listed, gone: Iterable[McpUpstreamTool]) -> McpUpstreamTool:
-    row = McpUpstreamTool(connection=connection, upstream_name=tool.name, name=public_name(connection, tool.name)[:500])
-    unnamed = {key: value for key, value in tool.definition.items() if key != "name"}
+def _new(connection: McpConnection, kind: str, one: Listed, gone: Iterable[McpUpstreamTool]) -> McpUpstreamTool:
+    row = McpUpstreamTool(
+        connection=connection, kind=kind, upstream_name=one.name, name=public_name(connection, one.name, kind)[:1000]
+    )
+    unnamed = _without_name(one.definition)
     for former in gone:
-        if former.approved_digest and unnamed == {k: v for k, v in former.approved.items() if k != "name"}:
+        if former.approved_digest and unnamed == _without_name(former.approved):
             row.renamed_from = former.upstream_name
     return row
+
+
+def _without_name(definition: dict[str, Any]) -> dict[str, Any]:
+    names = {"uri", "uriTemplate"} if "uri" in definition or "uriTemplate" in definition else {"name"}
+    return {member: value for member, value in definition.items() if member not in names}
 
 
 def _passes(connection: McpConnection, row: McpUpstreamTool) -> bool:
@@ -164,40 +165,6 @@ def _passes(connection: McpConnection, row: McpUpstreamTool) -> bool:
     # Under another name it is a change of what was there, not something new.
     is_new = not row.approved_digest and not row.renamed_from
     return connection.policy == McpConnection.Policy.HOLD_CHANGES and is_new
-
-
-def refusal_of(row: McpUpstreamTool) -> str:
-    """Say why the definition cannot be served; empty where it can."""
-    if not NAME.match(row.name):
-        return _t("%(name)s is no name that clients take: 1 to 64 of A-Z a-z 0-9 _ . - Give it another here.") % {
-            "name": repr(row.name[:80])
-        }
-    taken = McpToolDefinition.objects.filter(name=row.name).exclude(pk=row.tool_id or 0).first()
-    waiting = McpUpstreamTool.objects.filter(name=row.name, is_gone=False, tool=None).exclude(pk=row.pk or 0)
-    if taken is not None:
-        return _t("There is a tool %(name)s already. Give this one another name here.") % {"name": row.name}
-    if row.tool is None and (other := waiting.order_by("pk").first()) is not None:
-        return _t("%(other)s would have the name %(name)s too. Give one of them another name here.") % {
-            "other": repr(other.upstream_name[:80]), "name": row.name,
-        }  # fmt: skip
-    for member, is_input in (("inputSchema", True), ("outputSchema", False)):
-        schema = row.seen.get(member)
-        if schema is None and not is_input:
-            continue
-        try:
-            if schema is None:
-                raise ValueError(_t("It is missing."))
-            schemas.check(schema, input=is_input)
-            if is_input:
-                envelope.param_headers(schema)
-        except ValueError as error:
-            return f"{member}: {error}"
-    return ""
-
-
-def _hints(definition: Mapping[str, Any]) -> Mapping[str, Any]:
-    hints = definition.get("annotations")
-    return hints if isinstance(hints, dict) else {}
 
 
 def _same(one: Any, other: Any) -> bool:

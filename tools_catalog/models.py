@@ -219,12 +219,12 @@ class McpToolDefinition(models.Model):
     def _check_approved(self, configuration: UpstreamConfiguration) -> None:
         """Raise ValueError unless the configuration is that of this tool's own approval."""
         approved = McpUpstreamTool.objects.filter(
-            Q(tool=None) | Q(tool=self.pk), connection__slug=configuration.connection,
+            Q(tool=None) | Q(tool=self.pk), kind="tool", connection__slug=configuration.connection,
             upstream_name=configuration.tool, approved_digest=configuration.digest,
         )  # fmt: skip
         if not approved.exists():
             raise ValueError(
-                _("%(tool)r of %(connection)s is not approved so. Approve it under Upstream tools.")
+                _("%(tool)r of %(connection)s is not approved so. Approve it under Upstream offers.")
                 % {"tool": configuration.tool, "connection": configuration.connection}
             )
 

@@ -113,6 +113,9 @@ class Content(models.Model):
                 "name": self.function, "known": ", ".join(sorted(registry)) or "-",
             }  # fmt: skip
 
+        if self.backend == "upstream" and getattr(self, "upstream_offer", None) is None:
+            problems["backend"] = _("What an upstream offers comes here by approval; choose another backend.")
+
     def _check_length(self, problems: dict[str, Any], field: str, length: int) -> None:
         if length > settings.MCPHUB_MAX_RESOURCE_BYTES:
             problems[field] = _("This is longer than %(limit)s bytes (MCPHUB_MAX_RESOURCE_BYTES).") % {
@@ -124,6 +127,7 @@ class ResourceBackend(models.TextChoices):
     TEXT = "text", _("Text")
     BLOB = "blob", _("Binary, in base64")
     PYTHON = "python", _("Python function")
+    UPSTREAM = "upstream", _("Upstream MCP server")
 
 
 class McpResource(Content):
@@ -169,7 +173,8 @@ class McpResource(Content):
             models.CheckConstraint(condition=Q(timeout_seconds__gt=0), name="resource_timeout_positive"),
             models.CheckConstraint(
                 condition=(Q(backend="python", content="") & ~Q(function=""))
-                | (~Q(backend="python") & Q(function="")),
+                | Q(backend="upstream", content="", function="")
+                | (~Q(backend__in=["python", "upstream"]) & Q(function="")),
                 name="resource_content_or_function",
                 violation_error_message=_("A resource has content, or the backend Python and a function."),
             ),
@@ -213,6 +218,7 @@ class McpResource(Content):
 class PromptBackend(models.TextChoices):
     MESSAGES = "messages", _("Messages")
     PYTHON = "python", _("Python function")
+    UPSTREAM = "upstream", _("Upstream MCP server")
 
 
 class McpPrompt(Content):
@@ -251,6 +257,7 @@ class McpPrompt(Content):
             models.CheckConstraint(condition=Q(timeout_seconds__gt=0), name="prompt_timeout_positive"),
             models.CheckConstraint(
                 condition=(Q(backend="python", messages=[]) & ~Q(function=""))
+                | Q(backend="upstream", messages=[], function="")
                 | (Q(backend="messages", function="") & ~Q(messages=[])),
                 name="prompt_messages_or_function",
                 violation_error_message=_("A prompt has messages, or the backend Python and a function."),

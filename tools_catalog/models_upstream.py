@@ -306,7 +306,14 @@ class McpConnectionLink(models.Model):
 
 
 class McpUpstreamTool(models.Model):
-    """One tool that an upstream offers: as it was last seen, and as it was approved (seed 003: MCPTool)."""
+    """What an upstream offers, a tool or what is read beside tools: as it was last seen, and as it was approved
+    (seed 003: MCPTool)."""
+
+    class Kind(models.TextChoices):
+        TOOL = "tool", _("Tool")
+        RESOURCE = "resource", _("Resource")
+        TEMPLATE = "template", _("Resource template")
+        PROMPT = "prompt", _("Prompt")
 
     class State(models.TextChoices):
         NEW = "new", _("New")
@@ -317,13 +324,22 @@ class McpUpstreamTool(models.Model):
         GONE = "gone", _("No longer offered")
 
     connection = models.ForeignKey(McpConnection, models.CASCADE, related_name="tools", verbose_name=_("connection"))
-    upstream_name = models.CharField(_("name there"), max_length=500)
+    kind = models.CharField(_("kind"), max_length=10, choices=Kind, default=Kind.TOOL, editable=False)
+    upstream_name = models.CharField(_("name there"), max_length=1000, help_text=_("Of a resource its URI."))
     name = models.CharField(
-        _("name here"), max_length=500, help_text=_("What clients will call it once it is approved.")
+        _("name here"), max_length=1000, help_text=_("What clients will call it once it is approved.")
     )
     tool = models.OneToOneField(
         "tools_catalog.McpToolDefinition", models.SET_NULL, null=True, blank=True, related_name="upstream_tool",
         verbose_name=_("tool"), editable=False,
+    )  # fmt: skip
+    resource = models.OneToOneField(
+        "tools_catalog.McpResource", models.SET_NULL, null=True, blank=True, related_name="upstream_offer",
+        verbose_name=_("resource"), editable=False,
+    )  # fmt: skip
+    prompt = models.OneToOneField(
+        "tools_catalog.McpPrompt", models.SET_NULL, null=True, blank=True, related_name="upstream_offer",
+        verbose_name=_("prompt"), editable=False,
     )  # fmt: skip
     seen = JSONText(_("as it offers it"), editable=False)
     seen_digest = models.CharField(max_length=64, editable=False)
@@ -333,7 +349,7 @@ class McpUpstreamTool(models.Model):
     approved_digest = models.CharField(max_length=64, blank=True, editable=False)
     approved_schema_digest = models.CharField(max_length=64, blank=True, editable=False)
     rejected_digest = models.CharField(max_length=64, blank=True, editable=False)
-    renamed_from = models.CharField(_("was called"), max_length=500, blank=True, editable=False)
+    renamed_from = models.CharField(_("was called"), max_length=1000, blank=True, editable=False)
     refusal = models.CharField(_("why it cannot be served"), max_length=1000, blank=True, editable=False)
     is_gone = models.BooleanField(default=False, editable=False)
     decided_by = models.CharField(_("decided by"), max_length=150, blank=True, editable=False)
@@ -354,19 +370,29 @@ class McpUpstreamTool(models.Model):
     history = HistoricalRecords(excluded_fields=["state"])
 
     class Meta:
-        verbose_name = _("upstream tool")
-        verbose_name_plural = _("upstream tools")
-        ordering = ["connection", "upstream_name"]
+        verbose_name = _("offer of an upstream")
+        verbose_name_plural = _("offers of upstreams")
+        ordering = ["connection", "kind", "upstream_name"]
         default_permissions = ("view", "change")
         permissions = [("approve_mcpupstreamtool", _("Can approve tools of upstreams"))]
-        constraints = [models.UniqueConstraint(fields=["connection", "upstream_name"], name="upstream_tool_once")]
+        constraints = [
+            models.UniqueConstraint(fields=["connection", "kind", "upstream_name"], name="upstream_offer_once"),
+            models.CheckConstraint(
+                condition=Q(kind__in=["tool", "resource", "template", "prompt"]), name="upstream_offer_kind_known"
+            ),
+        ]
         indexes = [models.Index(fields=["state"], name="upstream_tool_by_state")]  # the inbox of the admin
 
     def __str__(self) -> str:
         return self.upstream_name[:100]
 
+    @property
+    def served(self) -> Any:
+        """The row of the catalogue that it became, or None."""
+        return self.tool or self.resource or self.prompt
+
     def is_withheld(self, connection: McpConnection) -> bool:
-        """Whether the tool must not be called, though it was approved once."""
+        """Whether it must not be called, though it was approved once."""
         if self.is_gone:
             return True
         if connection.policy == McpConnection.Policy.TRUST or self.seen_digest == self.approved_digest:

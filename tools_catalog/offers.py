@@ -13,7 +13,9 @@ from typing import Any
 from sessions_app.protocol import json, shapes, uritemplate
 from sessions_app.protocol.errors import PromptNotFound
 from tools_catalog.backends import sources
+from tools_catalog.backends.upstream_content import Source, UpstreamCompletion, UpstreamContents, UpstreamMessages
 from tools_catalog.listing import Audience, Listing, is_visible, readable
+from tools_catalog.upstream import pool
 
 logger = logging.getLogger(__name__)
 
@@ -51,6 +53,9 @@ class Resources:
 
     def __init__(self, resources: Iterable[Resource] = ()) -> None:
         self._all = {resource.uri: resource for resource in resources}
+        self.has_upstreams = any(isinstance(one.contents, UpstreamContents) for one in self._all.values())
+        self.states = {uri: (one.digest, one.enabled, one.groups) for uri, one in self._all.items()}
+        """What a list of them depends on."""
         self.listing = Listing(
             "resources", {uri: one for uri, one in self._all.items() if one.template is None}, shapes.resource_for
         )
@@ -71,6 +76,17 @@ class Resources:
                 if values is not None:
                     return resource, values
         return None
+
+    def upstream_of(self, uri: str) -> str | None:
+        """Give the name of the connection whose resource the URI names, whoever may see it; None for our own."""
+        found = self._all.get(uri)
+        if found is None or found.template is not None:
+            matching = (
+                one for one in self._templates if one.template is not None and one.template.match(uri) is not None
+            )
+            found = next(matching, None)
+        contents = found.contents if found is not None and found.enabled else None
+        return contents.source.connection if isinstance(contents, UpstreamContents) else None
 
     def template(self, text: str, caller: Audience) -> Resource | None:
         """Give the resource or template that has this very text as its URI."""
@@ -95,7 +111,7 @@ class Resources:
         """Read the resources. One that cannot be served is left out and logged."""
         from tools_catalog.models import McpResource
 
-        return cls(_made(McpResource.objects.prefetch_related("groups").order_by("uri"), _resource))
+        return cls(_made(_rows(McpResource).order_by("uri"), _resource))
 
 
 class Prompts:
@@ -103,6 +119,8 @@ class Prompts:
 
     def __init__(self, prompts: Iterable[Prompt] = ()) -> None:
         self._all = {prompt.name: prompt for prompt in prompts}
+        self.states = {name: (prompt.digest, prompt.enabled, prompt.groups) for name, prompt in self._all.items()}
+        """What a list of them depends on."""
         self.listing = Listing("prompts", self._all, shapes.prompt_for)
 
     def find(self, name: str, caller: Audience) -> Prompt:
@@ -120,12 +138,16 @@ class Prompts:
         """Read the prompts. One that cannot be served is left out and logged."""
         from tools_catalog.models import McpPrompt
 
-        return cls(_made(McpPrompt.objects.prefetch_related("groups").order_by("name"), _prompt))
+        return cls(_made(_rows(McpPrompt).order_by("name"), _prompt))
 
 
 def _by_say(resource: Resource) -> tuple[int, str]:
     assert resource.template is not None
     return -resource.template.fixed_characters, resource.uri
+
+
+def _rows(model: Any) -> Any:
+    return model.objects.prefetch_related("groups").select_related("upstream_offer__connection")
 
 
 def _made(rows: Any, make: Any) -> list[Any]:
@@ -140,7 +162,8 @@ def _made(rows: Any, make: Any) -> list[Any]:
 
 def _resource(row: Any) -> Resource:
     template = uritemplate.parse(row.uri) if row.is_template else None
-    static = row.backend != "python"
+    static = row.backend not in ("python", "upstream")
+    source = _source(row) if row.backend == "upstream" else None
     definition: dict[str, Any] = {"uriTemplate" if template else "uri": row.uri, **_words(row)}
     if row.mime_type:
         definition["mimeType"] = row.mime_type
@@ -153,10 +176,13 @@ def _resource(row: Any) -> Resource:
         contents = sources.StaticContents(
             row.content, row.mime_type, is_blob=row.backend == "blob", variables=template.names if template else ()
         )
+    elif source is not None:
+        contents = UpstreamContents(source)
     else:
         contents = sources.FunctionContents(row.function, row.mime_type)
+    variables = template.names if template is not None else ()
     return Resource(
-        uri=row.uri, template=template, definition=definition, contents=contents, **_shared(row),
+        uri=row.uri, template=template, definition=definition, contents=contents, **_shared(row, source, variables),
     )  # fmt: skip
 
 
@@ -165,11 +191,15 @@ def _prompt(row: Any) -> Prompt:
     if row.arguments:
         definition["arguments"] = row.arguments
     messages: sources.Messages
-    if row.backend == "python":
+    source = _source(row) if row.backend == "upstream" else None
+    if source is not None:
+        messages = UpstreamMessages(source)
+    elif row.backend == "python":
         messages = sources.FunctionMessages(row.function)
     else:
         messages = sources.StaticMessages(row.messages, frozenset(argument["name"] for argument in row.arguments))
-    return Prompt(name=row.name, definition=definition, messages=messages, **_shared(row))
+    names = [argument["name"] for argument in row.arguments]
+    return Prompt(name=row.name, definition=definition, messages=messages, **_shared(row, source, names))
 
 
 def _words(row: Any) -> dict[str, Any]:
@@ -183,11 +213,27 @@ def _words(row: Any) -> dict[str, Any]:
     return {name: value for name, value in words.items() if value}
 
 
-def _shared(row: Any) -> dict[str, Any]:
+def _shared(row: Any, source: Source | None, variables: Iterable[str]) -> dict[str, Any]:
+    completions = sources.completions_of(row.completions)
+    enabled = row.enabled
+    if source is not None:
+        completions = {name: UpstreamCompletion(source, name) for name in variables} | completions
+        connection = row.upstream_offer.connection
+        enabled = enabled and connection.enabled and not row.upstream_offer.is_withheld(connection)
     return {
-        "digest": row.digest(), "enabled": row.enabled, "groups": frozenset(group.pk for group in row.groups.all()),
-        "timeout_seconds": row.timeout_seconds, "completions": sources.completions_of(row.completions),
+        "digest": row.digest(), "enabled": enabled, "groups": frozenset(group.pk for group in row.groups.all()),
+        "timeout_seconds": row.timeout_seconds, "completions": completions,
     }  # fmt: skip
+
+
+def _source(row: Any) -> Source:
+    """Give where an upstream's row is read; raises where it was never approved."""
+    offer, connection = row.upstream_offer, row.upstream_offer.connection
+    approval = pool.Approval(
+        offer.approved_digest, offer.approved_schema_digest, connection.keeps_serving,
+        connection.policy == connection.Policy.TRUST,
+    )  # fmt: skip
+    return Source(connection.slug, pool.Offer(offer.kind, offer.upstream_name, approval), pool.here)
 
 
 def _size(row: Any) -> int:

@@ -53,6 +53,7 @@ async def perform(
     call = CallContext(origin, name, "", context.voice, context.progress_token, context.log_level)
     call.deadline = errand.deadline
     if asks is not None:
+        call.meta = asks[1].get("_meta")
         call.make_asker = lambda: rounds or Inline(context)
     call.running = errand
     errand.task = task

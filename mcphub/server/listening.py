@@ -142,6 +142,10 @@ class Streams:
             if not own:
                 self._by_session.pop(stream.session_id, None)
 
+    def uris(self) -> set[str]:
+        """Give the resources of which stateless listeners of this process want to hear."""
+        return {uri for stream in self._streams for uri in stream.wanted.uris}
+
     def send(self, session_id: str, message: bytes) -> bool:
         """Put a message on one stream of the session; False where this process holds none."""
         own = self._by_session.get(session_id)

@@ -171,6 +171,9 @@ async def subscriptions_listen(context: RequestContext, params: dict[str, Any]) 
     assert voice is not None
     meta = {"io.modelcontextprotocol/subscriptionId": context.request_id}
     stream = context.hub.streams.open(None, wanted, meta)
+    of_upstreams = any(context.hub.resources().upstream_of(uri) is not None for uri in wanted.uris)
+    if of_upstreams:
+        context.hub.resubscribe()
     try:
         accepted = {**wanted.wire(), **({"taskIds": task_ids} if "taskIds" in asked else {})}
         await voice.notify("notifications/subscriptions/acknowledged", {"notifications": accepted, "_meta": meta})
@@ -188,6 +191,8 @@ async def subscriptions_listen(context: RequestContext, params: dict[str, Any]) 
                 follower.cancel()
     finally:
         context.hub.streams.remove(stream)
+        if of_upstreams:
+            context.hub.resubscribe()
     return {"resultType": "complete", "_meta": {**meta, **IDENTITY}}
 
 

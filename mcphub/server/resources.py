@@ -11,13 +11,15 @@ from mcphub.server.answers import LIST_TTL_MS, bounded, hints, limited, listed, 
 from mcphub.server.context import RequestContext, Result
 from mcphub.server.functions import perform
 from mcphub.server.listening import Filter, Streams
-from sessions_app import subscriptions
+from sessions_app import bus, subscriptions
 from sessions_app.protocol import shapes
 from sessions_app.protocol.errors import InvalidParams, ResourceNotFound
-from tools_catalog.offers import Resource
+from tools_catalog.offers import Resource, Resources
 
 _LONGEST_URI = 2000
 """So much of a subscription's URI is kept."""
+_MOST_AT_ONE = 1000
+"""Resources of one upstream that the hub subscribes to."""
 
 
 async def resources_list(context: RequestContext, params: dict[str, Any]) -> Result:
@@ -58,11 +60,14 @@ async def resources_subscribe(context: RequestContext, params: dict[str, Any]) -
     uri = _uri(params)
     _find(context, uri)
     await database_sync_to_async(subscriptions.add)(context.origin.session_id, uri)
+    await _tell_upstreams(context, uri)
     return {}
 
 
 async def resources_unsubscribe(context: RequestContext, params: dict[str, Any]) -> Result:
-    await database_sync_to_async(subscriptions.remove)(context.origin.session_id, _uri(params))
+    uri = _uri(params)
+    await database_sync_to_async(subscriptions.remove)(context.origin.session_id, uri)
+    await _tell_upstreams(context, uri)
     return {}
 
 
@@ -95,6 +100,26 @@ async def tell_updated(streams: Streams, changed: list[Resource], announced: set
 
     subscribed = await database_sync_to_async(subscriptions.of)(None if templates else plain)
     streams.tell_updated([(session_id, uri) for session_id, uri in subscribed if concerns(uri)], concerns)
+
+
+async def wanted_of_upstreams(streams: Streams, snapshot: Resources) -> dict[str, frozenset[str]]:
+    """Give which resources of upstreams somebody wants to hear of, by the name of their connection.
+
+    Sessions of all processes count: whichever holds such a stream hears of it by itself.
+    """
+    if not snapshot.has_upstreams:
+        return {}
+    subscribed = await database_sync_to_async(subscriptions.of)(None)
+    found: dict[str, set[str]] = {}
+    for uri in {uri for _, uri in subscribed} | streams.uris():
+        if (slug := snapshot.upstream_of(uri)) is not None:
+            found.setdefault(slug, set()).add(uri)
+    return {slug: frozenset(sorted(uris)[:_MOST_AT_ONE]) for slug, uris in found.items()}
+
+
+async def _tell_upstreams(context: RequestContext, uri: str) -> None:
+    if context.hub.resources().upstream_of(uri) is not None:
+        await database_sync_to_async(bus.publish)(bus.SUBSCRIPTIONS_CHANGED)
 
 
 def _uri(params: dict[str, Any]) -> str:

@@ -17,8 +17,14 @@ def definition(name: str = "search", **members: Any) -> dict[str, Any]:
 
 def offer(connection: McpConnection, *definitions: dict[str, Any]) -> dict[str, McpUpstreamTool]:
     """Let the upstream list these tools; give what the catalogue made of them, by their names there."""
-    discovery.reconcile(connection.pk, listing.read(list(definitions)))
-    return {row.upstream_name: row for row in connection.tools.select_related("tool", "connection")}
+    return offers(connection, tool=list(definitions))
+
+
+def offers(connection: McpConnection, **listed: list[dict[str, Any]]) -> dict[str, McpUpstreamTool]:
+    """Let the upstream list these, by kind; give what the catalogue made of them, by their names there."""
+    discovery.reconcile(connection.pk, {kind: listing.read(definitions, kind) for kind, definitions in listed.items()})
+    rows = connection.tools.select_related("tool", "resource", "prompt", "connection")
+    return {row.upstream_name: row for row in rows}
 
 
 def proposal(policy: str = "hold_all", **members: Any) -> McpUpstreamTool:

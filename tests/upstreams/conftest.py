@@ -22,7 +22,11 @@ PEERS = Path(__file__).parent / "peers"
 class Peer:
     """An upstream over HTTP. Enter it: it accepts connections."""
 
-    def __init__(self, script: str, *words: str, python: str = sys.executable, path: str = "/mcp") -> None:
+    def __init__(
+        self, script: str, *words: str, python: str = sys.executable, path: str = "/mcp",
+        environment: dict[str, str] | None = None,
+    ) -> None:  # fmt: skip
+        self.environment = environment
         self.words = [python, str(PEERS / script), *words]
         self.path = path
         self.port = 0
@@ -43,7 +47,12 @@ class Peer:
         """Start, again on the same port where there was one."""
         again = [str(self.port)] if self.port else []
         self.process = subprocess.Popen(
-            [*self.words, *again], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+            [*self.words, *again],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env=self.environment,
         )
         assert self.process.stdout is not None
         line = self.process.stdout.readline()

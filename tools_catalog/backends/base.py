@@ -79,6 +79,11 @@ class ToolContext(Protocol):
         """The request's own `_meta`, as it came; None where there is none."""
         ...
 
+    @property
+    def log_level(self) -> str | None:
+        """The least severe log messages that the client wants; None where it wants none."""
+        ...
+
     def progress(self, progress: float, total: float | None = None, message: str | None = None) -> Awaitable[None]:
         """Tell the client how far the call is. Silent when the client did not ask for progress."""
         ...

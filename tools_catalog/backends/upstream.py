@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 from sessions_app.protocol import errors
 from tools_catalog.backends.base import NOTHING, Json, ToolContext, ToolResult
 from tools_catalog.upstream import bridge
+from tools_catalog.upstream.link import Approval, Offer
+from tools_catalog.upstream.listing import TOOL
 
 if TYPE_CHECKING:
-    from tools_catalog.upstream.link import Approval
     from tools_catalog.upstream.pool import Pool
 
 _HOP = "io.modelcontextprotocol/"
@@ -48,17 +49,15 @@ class UpstreamBackend:
 
     def __init__(self, configuration: UpstreamConfiguration, approval: Approval, pool: Callable[[], Pool]) -> None:
         self._configuration = configuration
-        self._approval = approval
+        self._offer = Offer(TOOL, configuration.tool, approval)
         self._pool = pool
 
     async def call(self, arguments: dict[str, Json], context: ToolContext) -> ToolResult:
         """Relay the call. The caller's credentials stay here: the upstream sees those of the connection."""
         params: dict[str, Any] = {"name": self._configuration.tool, "arguments": arguments}
-        if context.meta and (meta := bridge.passed_on(context.meta)):
+        if meta := bridge.passed_on(context.meta, context.log_level):
             params["_meta"] = meta
-        raw = await self._pool().call(
-            self._configuration.connection, self._configuration.tool, params, context, self._approval
-        )
+        raw = await self._pool().request(self._configuration.connection, "tools/call", params, context, self._offer)
         return result_of(raw)
 
     async def aclose(self) -> None:

@@ -119,14 +119,16 @@ async def ask(method: str, params: Mapping[str, Json], context: ToolContext, *, 
                 raise errors.UpstreamError(f"The upstream asked {MOST_ROUNDS} times and came to no end.") from None
 
 
-def passed_on(meta: Mapping[str, Json] | None) -> dict[str, Json]:
-    """Give what of a caller's `_meta` goes to the upstream: all but the keys of one hop, and a trace only whole."""
-    if not isinstance(meta, dict):
-        return {}
-    kept = {
-        key: value for key, value in meta.items()
-        if key == LOG_LEVEL or (key != "progressToken" and not key.startswith(_HOP))
-    }  # fmt: skip
+def passed_on(meta: Mapping[str, Json] | None, log_level: str | None = None) -> dict[str, Json]:
+    """Give what of a caller's `_meta` goes to the upstream: all but the keys of one hop, and a trace only whole.
+
+    `log_level` is what the caller wants to hear, however it said so.
+    """
+    if not isinstance(meta, dict) or not meta:
+        return {} if log_level is None else {LOG_LEVEL: log_level}
+    kept = {key: value for key, value in meta.items() if key != "progressToken" and not key.startswith(_HOP)}
+    if log_level is not None:
+        kept[LOG_LEVEL] = log_level
     parent = kept.get("traceparent")
     if not isinstance(parent, str) or not _TRACEPARENT.fullmatch(parent):
         for key in _TRACE[:2]:

@@ -15,7 +15,8 @@ from sessions_app.protocol import errors
 from tools_catalog.backends.base import ToolContext
 from tools_catalog.upstream import bridge
 from tools_catalog.upstream.calls import SessionLost
-from tools_catalog.upstream.link import Approval, Link, Surroundings
+from tools_catalog.upstream.link import Link, Offer, Surroundings
+from tools_catalog.upstream.listing import PROMPT, RESOURCE, TEMPLATE, TOOL
 from tools_catalog.upstream.spec import ConnectionSpec
 from tools_catalog.upstream.supervisor import Supervisor
 
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 _LEFT_SECONDS = 0.25
 """A call that is cancelled with less time left ran into its deadline."""
+
+
+_WORDS = {TOOL: "tool", RESOURCE: "resource", TEMPLATE: "resource template", PROMPT: "prompt"}
 
 
 class Connection:
@@ -35,14 +39,14 @@ class Connection:
         self._slots = asyncio.Semaphore(spec.max_concurrent)
         self._waiting = 0
         self.start, self.stop, self.retire = self._up.start, self._up.stop, self._up.retire
-        self.want, self.refresh = self._up.want, self._up.refresh
+        self.want, self.refresh, self.subscribe = self._up.want, self._up.refresh, self._up.subscribe
 
     @property
     def link(self) -> Link:
         return self._up.link
 
-    async def call(self, name: str, params: dict[str, Any], context: ToolContext, approval: Approval) -> dict[str, Any]:
-        """Call a tool and give the upstream's result as it came. Raises a HubError."""
+    async def request(self, method: str, params: dict[str, Any], context: ToolContext, offer: Offer) -> dict[str, Any]:
+        """Send a request about what the upstream offers; give its result as it came. Raises a HubError."""
         pause = self._up.breaker.wait_seconds()
         if pause > 0:
             raise errors.ConnectionFailed(
@@ -58,7 +62,7 @@ class Connection:
             async with self._slot():
                 main = await self._up.ready()
                 reached = True
-                return await self._call(main, name, params, context, approval)
+                return await self._request(main, method, params, context, offer)
         except asyncio.CancelledError:
             self._judge(reached and context.remaining_seconds() < _LEFT_SECONDS, reached)
             raise
@@ -73,17 +77,17 @@ class Connection:
         else:
             self._judge(False, reached)
 
-    async def _call(
-        self, main: Session, name: str, params: dict[str, Any], context: ToolContext, approval: Approval
+    async def _request(
+        self, main: Session, method: str, params: dict[str, Any], context: ToolContext, offer: Offer
     ) -> dict[str, Any]:
         for _ in range(2):
-            await self._check(name, approval)
+            await self._check(offer)
             session = await self._up.callers.session_for(main, context)
             began = self._up.loop.time()
             try:
-                result = await session.request("tools/call", params, context)
+                result = await session.request(method, params, context)
                 if result.get("resultType", "complete") == "input_required":
-                    result = await self._go_on(session, params, result, context)
+                    result = await self._go_on(session, method, params, result, context)
             except SessionLost:  # nothing ran: once more, on a new session
                 main = await self._up.ready()
                 continue
@@ -92,11 +96,11 @@ class Connection:
         raise errors.ConnectionFailed("The upstream ends each session at once. Try again.")
 
     async def _go_on(
-        self, session: Session, params: dict[str, Any], result: dict[str, Any], context: ToolContext
+        self, session: Session, method: str, params: dict[str, Any], result: dict[str, Any], context: ToolContext
     ) -> dict[str, Any]:
         async def repeat(more: dict[str, Any]) -> dict[str, Any]:
             try:
-                return await session.request("tools/call", {**params, **more}, context)
+                return await session.request(method, {**params, **more}, context)
             except SessionLost as error:
                 raise errors.TransportError(str(error)) from error
 
@@ -110,7 +114,9 @@ class Connection:
             self._up.breaker.failed()
             self.link.failures += 1
             if self._up.breaker.is_open and not was_open:
-                self._up.list_changed()  # one that still lists its tools is well; one that does not is connected anew
+                self._up.list_changed(
+                    TOOL
+                )  # one that still lists its tools is well; one that does not is connected anew
         else:
             self._up.breaker.succeeded()
 
@@ -136,14 +142,15 @@ class Connection:
             self._up.ended.set()
             self._up.last_call = self._up.loop.time()
 
-    async def _check(self, name: str, approval: Approval) -> None:
-        """Raise unless the upstream offers the tool as it was approved, by a list that is not too old."""
-        await self._up.listed_lately()
-        tool = self._up.tools.get(name)
-        if tool is None:
-            raise errors.ToolDisabled(f"The upstream no longer offers the tool {name[:100]}. Tell the hub's operator.")
-        if tool.refusal or not approval.covers(tool):
+    async def _check(self, offer: Offer) -> None:
+        """Raise unless the upstream offers it as it was approved, by a list that is not too old."""
+        await self._up.listed_lately(offer.kind)
+        what, name = _WORDS[offer.kind], offer.name[:100]
+        listed = self._up.offers.get(offer.kind, {}).get(offer.name)
+        if listed is None:
+            raise errors.ToolDisabled(f"The upstream no longer offers the {what} {name}. Tell the hub's operator.")
+        if listed.refusal or not offer.approval.covers(listed):
             raise errors.ToolDisabled(
-                f"The upstream changed the tool {name[:100]} since it was approved, so it is not called. "
+                f"The upstream changed the {what} {name} since it was approved, so it is not asked for it. "
                 "The hub's operator can look at the difference and approve it.",
             )

@@ -26,6 +26,16 @@ class Approval:
         return self.keeps_serving and tool.schema_digest == self.schema_digest
 
 
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """One of what an upstream offers, as the catalogue serves it."""
+
+    kind: str
+    name: str
+    """There: of a resource its URI."""
+    approval: Approval
+
+
 @dataclass(slots=True)
 class Link:
     """How a connection stands, for those who look at it. Told to `report` whenever `status` changes."""
@@ -47,12 +57,14 @@ class Link:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What a connection is handed by the process: `discovered` gets every listing, `report` every change."""
+    """What a connection is handed by the process: `discovered` gets every listing, `report` every change of state."""
 
     secret: Secrets
     version: str = ""
     lasts_seconds: float = 60.0
     report: Callable[[Link], None] = lambda link: None
-    discovered: Callable[[int, dict[str, listing.Listed]], Awaitable[None]] | None = None
+    discovered: Callable[[int, listing.Offers], Awaitable[None]] | None = None
+    updated: Callable[[str], None] = lambda uri: None
+    """Told of each resource that was subscribed to and reads differently now."""
     lease: Callable[[int], Awaitable[bool]] | None = None
     """Asked before the one child of a hub is started."""

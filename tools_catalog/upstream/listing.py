@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -10,30 +11,52 @@ from sessions_app.protocol.errors import ProtocolError
 
 Json = Any
 
-MAX_TOOLS: Final = 2000
+TOOL, RESOURCE, TEMPLATE, PROMPT = "tool", "resource", "template", "prompt"
+KINDS: Final = (TOOL, RESOURCE, TEMPLATE, PROMPT)
+
+METHODS: Final = {
+    TOOL: ("tools/list", "tools"),
+    RESOURCE: ("resources/list", "resources"),
+    TEMPLATE: ("resources/templates/list", "resourceTemplates"),
+    PROMPT: ("prompts/list", "prompts"),
+}
+"""Kind -> the method that lists it, and the member of its result."""
+CAPABILITIES: Final = {TOOL: "tools", RESOURCE: "resources", TEMPLATE: "resources", PROMPT: "prompts"}
+
+MAX_OFFERS: Final = 2000
+"""Of a kind."""
 MAX_PAGES: Final = 100
 MAX_DEFINITION_BYTES: Final = 256 * 1024
 MAX_DEPTH: Final = 64
 
-_DEFINED: Final = (
-    "name",
-    "title",
-    "description",
-    "inputSchema",
-    "outputSchema",
-    "annotations",
-    "icons",
-    "execution",
-    "_meta",
-)
-_SCHEMA: Final = ("inputSchema", "outputSchema")
+_NAMED: Final = {TOOL: "name", RESOURCE: "uri", TEMPLATE: "uriTemplate", PROMPT: "name"}
+"""The member by which one of a kind is asked for."""
+_DEFINED: Final = {
+    TOOL: (
+        "name", "title", "description", "inputSchema", "outputSchema", "annotations", "icons", "execution", "_meta",
+    ),
+    RESOURCE: ("uri", "name", "title", "description", "mimeType", "annotations", "icons", "_meta"),
+    TEMPLATE: ("uriTemplate", "name", "title", "description", "mimeType", "annotations", "icons", "_meta"),
+    PROMPT: ("name", "title", "description", "arguments", "icons", "_meta"),
+}  # fmt: skip
+_SCHEMA: Final = {
+    TOOL: ("inputSchema", "outputSchema"), RESOURCE: ("uri", "mimeType"), TEMPLATE: ("uriTemplate", "mimeType"),
+    PROMPT: ("arguments",),
+}  # fmt: skip
+"""What a request depends on."""
+_LONGEST: Final = {TOOL: 500, RESOURCE: 1000, TEMPLATE: 1000, PROMPT: 500}
+_OF_THE_MOMENT: Final = "lastModified"
+"""An annotation that says when the content changed, not what it is."""
 _WORDS_OF_HOPS: Final = "io.modelcontextprotocol/"
 """`_meta` keys of the protocol itself belong to one hop, and are no part of what a tool is."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """One tool as the upstream lists it. `refusal` says why it can never be served, empty where it can."""
+    """One of what the upstream lists, under the name by which it is asked for: of a resource its URI.
+
+    `refusal` says why it can never be served, empty where it can.
+    """
 
     name: str
     definition: dict[str, Json]
@@ -42,28 +65,28 @@ class Listed:
     refusal: str = ""
 
 
+Offers = Mapping[str, Mapping[str, Listed]]
+"""Kind -> name -> what the upstream says of it. A kind that was not listed is not there."""
+
+
 class ListingInvalid(Exception):
     """The list cannot be taken as a whole; the sentence says why."""
 
 
-def read(tools: list[Json]) -> dict[str, Listed]:
-    """Take a whole list. Of two tools of one name neither is served; what is no tool at all is left out."""
-    if len(tools) > MAX_TOOLS:
-        raise ListingInvalid(f"The upstream lists {len(tools)} tools; the hub takes {MAX_TOOLS}.")
+def read(listed: list[Json], kind: str = TOOL) -> dict[str, Listed]:
+    """Take a whole list. Of two of one name neither is served; what is none of its kind at all is left out."""
+    if len(listed) > MAX_OFFERS:
+        raise ListingInvalid(f"The upstream lists {len(listed)} {METHODS[kind][1]}; the hub takes {MAX_OFFERS}.")
     found: dict[str, Listed] = {}
-    for raw in tools:
-        if not isinstance(raw, dict) or not isinstance(raw.get("name"), str) or not raw["name"]:
+    for raw in listed:
+        named = raw.get(_NAMED[kind]) if isinstance(raw, dict) else None
+        if not isinstance(named, str) or not named:
             continue
-        tool = _read(raw)
-        if tool.name in found:
-            tool = Listed(
-                tool.name,
-                tool.definition,
-                tool.digest,
-                tool.schema_digest,
-                "The upstream lists two tools of this name.",
-            )
-        found[tool.name] = tool
+        one = _read(raw, kind)
+        if one.name in found:
+            words = "The upstream lists two tools of this name." if kind == TOOL else "The upstream lists it twice."
+            one = Listed(one.name, one.definition, one.digest, one.schema_digest, words)
+        found[one.name] = one
     return found
 
 
@@ -72,30 +95,33 @@ def storable(text: str) -> str:
     return text.replace("\x00", "\ufffd").encode("utf-8", "replace").decode()
 
 
-def digests(definition: dict[str, Json]) -> tuple[str, str]:
-    """Give the digest of a definition, and that of its schemas alone: what calls depend on."""
-    schemas = {name: definition.get(name) for name in _SCHEMA}
+def digests(definition: dict[str, Json], kind: str = TOOL) -> tuple[str, str]:
+    """Give the digest of a definition, and that of what requests depend on alone."""
+    schemas = {name: definition.get(name) for name in _SCHEMA[kind]}
     return json.digest(json.canonical(definition)), json.digest(json.canonical(schemas))
 
 
-def _read(raw: dict[str, Json]) -> Listed:
-    definition = {name: raw[name] for name in _DEFINED if raw.get(name) is not None}
+def _read(raw: dict[str, Json], kind: str) -> Listed:
+    definition = {name: raw[name] for name in _DEFINED[kind] if raw.get(name) is not None}
     if isinstance(meta := definition.get("_meta"), dict):
         kept = {key: value for key, value in meta.items() if not key.startswith(_WORDS_OF_HOPS)}
         definition["_meta"] = kept
         if not kept:
             del definition["_meta"]
-    name = definition["name"] = storable(definition["name"][:500])
+    if kind != TOOL and isinstance(hints := definition.get("annotations"), dict) and _OF_THE_MOMENT in hints:
+        definition["annotations"] = {key: value for key, value in hints.items() if key != _OF_THE_MOMENT}
+    member = _NAMED[kind]
+    name = definition[member] = storable(definition[member][: _LONGEST[kind]])
     try:
         size = len(json.dumps(definition))
         if size > MAX_DEFINITION_BYTES:
             raise ValueError(f"The definition has {size} bytes; the hub takes {MAX_DEFINITION_BYTES}.")
         if _is_deeper(definition, MAX_DEPTH):
             raise ValueError(f"The definition is nested deeper than {MAX_DEPTH} levels.")
-        digest, schema_digest = digests(definition)
+        digest, schema_digest = digests(definition, kind)
     except (ValueError, TypeError, RecursionError, ProtocolError) as error:
-        bare = {"name": name}
-        return Listed(name, bare, *digests(bare), refusal=str(error) or "The definition cannot be read.")
+        bare = {member: name}
+        return Listed(name, bare, *digests(bare, kind), refusal=str(error) or "The definition cannot be read.")
     return Listed(name, definition, digest, schema_digest)
 
 

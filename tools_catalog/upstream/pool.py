@@ -12,10 +12,10 @@ from sessions_app.protocol.errors import ConnectionFailed
 from tools_catalog.backends.base import ToolContext
 from tools_catalog.upstream import children
 from tools_catalog.upstream.connection import Connection
-from tools_catalog.upstream.link import Approval, Link, Surroundings
+from tools_catalog.upstream.link import Approval, Link, Offer, Surroundings
 from tools_catalog.upstream.spec import STDIO, ConnectionSpec
 
-__all__ = ["Approval", "Link", "Pool", "Surroundings", "here"]
+__all__ = ["Approval", "Link", "Offer", "Pool", "Surroundings", "here"]
 
 logger = logging.getLogger(__name__)
 
@@ -65,14 +65,19 @@ class Pool:
             if slug in self._connections:
                 self._connections[slug].want()
 
-    async def call(
-        self, slug: str, name: str, params: dict[str, Any], context: ToolContext, approval: Approval
+    async def request(
+        self, slug: str, method: str, params: dict[str, Any], context: ToolContext, offer: Offer
     ) -> dict[str, Any]:
-        """Call a tool of an upstream; give its result as it came. Raises a HubError."""
+        """Send an upstream a request about what it offers; give the result as it came. Raises a HubError."""
         connection = self._connections.get(slug)
         if connection is None:
             raise ConnectionFailed(f"The connection {slug} is switched off. Tell the hub's operator.", connection=slug)
-        return await connection.call(name, params, context, approval)
+        return await connection.request(method, params, context, offer)
+
+    def subscribe(self, wanted: Mapping[str, frozenset[str]]) -> None:
+        """Be told of these resources, by the name of their connection, and of no others."""
+        for slug, connection in self._connections.items():
+            connection.subscribe(wanted.get(slug, frozenset()))
 
     def refresh(self, slug: str) -> None:
         """List the tools of a connection again, connecting it for that."""

@@ -55,7 +55,7 @@ async def probe(spec: ConnectionSpec, secret: Secrets, version: str) -> list[Ste
         steps.append(Step(CONNECT, True, f"{session.server} · MCP {session.protocol_version}".strip(" ·"), took()))
         try:
             async with asyncio.timeout(spec.connect_seconds):
-                tools = listing.read(await session.list_tools())
+                tools = listing.read(await session.list_offers(listing.TOOL))
         except (errors.HubError, listing.ListingInvalid, SessionLost, TimeoutError) as error:
             return [*steps, Step(LIST, False, str(error) or "The tools were not listed in time.", took())]
         steps.append(Step(LIST, True, ", ".join(list(tools)[:50]), took()))

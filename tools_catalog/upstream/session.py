@@ -18,17 +18,29 @@ import mcp_types as types
 from mcp.client.client import Client
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
+from mcp.client.subscriptions import PromptsListChanged, ResourcesListChanged, ResourceUpdated, ToolsListChanged
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter, ValidationError
 
 from sessions_app.protocol import envelope, errors
+from sessions_app.protocol.envelope import LOG_LEVELS
 from tools_catalog.backends.base import ToolContext
 from tools_catalog.upstream import bridge, http
 from tools_catalog.upstream.bridge import FORM, ROOTS, SAMPLING, TOOLS, URL, Abilities
 from tools_catalog.upstream.calls import Calls, SessionLost
 from tools_catalog.upstream.direct import Direct, Elsewhere
-from tools_catalog.upstream.listing import MAX_PAGES, MAX_TOOLS, ListingInvalid
+from tools_catalog.upstream.listing import (
+    CAPABILITIES,
+    MAX_OFFERS,
+    MAX_PAGES,
+    METHODS,
+    PROMPT,
+    RESOURCE,
+    TEMPLATE,
+    TOOL,
+    ListingInvalid,
+)
 from tools_catalog.upstream.spec import SSE, STDIO, STREAMABLE_HTTP, ConnectionSpec, Secrets
 from tools_catalog.upstream.stdio import LastWords, child
 
@@ -38,7 +50,15 @@ Json = Any
 
 _RAW: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
 """Results are relayed as they came; the SDK has checked them against the revision's shapes before."""
-_LIST_CHANGED = types.ToolListChangedNotification
+_CHANGED: dict[type, tuple[str, ...]] = {
+    types.ToolListChangedNotification: (TOOL,),
+    types.ResourceListChangedNotification: (RESOURCE, TEMPLATE),
+    types.PromptListChangedNotification: (PROMPT,),
+    ToolsListChanged: (TOOL,),
+    ResourcesListChanged: (RESOURCE, TEMPLATE),
+    PromptsListChanged: (PROMPT,),
+}
+"""What an upstream says -> the kinds whose lists no longer count."""
 
 
 class Session:
@@ -51,7 +71,8 @@ class Session:
         version: str,
         *,
         lasts_seconds: float,
-        list_changed: Callable[[], None] = lambda: None,
+        list_changed: Callable[..., None] = lambda *kinds: None,
+        updated: Callable[[str], None] = lambda uri: None,
         can_ask: Abilities = frozenset(),
         like: Session | None = None,
     ) -> None:
@@ -62,6 +83,11 @@ class Session:
         self._version = version
         self._lasts_seconds = lasts_seconds
         self._list_changed = list_changed
+        self._updated = updated
+        self.subscribed: frozenset[str] = frozenset()
+        """The resources of whose changes the upstream tells this session."""
+        self._relisten = asyncio.Event()
+        self._log_level = ""
         self._can_ask = can_ask
         self._like = like
         self._client: Client | None = None
@@ -141,9 +167,20 @@ class Session:
                 self.direct = None
         if context is None:
             return await self._send(method, params, None)
+        await self._raise_log_level(context.log_level)
         wants_progress = context.meta is not None and "progressToken" in context.meta
         with self.calls.under_way(context):
             return await self._send(method, params, context.progress if wants_progress else None)
+
+    async def _raise_log_level(self, wanted: str | None) -> None:
+        """Let a session with log messages send those of this level; it keeps to the most that a call wanted."""
+        assert self._client is not None
+        if wanted is None or self.is_modern or self._client.server_capabilities.logging is None:
+            return  # a request without sessions says its level itself
+        if not self._log_level or LOG_LEVELS.index(wanted) < LOG_LEVELS.index(self._log_level):
+            self._log_level = wanted
+            with contextlib.suppress(errors.UpstreamError, errors.ResultInvalid):
+                await self._send("logging/setLevel", {"level": wanted}, None)
 
     async def _send(self, method: str, params: dict[str, Json], on_progress: Any) -> dict[str, Json]:
         client = self._client
@@ -164,24 +201,54 @@ class Session:
                 f"The upstream's answer to {method} breaks the protocol {self.protocol_version}."
             ) from error
 
-    async def list_tools(self) -> list[Json]:
-        """Give the tools of all pages as they came; an upstream without tools has none."""
+    def has(self, kind: str, ability: str = "") -> bool:
+        """Whether the upstream says that it offers this kind, and that it can do so much with it."""
         assert self._client is not None
-        if self._client.server_capabilities.tools is None:
+        found = getattr(self._client.server_capabilities, CAPABILITIES[kind], None)
+        return found is not None and (not ability or getattr(found, ability, None) is True)
+
+    async def list_offers(self, kind: str) -> list[Json]:
+        """Give what it lists of a kind on all pages, as it came; nothing where it offers none."""
+        if not self.has(kind):
             return []
-        tools: list[Json] = []
+        method, member = METHODS[kind]
+        listed: list[Json] = []
         cursor: str | None = None
         for _ in range(MAX_PAGES):
-            page = await self.request("tools/list", {} if cursor is None else {"cursor": cursor})
-            tools += page.get("tools", [])
-            self._read_headers(page.get("tools", []))
-            self._learn(page, whole=cursor is None and not page.get("nextCursor"))
+            try:
+                page = await self.request(method, {} if cursor is None else {"cursor": cursor})
+            except errors.UpstreamError as error:
+                if kind == TEMPLATE and error.details.get("upstream", {}).get("code") == types.METHOD_NOT_FOUND:
+                    return []  # one that has resources need not have templates
+                raise
+            found = page.get(member, [])
+            listed += found if isinstance(found, list) else []
+            if kind == TOOL:
+                self._read_headers(listed)
+                self._learn(page, whole=cursor is None and not page.get("nextCursor"))
             cursor = page.get("nextCursor")
             if cursor is None:
-                return tools
-            if len(tools) > MAX_TOOLS:
+                return listed
+            if len(listed) > MAX_OFFERS:
                 break
-        raise ListingInvalid(f"The upstream's list of tools does not end after {len(tools)} of them.")
+        raise ListingInvalid(f"The upstream's list of {member} does not end after {len(listed)} of them.")
+
+    async def subscribe(self, uris: frozenset[str]) -> None:
+        """Be told of changes of these resources and of no others, where the upstream tells of any."""
+        before, self.subscribed = self.subscribed, uris
+        if not self.has(RESOURCE, "subscribe"):
+            return
+        if self.is_modern:
+            self._relisten.set()
+            return
+        for method, changed in (("resources/subscribe", uris - before), ("resources/unsubscribe", before - uris)):
+            for uri in sorted(changed):
+                try:
+                    await self.request(method, {"uri": uri})
+                except (errors.UpstreamError, errors.ResultInvalid) as error:
+                    logger.info("The upstream %s refused %s of %s: %s", self._spec.slug, method, uri[:200], error)
+                except SessionLost as error:
+                    raise errors.TransportError(str(error)) from error
 
     def _read_headers(self, tools: list[Json]) -> None:
         for tool in tools:
@@ -246,27 +313,40 @@ class Session:
             self.lose(self.why_closed or "The connection ended.")
 
     async def _listen(self, client: Client) -> None:
-        """Follow changes of the list where the upstream tells of them (MCP 2026-07-28, Subscriptions)."""
-        tools = client.server_capabilities.tools
-        if tools is None or not tools.list_changed:
-            await self._ending.wait()
-            return
+        """Follow changes where the upstream tells of them (MCP 2026-07-28, Subscriptions)."""
         waiting = asyncio.ensure_future(self._ending.wait())
         try:
             while not waiting.done():
+                self._relisten.clear()
+                again = asyncio.ensure_future(self._relisten.wait())
                 listening = asyncio.ensure_future(self._heard(client))
-                await asyncio.wait({listening, waiting}, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait({listening, waiting, again}, return_when=asyncio.FIRST_COMPLETED)
+                is_wanted = again.done()
                 listening.cancel()
                 await asyncio.gather(listening, return_exceptions=True)
-                await asyncio.wait({waiting}, timeout=self._spec.connect_seconds)
+                if not is_wanted:  # refused or lost: asked for again after a while, or when it is wanted anew
+                    await asyncio.wait(
+                        {waiting, again}, timeout=self._spec.connect_seconds, return_when=asyncio.FIRST_COMPLETED
+                    )
+                again.cancel()
         finally:
             waiting.cancel()
 
     async def _heard(self, client: Client) -> None:
-        with contextlib.suppress(Exception):  # refused or lost: the list is asked for again in its time
-            async with client.listen(tools_list_changed=True) as events:
-                async for _event in events:
-                    self._list_changed()
+        wanted = {kind: self.has(kind, "list_changed") for kind in (TOOL, RESOURCE, PROMPT)}
+        uris = sorted(self.subscribed) if self.has(RESOURCE, "subscribe") else []
+        if not any(wanted.values()) and not uris:
+            await asyncio.Event().wait()
+        with contextlib.suppress(Exception):  # the lists are asked for again in their time
+            async with client.listen(
+                tools_list_changed=wanted[TOOL], resources_list_changed=wanted[RESOURCE],
+                prompts_list_changed=wanted[PROMPT], resource_subscriptions=uris,
+            ) as events:  # fmt: skip
+                async for event in events:
+                    if isinstance(event, ResourceUpdated):
+                        self._updated(event.uri)
+                    else:
+                        self._list_changed(*_CHANGED[type(event)])
 
     def _mode(self) -> str:
         if self._like is None:
@@ -295,8 +375,10 @@ class Session:
             await made.aclose()
 
     async def _hear(self, message: Any) -> None:
-        if isinstance(message, _LIST_CHANGED):
-            self._list_changed()
+        if isinstance(message, types.ResourceUpdatedNotification):
+            self._updated(str(message.params.uri))
+        elif (kinds := _CHANGED.get(type(message))) is not None:
+            self._list_changed(*kinds)
 
     async def _log(self, params: types.LoggingMessageNotificationParams) -> None:
         """Pass a log message to the call that it belongs to; to nobody where that is not certain."""

@@ -40,7 +40,8 @@ class Supervisor:
     def __init__(self, spec: ConnectionSpec, around: Surroundings) -> None:
         self.spec = spec
         self.link = Link(spec.id)
-        self.tools: dict[str, listing.Listed] = {}
+        self.offers: dict[str, dict[str, listing.Listed]] = {}
+        """Kind -> name there -> what it is, as it was last listed."""
         self.main: Session | None = None
         """The session that everything begins with. `ready` gives it once it is there."""
         self.callers = CallerSessions(spec, lambda main, can_ask: self._open(like=main, can_ask=can_ask))
@@ -51,8 +52,11 @@ class Supervisor:
         self.ended = asyncio.Event()
         """Set whenever a call ends."""
         self._around = around
-        self._listed_at = float("-inf")
+        self._listed_at = dict.fromkeys(listing.KINDS, float("-inf"))
         self._listing = asyncio.Lock()
+        self._subscribed: frozenset[str] = frozenset()
+        self._told_of: frozenset[str] = frozenset()
+        """What was subscribed to in the session before this one: it may have changed in between."""
         self._wanted = asyncio.Event()
         self._wake = asyncio.Event()
         self._changed = asyncio.Event()
@@ -73,13 +77,21 @@ class Supervisor:
     def refresh(self) -> None:
         """List what is offered again, now."""
         self._retry_at = 0.0
-        self.list_changed()
+        self.list_changed(*listing.KINDS)
         self.want()
 
-    def list_changed(self) -> None:
-        """What was listed no longer counts, for calls that begin from now on."""
-        self._listed_at = float("-inf")
+    def list_changed(self, *kinds: str) -> None:
+        """What was listed of these kinds no longer counts, for calls that begin from now on."""
+        self._listed_at.update(dict.fromkeys(kinds, float("-inf")))
         self._wake.set()
+
+    def subscribe(self, uris: frozenset[str]) -> None:
+        """Be told when these resources read differently, and of no others."""
+        if uris != self._subscribed:
+            self._subscribed = uris
+            self._wake.set()
+            if uris:
+                self.want()
 
     async def retire(self) -> None:
         """End once the calls under way have ended. Another connection may stand in its place at once."""
@@ -124,13 +136,13 @@ class Supervisor:
             self._wanted.set()
             await self._changed.wait()
 
-    async def listed_lately(self) -> None:
-        """List what is offered again where the list is too old for a call."""
-        if self.loop.time() - self._listed_at > self.spec.refresh_seconds:
+    async def listed_lately(self, kind: str) -> None:
+        """List what is offered of a kind again where the list is too old for a call."""
+        if self.loop.time() - self._listed_at[kind] > self.spec.refresh_seconds:
             asked = self.loop.time()
             async with self._listing:
-                if self._listed_at < asked and self.main is not None:
-                    await self._list(self.main)
+                if self._listed_at[kind] < asked and self.main is not None:
+                    await self._list(self.main, kind)
 
     # The task ----------------------------------------------------------------------------------------
 
@@ -150,7 +162,7 @@ class Supervisor:
                 everything = bridge.EVERYTHING if self.spec.may_ask else frozenset()
                 main = self.main = await self._open(can_ask=everything)
                 async with self._listing, asyncio.timeout(self.spec.connect_seconds):
-                    await self._list(main)
+                    await self._list(main, *listing.KINDS)
                 if failures or self.link.connected_at is not None:
                     self.link.restarts += 1
                 self._connected(main)
@@ -180,7 +192,7 @@ class Supervisor:
         module = await asyncio.to_thread(importlib.import_module, "tools_catalog.upstream.session")
         session: Session = module.Session(
             self.spec, self._around.secret, self._around.version, lasts_seconds=self._around.lasts_seconds,
-            list_changed=self.list_changed, like=like, can_ask=can_ask,
+            list_changed=self.list_changed, updated=self._around.updated, like=like, can_ask=can_ask,
         )  # fmt: skip
         try:
             await session.open()
@@ -189,21 +201,28 @@ class Supervisor:
             raise
         return session
 
-    async def _list(self, main: Session) -> None:
+    async def _list(self, main: Session, *kinds: str) -> None:
+        offers: dict[str, dict[str, listing.Listed]] = {}
         began = self.loop.time()
-        try:
-            tools = listing.read(await main.list_tools())
-        except listing.ListingInvalid as error:
-            raise errors.UpstreamError(str(error)) from error
-        except SessionLost as error:
-            raise errors.TransportError(str(error)) from error
-        self._listed_at = began
-        self.breaker.succeeded()
-        is_news = tools != self.tools or self.link.connected_at is None
-        self.tools = tools
-        if is_news and self._around.discovered is not None:
+        for kind in kinds:
             try:
-                await self._around.discovered(self.spec.id, tools)
+                offers[kind] = listing.read(await main.list_offers(kind), kind)
+            except (listing.ListingInvalid, errors.UpstreamError, errors.ResultInvalid) as error:
+                if kind == listing.TOOL:
+                    raise errors.UpstreamError(str(error)) from error
+                # Its tools work; what it reads like stays as it was listed before.
+                logger.warning("The upstream %s does not list its %ss: %s", self.spec.slug, kind, error)
+            except SessionLost as error:
+                raise errors.TransportError(str(error)) from error
+            self._listed_at[kind] = began
+        self.breaker.succeeded()
+        news = {kind: listed for kind, listed in offers.items() if listed != self.offers.get(kind)}
+        if self.link.connected_at is None:
+            news = offers
+        self.offers |= offers
+        if news and self._around.discovered is not None:
+            try:
+                await self._around.discovered(self.spec.id, news)
             except Exception:
                 logger.exception("What %s offers could not be compared with the catalogue", self.spec.slug)
 
@@ -211,6 +230,7 @@ class Supervisor:
         """Watch over the session. Returns where nobody needs it any more; raises TransportError where it is lost."""
         lost = asyncio.ensure_future(main.closed.wait())
         try:
+            await self._follow(main)
             while True:
                 waiting = asyncio.ensure_future(self._wake.wait())
                 await asyncio.wait({lost, waiting}, timeout=self._until_next(), return_when=asyncio.FIRST_COMPLETED)
@@ -222,26 +242,36 @@ class Supervisor:
                     self._wake.clear()
                 if self._idles_at() <= self.loop.time():
                     return
-                if self._refreshes_at() <= self.loop.time():
+                if due := [kind for kind in listing.KINDS if self._refreshes_at(kind) <= self.loop.time()]:
                     async with self._listing, asyncio.timeout(self.spec.connect_seconds):
-                        await self._list(main)
+                        await self._list(main, *due)
+                await self._follow(main)
         finally:
             lost.cancel()
 
+    async def _follow(self, main: Session) -> None:
+        """Subscribe to what is wanted. What was subscribed to before a loss may have changed meanwhile."""
+        if main.subscribed != self._subscribed:
+            async with asyncio.timeout(self.spec.connect_seconds):
+                await main.subscribe(self._subscribed)
+        for uri in self._told_of & self._subscribed:
+            self._around.updated(uri)
+        self._told_of = frozenset()
+
     def _until_next(self) -> float | None:
-        moment = min(self._idles_at(), self._refreshes_at())
+        moment = min(self._idles_at(), *map(self._refreshes_at, listing.KINDS))
         return None if moment == float("inf") else max(0.01, moment - self.loop.time())
 
     def _idles_at(self) -> float:
-        if self.spec.starts_eagerly or not self.spec.idle_seconds or self.under_way:
+        if self.spec.starts_eagerly or not self.spec.idle_seconds or self.under_way or self._subscribed:
             return float("inf")
         return self.last_call + self.spec.idle_seconds
 
-    def _refreshes_at(self) -> float:
+    def _refreshes_at(self, kind: str) -> float:
         # With 0 each call lists for itself.
-        if not self.spec.refresh_seconds and self._listed_at != float("-inf"):
+        if not self.spec.refresh_seconds and self._listed_at[kind] != float("-inf"):
             return float("inf")
-        return self._listed_at + self.spec.refresh_seconds
+        return self._listed_at[kind] + self.spec.refresh_seconds
 
     async def _failed(self, error: Exception, pause: float) -> None:
         if isinstance(error, errors.HubError):
@@ -255,7 +285,7 @@ class Supervisor:
         if self.main is not None:
             self.link.stderr = str(self.main.last_words)
         self._retry_at = self.loop.time() + pause
-        if not self.spec.starts_eagerly and self.link.connected_at is not None:
+        if not self.spec.starts_eagerly and not self._subscribed and self.link.connected_at is not None:
             # The next call wants it again. One that never was there is tried on: nobody can call what is not known.
             self._wanted.clear()
         await self._end_sessions()
@@ -272,10 +302,11 @@ class Supervisor:
 
     async def _end_sessions(self) -> None:
         main, self.main = self.main, None
+        self._told_of = self._subscribed if main is not None and main.subscribed else self._told_of
         await self.callers.end()
         if main is not None:
             await main.close()
-        self._listed_at = float("-inf")
+        self._listed_at = dict.fromkeys(listing.KINDS, float("-inf"))
 
     def _to(self, state: LinkState) -> None:
         if self._is_retired:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import sys
 import uuid
@@ -9,7 +10,7 @@ import uuid
 import anyio
 import uvicorn
 from mcp.server.fastmcp import Context, FastMCP
-from mcp.types import SamplingMessage, TextContent
+from mcp.types import Completion, CompletionArgument, SamplingMessage, TextContent
 from pydantic import BaseModel
 
 server = FastMCP("peer-v1")
@@ -69,6 +70,33 @@ async def where(context: Context) -> str:
     """Ask which folders the client works in."""
     listed = await context.session.list_roots()
     return ", ".join(str(root.uri) for root in listed.roots)
+
+
+def note() -> str:
+    """A note."""
+    return "note 0"
+
+
+def echoed(word: str) -> str:
+    """The word itself."""
+    return word
+
+
+def greet(name: str) -> str:
+    """Greet somebody."""
+    return f"Hello, {name}!"
+
+
+async def complete(ref: object, argument: CompletionArgument, context: object) -> Completion:
+    names = [name for name in ("ada", "alan", "grace") if name.startswith(argument.value)]
+    return Completion(values=names, total=len(names), hasMore=False)
+
+
+if scheme := os.environ.get("PEER_SCHEME"):
+    server.resource(f"{scheme}://note", mime_type="text/plain")(note)
+    server.resource(f"{scheme}://echo/{{word}}")(echoed)
+    server.prompt()(greet)
+    server.completion()(complete)
 
 
 def main() -> None:

@@ -10,7 +10,7 @@ import uvicorn
 from mcp.server.elicitation import AcceptedElicitation, ElicitationResult
 from mcp.server.mcpserver import Context, Elicit, ListRoots, MCPServer, Resolve, Sample
 from mcp.server.mcpserver.exceptions import ToolError
-from mcp_types import CreateMessageResult, ListRootsResult, SamplingMessage, TextContent
+from mcp_types import Completion, CompletionArgument, CreateMessageResult, ListRootsResult, SamplingMessage, TextContent
 from pydantic import BaseModel
 
 server = MCPServer("peer-v2", version="2.0")
@@ -82,6 +82,46 @@ def think(answer: Annotated[CreateMessageResult, Resolve(ask_model)]) -> str:
 def where(answer: Annotated[ListRootsResult, Resolve(ask_roots)]) -> str:
     """Ask which folders the client works in."""
     return ", ".join(str(root.uri) for root in answer.roots)
+
+
+touched = 0
+
+
+def note() -> str:
+    """A note that `touch` changes."""
+    return f"note {touched}"
+
+
+def echoed(word: str) -> str:
+    """The word itself."""
+    return word
+
+
+def greet(name: str) -> str:
+    """Greet somebody."""
+    return f"Hello, {name}!"
+
+
+async def complete(ref: object, argument: CompletionArgument, context: object) -> Completion:
+    names = [name for name in ("ada", "alan", "grace") if name.startswith(argument.value)]
+    return Completion(values=names, total=len(names), has_more=False)
+
+
+async def touch(context: Context) -> str:
+    """Change the note, and say so to who listens."""
+    global touched
+    touched += 1
+    await context.notify_resource_updated(f"{os.environ['PEER_SCHEME']}://note")
+    return "touched"
+
+
+if scheme := os.environ.get("PEER_SCHEME"):
+    # URIs are one name space in the hub: who wants resources names a scheme of its own.
+    server.resource(f"{scheme}://note", mime_type="text/plain")(note)
+    server.resource(f"{scheme}://echo/{{word}}")(echoed)
+    server.prompt()(greet)
+    server.completion()(complete)
+    server.tool()(touch)
 
 
 def main() -> None:
