@@ -72,17 +72,24 @@ class Catalog(Selection):
             raise ToolsetNotFound
         return found
 
+    @staticmethod
+    def read_secrets() -> None:
+        """Make the secrets known that `secret_for` gives."""
+        from tools_catalog.models import Secret
+
+        # Replaced whole: a call that looks for a secret meanwhile finds the old ones or the new ones.
+        global _vault
+        _vault = {secret.name: secret for secret in Secret.objects.all()}
+
     @classmethod
     def load(cls, before: Catalog | None = None) -> Catalog:
         """Read the catalogue; what did not change since `before` is not compiled again.
 
         A tool that cannot be compiled is left out and logged: one bad row never empties the list.
         """
-        from tools_catalog.models import McpToolDefinition, Secret
+        from tools_catalog.models import McpToolDefinition
 
-        # Replaced whole: a call that looks for a secret meanwhile finds the old ones or the new ones.
-        global _vault
-        _vault = {secret.name: secret for secret in Secret.objects.all()}
+        cls.read_secrets()
         upstreams = _upstreams()
         services = _services()
         known = before._compiled if before is not None else {}

@@ -25,14 +25,13 @@ from tools_catalog.egress import EgressPolicy
 from tools_catalog.hosts import check as check_hosts
 from tools_catalog.models_content import NAME as TOOL_NAME
 from tools_catalog.models_content import McpPrompt, McpResource, Switchable, keep_groups
-from tools_catalog.models_services import HttpService, parsed
+from tools_catalog.models_services import HttpService, ImportedOperation, parsed
 from tools_catalog.models_toolsets import McpToolset
 from tools_catalog.models_upstream import LaunchProfile, McpConnection, McpConnectionLink, McpUpstreamTool
 
 __all__ = [
-    "Backend", "HttpService", "LaunchProfile", "McpConnection", "McpConnectionLink", "McpPrompt", "McpResource",
-    "McpToolDefinition",
-    "McpToolVersion", "McpToolset", "McpUpstreamTool", "Secret",
+    "Backend", "HttpService", "ImportedOperation", "LaunchProfile", "McpConnection", "McpConnectionLink", "McpPrompt",
+    "McpResource", "McpToolDefinition", "McpToolVersion", "McpToolset", "McpUpstreamTool", "Secret",
 ]  # fmt: skip
 
 

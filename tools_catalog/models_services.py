@@ -99,3 +99,26 @@ def parsed(configuration: Any) -> HttpConfiguration:
     named = configuration.get("service") if isinstance(configuration, dict) else None
     row = HttpService.objects.filter(slug=str(named)).first() if named is not None else None
     return HttpConfiguration.parse(configuration, row.plain() if row else None)
+
+
+class ImportedOperation(models.Model):
+    """One operation of a service's description that became a tool, and what was imported of it."""
+
+    service = models.ForeignKey(HttpService, models.PROTECT, related_name="operations", verbose_name=_("service"))
+    key = models.CharField(_("operation"), max_length=500)
+    tool = models.OneToOneField(
+        "tools_catalog.McpToolDefinition", models.SET_NULL, null=True, blank=True, related_name="operation",
+        verbose_name=_("tool"),
+    )  # fmt: skip
+    imported = JSONText(_("as it was imported"), default=dict)
+    updated_at = models.DateTimeField(_("changed"), auto_now=True)
+
+    class Meta:
+        verbose_name = _("imported operation")
+        verbose_name_plural = _("imported operations")
+        ordering = ["service", "key"]
+        default_permissions = ()
+        constraints = [models.UniqueConstraint(fields=["service", "key"], name="operation_once")]
+
+    def __str__(self) -> str:
+        return self.key[:100]

@@ -5,21 +5,16 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from mcphub.commands import catalog_import
+from mcphub.commands.catalog_report import tell
 from mcphub.commands.stop import Stop, database_or_stop, start_django
-
-if TYPE_CHECKING:
-    from tools_catalog.importers.entries import Report
-
-_LONGEST_SHOWN = 200
-"""Characters of a value in the difference."""
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    verbs = parser.add_subparsers(metavar="load|dump", required=True, title="verbs", dest="verb")
+    verbs = parser.add_subparsers(metavar="load|dump|import", required=True, title="verbs", dest="verb")
     load = verbs.add_parser("load", help="bring in the tools of a pack or of a bundle file")
     load.add_argument("source", metavar="FILE|PACK", help="a file, - for standard input, or a pack's name")
     load.add_argument(
@@ -29,6 +24,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     )
     load.add_argument("--dry-run", action="store_true", help="say what would change, and change nothing")
     verbs.add_parser("dump", help="print the catalogue as a bundle, without secrets")
+    catalog_import.declare(verbs.add_parser("import", help="make tools of an OpenAPI or GraphQL description"))
 
 
 def run(options: argparse.Namespace) -> int:
@@ -37,6 +33,8 @@ def run(options: argparse.Namespace) -> int:
 
     with database_or_stop():
         first_run.migrate()
+        if options.verb == "import":
+            return catalog_import.run(options)
         return _load(options.source, options.overwrite, options.dry_run) if options.verb == "load" else _dump()
 
 
@@ -45,45 +43,6 @@ def _load(source: str, overwrite: bool, dry_run: bool) -> int:
 
     document, reason = _read(source)
     return tell(bundle.load(document, reason=reason, overwrite=overwrite, dry_run=dry_run), dry_run=dry_run)
-
-
-def tell(report: Report, *, dry_run: bool) -> int:
-    """Print what a load did or would do; Stop where something was refused."""
-    for name, why in report.refused:
-        print(f"{name}: {why}", file=sys.stderr)
-    if report.refused:
-        raise Stop(f"mcphub catalog load: nothing was loaded, {len(report.refused)} entries were refused.")
-    for name in report.kept:
-        print(f"{name}: kept as it was edited here; --overwrite replaces it.", file=sys.stderr)
-    for name in report.missing_secrets:
-        print(f"The secret {name} does not exist yet; add it in the admin.", file=sys.stderr)
-    if dry_run:
-        for line in told(report):
-            print(line)
-    counts = {
-        "new": report.created,
-        "changed": report.changed,
-        "unchanged": report.unchanged,
-        "kept": report.kept,
-    }
-    words = ", ".join(f"{len(names)} {word}" for word, names in counts.items())
-    print(f"{words}; nothing was changed: this was a dry run" if dry_run else words)
-    return 0
-
-
-def told(report: Report) -> Iterator[str]:
-    """Give what is new, and of what differs each member as it is and as it would be, a line each."""
-    for name in report.created:
-        yield f"+ {name}"
-    for name, members in report.differences.items():
-        yield f"{'=' if name in report.kept else '~'} {name}"
-        for member, (before, after) in members.items():
-            yield f"    {member}: {_short(before)} -> {_short(after)}"
-
-
-def _short(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + "…"
 
 
 def _read(source: str) -> tuple[Any, str]:

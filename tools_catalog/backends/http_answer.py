@@ -11,6 +11,7 @@ from tools_catalog.backends.http_configuration import HttpConfiguration, Pointer
 
 _SHORTEST_SCRUBBED = 6
 """A shorter secret occurs in answers by accident."""
+_MOST_FAULTS = 2048
 _MISSING = object()
 
 
@@ -29,7 +30,7 @@ def content_of(configuration: HttpConfiguration, body: bytes, kind: str, charset
     wants = configuration.answer_as
     if wants == "binary":
         return _resource(body, kind, uri)
-    wants_json = wants == "json" or bool(configuration.pick) or bool(configuration.fields)
+    wants_json = wants == "json" or bool(configuration.pick or configuration.fields or configuration.faults)
     if wants_json or (wants == "auto" and (_is_json(kind) or not kind)):
         try:
             value = json.loads(body)
@@ -37,6 +38,9 @@ def content_of(configuration: HttpConfiguration, body: bytes, kind: str, charset
             if wants_json:
                 raise errors.ResultInvalid("The service's answer is not valid JSON.") from exc
         else:
+            if configuration.faults and (faults := optional(value, configuration.faults)):
+                text = dump(faults)[:_MOST_FAULTS]
+                raise errors.UpstreamError(f"The service answered with errors: {text}", status=200, excerpt=text)
             return data(shaped(configuration, picked(value, configuration.pick)))
     if wants == "auto" and not _is_text(kind):
         if kind.startswith(("image/", "audio/")):

@@ -102,6 +102,8 @@ class HttpConfiguration:
     body: BodyTemplate
     pick: Pointer
     fields: tuple[tuple[str, Pointer], ...]
+    faults: Pointer
+    """Where a service that answers 200 says what went wrong."""
     answer_as: str
     pages: Pages | None
     retries: int
@@ -119,7 +121,8 @@ class HttpConfiguration:
         `method`; `url` with placeholders in path segments and query values; `query` {name: template};
         `headers` {name: template}; `body` "none", "arguments" (all that are used nowhere else) or a JSON
         template whose leaf "{arg}" keeps the argument's type; `body_encoding` json, form or text; `response`
-        {"pick": JSON pointer, "fields": {name: JSON pointer}, "as": auto, json, text or binary}; `pages` see `Pages`;
+        {"pick": JSON pointer, "fields": {name: JSON pointer}, "errors": JSON pointer,
+        "as": auto, json, text or binary}; `pages` see `Pages`;
         `retries`; `timeout_seconds`; `max_response_bytes`; `success` a list of statuses or classes such as "2xx".
         `{secret:NAME}` and `{basic:NAME}` stand in headers, the former in query and body too.
         """
@@ -133,16 +136,15 @@ class HttpConfiguration:
         method = _text(raw.get("method", "GET"), "method").upper()
         if method not in METHODS:
             raise ValueError(f"method: must be one of {', '.join(METHODS)}.")
-        url = UrlTemplate.parse(
-            _text(raw.get("url"), "url"), _texts(raw.get("query", {}), "query"), service.url if service else ""
-        )
+        given = "" if service is not None and raw.get("url", "") == "" else _text(raw.get("url"), "url")
+        url = UrlTemplate.parse(given, _texts(raw.get("query", {}), "query"), service.url if service else "")
         own = _headers(_texts(raw.get("headers", {}), "headers"))
         headers = tuple(
             (name, Template.parse(value, f"headers.{name}", allow_basic=True))
             for name, value in _merged(service.headers if service else {}, own).items()
         )
         body = _body(raw, method)
-        answer_as, pick, fields = _response(raw.get("response", {}))
+        answer_as, pick, fields, faults = _response(raw.get("response", {}))
         pages = Pages.parse(raw["pages"]) if "pages" in raw else None
         if pages is not None and (method != "GET" or answer_as in ("text", "binary") or pick):
             raise ValueError("pages: for GET and answers of JSON; pages.items says what is picked.")
@@ -157,6 +159,7 @@ class HttpConfiguration:
             body=body,
             pick=pick,
             fields=fields,
+            faults=faults,
             answer_as=answer_as,
             pages=pages,
             retries=retries,
@@ -189,9 +192,9 @@ def service_secrets(headers: Mapping[str, str]) -> set[str]:
     return {name for value in headers.values() for name in Template.parse(value, "", allow_basic=True).secrets}
 
 
-def _response(raw: Json) -> tuple[str, Pointer, tuple[tuple[str, Pointer], ...]]:
-    if not isinstance(raw, dict) or not raw.keys() <= {"pick", "fields", "as"}:
-        raise ValueError("response: must be an object with pick, fields and as.")
+def _response(raw: Json) -> tuple[str, Pointer, tuple[tuple[str, Pointer], ...], Pointer]:
+    if not isinstance(raw, dict) or not raw.keys() <= {"pick", "fields", "as", "errors"}:
+        raise ValueError("response: must be an object with pick, fields, errors and as.")
     answer_as = raw.get("as", "auto")
     if answer_as not in ANSWERS:
         raise ValueError(f"response.as: must be one of {', '.join(ANSWERS)}.")
@@ -200,9 +203,10 @@ def _response(raw: Json) -> tuple[str, Pointer, tuple[tuple[str, Pointer], ...]]
     if not isinstance(given, dict):
         raise ValueError("response.fields: must be an object of JSON pointers by name.")
     fields = tuple((name, _pointer(pointer, f"response.fields.{name}")) for name, pointer in given.items())
-    if (pick or fields) and answer_as in ("text", "binary"):
+    faults = _pointer(raw.get("errors", ""), "response.errors")
+    if (pick or fields or faults) and answer_as in ("text", "binary"):
         raise ValueError(f"response.pick: needs JSON, but response.as is {answer_as}.")
-    return answer_as, pick, fields
+    return answer_as, pick, fields, faults
 
 
 def _text(value: Json, where: str) -> str:

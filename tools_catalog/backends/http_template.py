@@ -162,9 +162,9 @@ class UrlTemplate:
         if base:
             if "{" in base or "}" in base or "?" in base:
                 raise ValueError("url: the address of a service is literal, and has no query.")
-            if not text.startswith("/"):
+            if text and not text.startswith("/"):
                 raise ValueError("url: of a service's tool it begins with / and is added to the service's address.")
-            text = base.rstrip("/") + text
+            text = base.rstrip("/") + text if text else base
         if re.search(r"[\x00-\x20\x7f\\]", text):
             raise ValueError("url: spaces, control characters and backslashes are not allowed.")
         try:

@@ -1,0 +1,80 @@
+"""`mcphub catalog import`: an OpenAPI or GraphQL description becomes a service and its tools."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Sized
+from pathlib import Path
+
+from mcphub.commands.catalog_report import told
+from mcphub.commands.stop import Stop
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("kind", choices=["openapi", "graphql"], help="what the description is")
+    parser.add_argument(
+        "source", metavar="FILE|URL", help="a file, - for standard input, or the address of the description or endpoint"
+    )
+    parser.add_argument("--service", required=True, metavar="NAME", help="the service that the tools call; made if new")
+    parser.add_argument("--prefix", help="before the names of the tools (default: the service's name and a full stop)")
+    parser.add_argument("--url", default="", help="address of the API, where the description does not say it")
+    parser.add_argument("--only", action="append", metavar="PATTERN", help='operations to choose: "GET /pets*", list_*')
+    parser.add_argument(
+        "--reads-only", action="store_true", help="mark what queries as read-only: you know it changes nothing"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="say what would change, and change nothing")
+
+
+def run(options: argparse.Namespace) -> int:
+    from tools_catalog.importers import operations
+    from tools_catalog.importers.documents import DocumentRefused
+
+    try:
+        raw, source = _read(options)
+        prefix = options.prefix if options.prefix is not None else f"{options.service}."
+        found = operations.look(raw, options.kind, slug=options.service, prefix=prefix, source=source)
+        url = options.url or (source if options.kind == "graphql" else "")
+        report = operations.bring(
+            found, options.service, only=options.only, url=url, reads_only=options.reads_only, dry_run=options.dry_run
+        )
+    except DocumentRefused as error:
+        raise Stop(f"mcphub catalog import: {error}") from error
+    for key, why in found.refused:
+        print(f"{key}: left out. {why}", file=sys.stderr)
+    for key, why in report.refused:
+        print(f"{key}: {why}", file=sys.stderr)
+    if report.refused:
+        raise Stop(f"mcphub catalog import: nothing was imported, {len(report.refused)} operations were refused.")
+    for note in report.notes:
+        print(note, file=sys.stderr)
+    if options.dry_run:
+        for line in told(report):
+            print(line)
+        for key in report.offered:
+            print(f"  not chosen: {key}")
+    for name, members in report.overridden.items():
+        print(f"{name}: {', '.join(members)} stay as written here.", file=sys.stderr)
+    for name in report.gone:
+        print(f"{name}: no longer in the description, switched off.", file=sys.stderr)
+    counts: dict[str, Sized] = {
+        "new": report.created, "changed": report.changed, "unchanged": report.unchanged, "gone": report.gone,
+        "not chosen": report.offered, "left out": found.refused,
+    }  # fmt: skip
+    words = ", ".join(f"{len(names)} {word}" for word, names in counts.items())
+    print(f"{words}; nothing was changed: this was a dry run" if options.dry_run else words)
+    return 0
+
+
+def _read(options: argparse.Namespace) -> tuple[bytes, str]:
+    """Give the description, and its address where it has one."""
+    from tools_catalog.importers import fetching
+
+    source = options.source
+    if source.startswith(("https://", "http://")):
+        return asyncio.run(fetching.fetch(source, options.kind, options.service)), source
+    try:
+        return (sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()), ""
+    except OSError as error:
+        raise Stop(f"mcphub catalog import: {source!r} cannot be read: {error.strerror}.", status=2) from error

@@ -1,0 +1,55 @@
+"""What a load or an import did, or would do, said on the terminal."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from mcphub.commands.stop import Stop
+
+if TYPE_CHECKING:
+    from tools_catalog.importers.entries import Report
+
+_LONGEST_SHOWN = 200
+"""Characters of a value in the difference."""
+
+
+def tell(report: Report, *, dry_run: bool) -> int:
+    """Print what a load did or would do; Stop where something was refused."""
+    for name, why in report.refused:
+        print(f"{name}: {why}", file=sys.stderr)
+    if report.refused:
+        raise Stop(f"mcphub catalog load: nothing was loaded, {len(report.refused)} entries were refused.")
+    for name in report.kept:
+        print(f"{name}: kept as it was edited here; --overwrite replaces it.", file=sys.stderr)
+    for name in report.missing_secrets:
+        print(f"The secret {name} does not exist yet; add it in the admin.", file=sys.stderr)
+    if dry_run:
+        for line in told(report):
+            print(line)
+    counts = {
+        "new": report.created,
+        "changed": report.changed,
+        "unchanged": report.unchanged,
+        "kept": report.kept,
+    }
+    words = ", ".join(f"{len(names)} {word}" for word, names in counts.items())
+    print(f"{words}; nothing was changed: this was a dry run" if dry_run else words)
+    return 0
+
+
+def told(report: Report) -> Iterator[str]:
+    """Give what is new, and of what differs each member as it is and as it would be, a line each."""
+    for name in report.created:
+        yield f"+ {name}"
+    for name, members in report.differences.items():
+        yield f"{'=' if name in report.kept else '~'} {name}"
+        for member, (before, after) in members.items():
+            yield f"    {member}: {_short(before)} -> {_short(after)}"
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + "…"

@@ -1,0 +1,140 @@
+"""Introspections of GraphQL as tools."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tools_catalog.backends.http import HttpConfiguration, Service
+from tools_catalog.importers import operations
+from tools_catalog.importers.candidates import Found
+from tools_catalog.importers.documents import DocumentRefused
+
+
+def named(name: str, kind: str = "SCALAR") -> dict[str, Any]:
+    return {"kind": kind, "name": name}
+
+
+def required(inner: dict[str, Any]) -> dict[str, Any]:
+    return {"kind": "NON_NULL", "ofType": inner}
+
+
+def many(inner: dict[str, Any]) -> dict[str, Any]:
+    return {"kind": "LIST", "ofType": inner}
+
+
+BOOK = named("Book", "OBJECT")
+SCHEMA: dict[str, Any] = {
+    "queryType": {"name": "Query"},
+    "mutationType": {"name": "Mutation"},
+    "types": [
+        {
+            "kind": "OBJECT", "name": "Query",
+            "fields": [
+                {"name": "book", "description": "One book.", "type": BOOK,
+                 "args": [{"name": "id", "type": required(named("ID"))}]},
+                {"name": "books", "type": required(many(required(BOOK))),
+                 "args": [{"name": "kind", "type": named("Kind", "ENUM")},
+                          {"name": "first", "type": required(named("Int")), "defaultValue": "10"}]},
+                {"name": "count", "type": required(named("Int")), "args": []},
+            ],
+        },
+        {
+            "kind": "OBJECT", "name": "Mutation",
+            "fields": [{"name": "add", "type": BOOK,
+                        "args": [{"name": "book", "type": required(named("New", "INPUT_OBJECT"))}]}],
+        },
+        {
+            "kind": "OBJECT", "name": "Book",
+            "fields": [
+                {"name": "id", "type": required(named("ID")), "args": []},
+                {"name": "kind", "type": named("Kind", "ENUM"), "args": []},
+                {"name": "author", "type": named("Author", "OBJECT"), "args": []},
+                {"name": "page", "type": named("String"), "args": [{"name": "n", "type": required(named("Int"))}]},
+            ],
+        },
+        {
+            "kind": "OBJECT", "name": "Author",
+            "fields": [{"name": "name", "type": named("String"), "args": []},
+                       {"name": "books", "type": many(BOOK), "args": []}],
+        },
+        {"kind": "ENUM", "name": "Kind", "enumValues": [{"name": "NOVEL"}, {"name": "POEM"}]},
+        {
+            "kind": "INPUT_OBJECT", "name": "New",
+            "inputFields": [{"name": "title", "type": required(named("String"))},
+                            {"name": "like", "type": named("New", "INPUT_OBJECT")}],
+        },
+        named("Int"), named("ID"), named("String"),
+    ],
+}  # fmt: skip
+
+
+def look(schema: Any) -> Found:
+    raw = json.dumps({"data": {"__schema": schema}}).encode()
+    return operations.look(raw, operations.GRAPHQL, slug="books", prefix="books.")
+
+
+def test_fields_become_tools_with_queries_of_their_own() -> None:
+    found = look(SCHEMA)
+    made = {each.key: each for each in found.candidates}
+    assert [each.name for each in found.candidates] == ["books.book", "books.books", "books.count", "books.add"]
+    book = made["query book"].definition
+    assert book["configuration"]["body"] == {
+        "query": "query($id: ID!) {{ book(id: $id) {{ id kind author {{ name books {{ id kind }} }} }} }}",
+        "variables": {"id": "{id}"},
+    }
+    assert book["input_schema"]["required"] == ["id"]
+    books = made["query books"].definition
+    assert "required" not in books["input_schema"]
+    assert books["input_schema"]["properties"]["kind"] == {"enum": ["NOVEL", "POEM"]}
+    assert "query($kind: Kind, $first: Int!)" in books["configuration"]["body"]["query"]
+    assert made["query count"].definition["configuration"]["body"] == {"query": "query {{ count }}"}
+    add = made["mutation add"].definition
+    assert add["destructive"]
+    assert add["input_schema"]["properties"]["book"]["required"] == ["title"]
+    for each in found.candidates:
+        HttpConfiguration.parse(
+            each.definition["configuration"], Service(slug="books", url="https://h/graphql", headers={})
+        )
+
+
+def test_names_that_would_write_a_query_of_their_own_are_not_read() -> None:
+    evil = {"name": "a { b } } mutation { drop", "type": named("String"), "args": []}
+    spoilt = {
+        "queryType": {"name": "Query"},
+        "types": [
+            {"kind": "OBJECT", "name": "Query", "fields": [
+                evil,
+                {"name": "ok", "type": named("String"), "args": [{"name": "x) { y", "type": named("String")}]},
+                {"name": "fine", "type": named("String"), "args": []},
+            ]},
+        ],
+    }  # fmt: skip
+    found = look(spoilt)
+    assert [each.key for each in found.candidates] == ["query fine"]
+    assert [key for key, _ in found.refused] == ["query ok"]
+
+
+@pytest.mark.parametrize("schema", [None, {}, {"types": []}, {"types": 5}, {"queryType": {"name": "Q"}, "types": []}])
+def test_what_is_no_introspection_is_refused(schema: Any) -> None:
+    with pytest.raises(DocumentRefused):
+        look(schema)
+
+
+@given(st.recursive(
+    st.none() | st.booleans() | st.integers() | st.sampled_from(["Query", "Book", "OBJECT", "LIST", "x"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(
+        st.sampled_from(["kind", "name", "fields", "args", "type", "ofType", "types", "queryType"]), inner, max_size=4),
+    max_leaves=12,
+))  # fmt: skip
+def test_no_introspection_does_anything_but_be_read_or_refused(value: Any) -> None:
+    query = {"kind": "OBJECT", "name": "Query", "fields": [{"name": "a", "type": value, "args": value}]}
+    for schema in (value, {"queryType": {"name": "Query"}, "types": [query, value]}):
+        try:
+            look(schema)
+        except DocumentRefused:
+            continue

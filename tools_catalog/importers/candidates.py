@@ -1,0 +1,70 @@
+"""What an import of an API's description finds: candidates for tools, and what was left out and why. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+LONGEST_NAME = 64
+_LONGEST_WORDS = 4_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """One operation that can be a tool. `key` is what it is called in the description and stays the same."""
+
+    key: str
+    name: str
+    definition: dict[str, Any]
+    """Columns of a tool: title, description, input_schema, configuration, destructive, idempotent."""
+
+
+@dataclass(slots=True)
+class Found:
+    """What a description holds."""
+
+    title: str = ""
+    url: str = ""
+    headers: dict[str, str] = field(default_factory=dict)
+    candidates: list[Candidate] = field(default_factory=list)
+    refused: list[tuple[str, str]] = field(default_factory=list)
+    """Operation and why it can be no tool."""
+    notes: list[str] = field(default_factory=list)
+
+
+def tool_name(prefix: str, words: str, taken: set[str]) -> str:
+    """Give a name of at most 64 characters that is not taken yet, and take it."""
+    plain = re.sub(r"_+", "_", re.sub(r"[^A-Za-z0-9_-]", "_", words)).strip("_") or "operation"
+    name = prefix + plain
+    digest = hashlib.sha256(words.encode("utf-8", "replace")).hexdigest()[:6]
+    if len(name) > LONGEST_NAME:
+        name = f"{name[: LONGEST_NAME - 7]}_{digest}"
+    if name in taken:
+        name = f"{name[: LONGEST_NAME - 7]}_{digest}"
+    number = 2
+    while name in taken:
+        name = f"{name[: LONGEST_NAME - 4]}_{number}"
+        number += 1
+    taken.add(name)
+    return name
+
+
+def argument_name(words: str, place: str, taken: set[str]) -> str:
+    """Give a name that every client takes: 1 to 64 of A-Z a-z 0-9 _ . -"""
+    plain = re.sub(r"[^A-Za-z0-9_.-]", "_", words).strip("_")[:56] or place
+    name = plain if plain not in taken else f"{plain[:48]}_{place}"
+    number = 2
+    while name in taken:
+        name, number = f"{plain[:48]}_{number}", number + 1
+    taken.add(name)
+    return name
+
+
+def words(*texts: Any) -> str:
+    """Give the first text that says something, bounded."""
+    for text in texts:
+        if isinstance(text, str) and text.strip():
+            return text.strip()[:_LONGEST_WORDS]
+    return ""

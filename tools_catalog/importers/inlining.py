@@ -1,0 +1,126 @@
+"""Schemas of an OpenAPI document as JSON Schemas that stand alone: references put in their place, within bounds. Pure.
+
+Only keywords that say something about a value are kept. What refers to itself is cut where it comes again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import unquote
+
+from tools_catalog.importers.documents import DocumentRefused
+
+MOST_NODES = 3_000
+"""Schemas in one tool, references put in their place. Larger ones help no model."""
+MOST_DEPTH = 40
+_LONGEST_DESCRIPTION = 1_000
+
+_COPIED = (
+    "type", "enum", "const", "format", "default", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum",
+    "multipleOf", "minLength", "maxLength", "pattern", "minItems", "maxItems", "uniqueItems", "minProperties",
+    "maxProperties", "required",
+)  # fmt: skip
+_LISTS = ("allOf", "anyOf", "oneOf")
+
+
+class Refused(DocumentRefused):
+    """One operation cannot be a tool; others may."""
+
+
+class Resolver:
+    """Looks references up in one document."""
+
+    def __init__(self, document: dict[str, Any]) -> None:
+        self._document = document
+        self._left = 0
+
+    def resolve(self, value: Any) -> Any:
+        """Follow the references of a parameter, a body or the like; raises Refused."""
+        for _ in range(MOST_DEPTH):
+            if not isinstance(value, dict) or "$ref" not in value:
+                return value
+            value = self._find(value["$ref"])
+        raise Refused("A reference leads round in a circle.")
+
+    def schema(self, schema: Any) -> dict[str, Any]:
+        """Give a schema that stands alone; raises Refused."""
+        self._left = MOST_NODES
+        return self._inlined(schema, (), 0)
+
+    def _find(self, reference: Any) -> Any:
+        if not isinstance(reference, str) or not reference.startswith("#/"):
+            raise Refused(f"It refers to another document ({str(reference)[:100]}), which is not fetched.")
+        found: Any = self._document
+        for step in reference[2:].split("/"):
+            step = unquote(step).replace("~1", "/").replace("~0", "~")
+            if isinstance(found, dict) and step in found:
+                found = found[step]
+            elif isinstance(found, list) and step.isdecimal() and int(step) < len(found):
+                found = found[int(step)]
+            else:
+                raise Refused(f"It refers to {reference[:100]}, which the document does not have.")
+        return found
+
+    def _inlined(self, schema: Any, within: tuple[str, ...], depth: int) -> dict[str, Any]:
+        self._left -= 1
+        if self._left < 0:
+            raise Refused(f"Its schemas have more than {MOST_NODES} parts once references are put in their place.")
+        if depth > MOST_DEPTH:
+            raise Refused(f"Its schemas are nested deeper than {MOST_DEPTH} levels.")
+        if isinstance(schema, bool) or schema is None:
+            return {} if schema is not False else {"not": {}}
+        if not isinstance(schema, dict):
+            raise Refused("One of its schemas is no object.")
+        if "$ref" in schema:
+            reference = str(schema["$ref"])
+            if reference in within:
+                return {"description": "The same again."}
+            beside = {name: value for name, value in schema.items() if name == "description"}
+            return {**self._inlined(self._find(schema["$ref"]), (*within, reference), depth + 1), **beside}
+        return self._keywords(schema, within, depth + 1)
+
+    def _keywords(self, schema: dict[str, Any], within: tuple[str, ...], depth: int) -> dict[str, Any]:
+        made: dict[str, Any] = {name: schema[name] for name in _COPIED if name in schema}
+        if isinstance(schema.get("description"), str):
+            made["description"] = schema["description"][:_LONGEST_DESCRIPTION]
+        _as_2020(schema, made)
+        properties = schema.get("properties")
+        if isinstance(properties, dict):
+            # What only the service sets is not asked for.
+            wanted = {name: part for name, part in properties.items() if not _is_read_only(part)}
+            made["properties"] = {str(name): self._inlined(part, within, depth) for name, part in wanted.items()}
+            if isinstance(made.get("required"), list):
+                dropped = properties.keys() - wanted.keys()
+                made["required"] = [name for name in made["required"] if name not in dropped]
+        if "items" in schema:
+            made["items"] = self._inlined(schema["items"], within, depth)
+        if "additionalProperties" in schema:
+            more = schema["additionalProperties"]
+            made["additionalProperties"] = more if isinstance(more, bool) else self._inlined(more, within, depth)
+        for name in _LISTS:
+            if isinstance(schema.get(name), list) and schema[name]:
+                made[name] = [self._inlined(part, within, depth) for part in schema[name]]
+        if "not" in schema:
+            made["not"] = self._inlined(schema["not"], within, depth)
+        return made
+
+
+def _as_2020(schema: dict[str, Any], made: dict[str, Any]) -> None:
+    """Say in JSON Schema 2020-12 what OpenAPI 3.0 says in its own way."""
+    for name, bound in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
+        if isinstance(made.get(name), bool) and made.pop(name) and bound in made:
+            made[name] = made.pop(bound)
+    if schema.get("nullable") is True and isinstance(made.get("type"), str):
+        made["type"] = [made["type"], "null"]
+        if isinstance(made.get("enum"), list) and None not in made["enum"]:
+            made["enum"] = [*made["enum"], None]
+    if "required" in made and not isinstance(made["required"], list):
+        del made["required"]  # OpenAPI 2 and confusion with parameters
+    if "enum" in made and (not isinstance(made["enum"], list) or not made["enum"]):
+        del made["enum"]
+    if made.get("type") == "file":
+        made["type"] = "string"
+
+
+def _is_read_only(schema: Any) -> bool:
+    return isinstance(schema, dict) and schema.get("readOnly") is True

@@ -1,0 +1,171 @@
+"""Bringing what a description offers into the catalogue: new, changed, gone, with what was written here kept.
+
+Each tool keeps what was imported of it. A later import changes only the members that still say what the last one said,
+so an operator's words stay, and what else changed in the description arrives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.db import transaction
+
+from sessions_app.protocol import json
+from tools_catalog.backends.http_configuration import parse_service
+from tools_catalog.importers import graphql, openapi
+from tools_catalog.importers.candidates import Candidate, Found
+from tools_catalog.importers.documents import DocumentRefused, read
+from tools_catalog.importers.entries import Report
+from tools_catalog.models import HttpService, ImportedOperation, McpToolDefinition
+
+OPENAPI, GRAPHQL = "openapi", "graphql"
+
+
+@dataclass(slots=True)
+class Imported(Report):
+    """What an import did or would do. `differences` are of what changes; `overridden` of what stays as written here."""
+
+    offered: list[str] = field(default_factory=list)
+    """Keys of operations that are there and were not chosen."""
+    gone: list[str] = field(default_factory=list)
+    """Names of tools whose operation the description no longer has: they are switched off."""
+    overridden: dict[str, list[str]] = field(default_factory=dict)
+    """Name of a tool -> members that differ from the description because somebody wrote them here."""
+    notes: list[str] = field(default_factory=list)
+
+
+class _Undone(Exception):
+    """Rolls a dry run back."""
+
+
+def look(raw: bytes, kind: str, *, slug: str, prefix: str, source: str = "") -> Found:
+    """Read a description; raises DocumentRefused."""
+    document = read(raw)
+    if kind == OPENAPI:
+        return openapi.read(document, slug=slug, prefix=prefix, source=source)
+    return graphql.read(document, slug=slug, prefix=prefix)
+
+
+def bring(
+    found: Found,
+    slug: str,
+    *,
+    only: Iterable[str] | None = None,
+    author: Any = None,
+    url: str = "",
+    reads_only: bool = False,
+    dry_run: bool = False,
+) -> Imported:
+    """Bring the chosen operations in, all or none; those that came before follow in any case.
+
+    `only` are patterns over keys and names; without them all are chosen at the first import, and later those that came
+    before. `url` stands for the address that the description names; the service is made if it is not there.
+    `reads_only` marks what queries as read-only, which is an operator's word. Raises DocumentRefused.
+    """
+    report = Imported(notes=list(found.notes), refused=[])
+    try:
+        with transaction.atomic():
+            service = _service(found, slug, url, report)
+            _bring(found, service, report, only, author, reads_only)
+            if dry_run or report.refused:
+                raise _Undone
+    except _Undone:
+        pass
+    return report
+
+
+def _service(found: Found, slug: str, url: str, report: Imported) -> HttpService:
+    row = HttpService.objects.filter(slug=slug).first()
+    if row is not None:
+        return row
+    row = HttpService(slug=slug, title=found.title, url=url or found.url, headers=found.headers)
+    if not row.url:
+        raise DocumentRefused("The description names no server. Say the address of the API.")
+    try:
+        parse_service(row.url, row.headers)
+        row.full_clean()
+    except ValidationError as error:
+        raise DocumentRefused(" ".join(error.messages)) from error
+    except ValueError as error:
+        raise DocumentRefused(f"The service cannot be called: {error}") from error
+    row.save()
+    report.notes.append(f"The service {slug} is new: {row.url}")
+    return row
+
+
+def _bring(
+    found: Found, service: HttpService, report: Imported, only: Iterable[str] | None, author: Any, reads_only: bool
+) -> None:
+    known = {row.key: row for row in service.operations.select_related("tool")}
+    patterns = list(only) if only is not None else ([] if known else ["*"])
+    for candidate in found.candidates:
+        row = known.pop(candidate.key, None)
+        chosen = any(fnmatchcase(candidate.key, each) or fnmatchcase(candidate.name, each) for each in patterns)
+        if row is None and not chosen:
+            report.offered.append(candidate.key)
+            continue
+        if row is None or row.tool is None:
+            row = ImportedOperation(service=service, key=candidate.key)
+        definition = _completed(candidate, reads_only)
+        try:
+            _save(row, candidate, definition, author, report)
+        except ValidationError as error:
+            report.refused += [
+                (candidate.key, f"{name}: {' '.join(said)}") for name, said in error.message_dict.items()
+            ]
+    for row in known.values():
+        if row.tool is not None and row.tool.enabled:
+            report.gone.append(row.tool.name)
+            row.tool.enabled = False
+            row.tool._change_reason = f"no longer in the description of {service.slug}"[:100]
+            row.tool.save(update_fields=["enabled", "updated_at"])
+
+
+def _completed(candidate: Candidate, reads_only: bool) -> dict[str, Any]:
+    definition = {"name": candidate.name, **candidate.definition}
+    reads = candidate.key.startswith(("GET ", "HEAD ", "query "))
+    return {**definition, "read_only": reads and reads_only}
+
+
+def _save(
+    row: ImportedOperation, candidate: Candidate, definition: dict[str, Any], author: Any, report: Imported
+) -> None:
+    tool = row.tool
+    reason = f"import of {row.service.slug}"
+    if tool is None:
+        tool = McpToolDefinition(backend="http", open_world=True, **definition)
+        changes = dict(definition)
+        report.created.append(candidate.name)
+    else:
+        # A name stays what it is: clients and the audit know it.
+        definition["name"] = row.imported.get("name", tool.name)
+        definition["read_only"] = row.imported.get("read_only", False)
+        written = [name for name, value in definition.items() if not _same(getattr(tool, name), row.imported.get(name))]
+        changes = {
+            name: value
+            for name, value in definition.items()
+            if name not in written and not _same(getattr(tool, name), value)
+        }
+        if written:
+            report.overridden[tool.name] = written
+        if changes:
+            report.differences[tool.name] = {name: (getattr(tool, name), value) for name, value in changes.items()}
+            report.changed.append(tool.name)
+        else:
+            report.unchanged.append(tool.name)
+    for name, value in changes.items():
+        setattr(tool, name, value)
+    if changes:
+        tool.change_author, tool.change_reason, tool._change_reason = author, reason, reason[:100]
+        tool.full_clean()
+        tool.save()
+    row.tool, row.imported = tool, definition
+    row.save()
+
+
+def _same(one: Any, other: Any) -> bool:
+    return json.canonical(one) == json.canonical(other)
