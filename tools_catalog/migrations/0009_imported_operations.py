@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('tools_catalog', '0007_services'),
+        ('tools_catalog', '0008_offers_of_upstreams'),
     ]
 
     operations = [
