@@ -157,6 +157,8 @@ class McpToolInvocationAdmin(UncountedAdmin):
             head.insert(1, "shown_failure")
         if obj is not None and (obj.duplicate_of or obj.continues or obj.occurrences > 1):
             head.append("shown_note")
+        if obj is not None and obj.turn_id:
+            head.append("shown_turn")
         if obj is not None and link_of(obj.invocation_id) is not None:
             head.append("task")
         bodies = ["hidden_bodies"]
@@ -235,6 +237,16 @@ class McpToolInvocationAdmin(UncountedAdmin):
         if row.occurrences > 1:
             return _t("Stands for %(count)d equal refusals in a row.") % {"count": row.occurrences}
         return "-"
+
+    @admin.display(description=_("chat turn"))
+    def shown_turn(self, row: McpToolInvocation) -> SafeString:
+        told = _t("answer %(round)d of the model, call %(call)s") % {
+            "round": row.turn_round or 0, "call": clipped(row.tool_call_id or "", 64),
+        }  # fmt: skip
+        return format_html(
+            '<a class="hub-link hub-mono" href="{}?turn_id__exact={}">{}</a> · {}',
+            reverse("admin:invocations_mcptoolinvocation_changelist"), row.turn_id, row.turn_id, told,
+        )  # fmt: skip
 
     @admin.display(description=_("task"))
     def task(self, row: McpToolInvocation) -> SafeString | str:

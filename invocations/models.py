@@ -119,6 +119,18 @@ class McpToolInvocation(AppendOnly):
         help_text=_("The first attempt of a call that asked its client and came back with the answers."),
     )  # fmt: skip
 
+    # Null is outside the index, and outside the hash of older rows, as above.
+    turn_id = models.CharField(  # noqa: DJ001
+        _("turn"), max_length=36, null=True, blank=True,
+        help_text=_("The turn of a chat in which a model made the call."),
+    )  # fmt: skip
+    tool_call_id = models.CharField(  # noqa: DJ001
+        _("tool call"), max_length=100, null=True, blank=True, help_text=_("The model's own id of the call.")
+    )
+    turn_round = models.PositiveSmallIntegerField(
+        _("round"), null=True, blank=True, help_text=_("Which answer of the model in that turn asked for it, from 1.")
+    )
+
     class Meta:
         verbose_name = _("invocation")
         verbose_name_plural = _("invocations")
@@ -153,6 +165,7 @@ class McpToolInvocation(AppendOnly):
             # Calls that are neither traced nor repeated pay nothing.
             models.Index(fields=["trace_id", "id"], condition=~Q(trace_id=""), name="invocation_by_trace"),
             models.Index(fields=["duplicate_of", "id"], condition=~Q(duplicate_of=""), name="invocation_repeats"),
+            models.Index(fields=["turn_id", "id"], condition=Q(turn_id__isnull=False), name="invocation_by_turn"),
         ]
 
     def __str__(self) -> str:

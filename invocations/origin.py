@@ -24,6 +24,7 @@ class Origin:
 
     __slots__ = (
         "_context",
+        "_continues",
         "caller",
         "client_address",
         "client_capabilities",
@@ -36,6 +37,7 @@ class Origin:
         "session_id",
         "trace_id",
         "transport",
+        "turn",
     )  # fmt: skip
 
     def __init__(
@@ -52,6 +54,7 @@ class Origin:
         trace_id: str = "",
         handshake: bool = False,
         continues: str | None = None,
+        turn: tuple[str, str, int] | None = None,
     ) -> None:
         self.caller = caller
         self.session_id = session_id
@@ -64,9 +67,12 @@ class Origin:
         self.trace_id = clip(trace_id, 64)
         self.handshake = handshake
         """The session is a real one: it must be live, and its request ids are used once."""
+        self._continues = continues
+        self.turn = turn
+        """Of a chat: id of the turn, the model's id of the call, the round."""
         self.columns = (
             transport, protocol_version, caller.principal, clip(caller.label, 150), self.client_name,
-            self.client_version, self.client_address, self.trace_id, continues,
+            self.client_version, self.client_address, self.trace_id, continues, *(turn or (None, None, None)),
         )  # fmt: skip
         """The last columns of an invocation's row."""
         self.continues = continues
@@ -92,6 +98,16 @@ class Origin:
             client_capabilities=self.client_capabilities, trace_id=self.trace_id,
         )  # fmt: skip
 
+    def in_turn(self, turn_id: str, tool_call_id: str, turn_round: int) -> Origin:
+        """Give the same origin for a call that a model made in a turn of a chat."""
+        return Origin(
+            caller=self.caller, session_id=self.session_id, transport=self.transport,
+            protocol_version=self.protocol_version, client_name=self.client_name,
+            client_version=self.client_version, client_address=self.client_address,
+            client_capabilities=self.client_capabilities, trace_id=self.trace_id, handshake=self.handshake,
+            turn=(clip(turn_id, 36), clip(tool_call_id, 100), turn_round),
+        )  # fmt: skip
+
     @property
     def context(self) -> str:
         """The same facts as JSON, kept with the envelope for the row that recovery may have to write."""
@@ -102,7 +118,8 @@ class Origin:
                     "caller_label": clip(self.caller.label, 150), "client_name": self.client_name,
                     "client_version": self.client_version, "client_address": self.client_address,
                     "trace_id": self.trace_id,
-                    **({"continues": self.columns[-1]} if self.columns[-1] else {}),
+                    **({"continues": self._continues} if self._continues else {}),
+                    **dict(zip(("turn_id", "tool_call_id", "turn_round"), self.turn or (), strict=False)),
                 }
             )  # fmt: skip
         return self._context

@@ -83,7 +83,7 @@ INVOCATION = Table(
         "finished_at": "timestamptz", "duration_ms": "int4", "duplicate_of": "text", "occurrences": "int4",
         "transport": "text", "protocol_version": "text", "principal": "text", "caller_label": "text",
         "client_name": "text", "client_version": "text", "client_address": "text", "trace_id": "text",
-        "continues": "text",
+        "continues": "text", "turn_id": "text", "tool_call_id": "text", "turn_round": "int2",
     },
 )  # fmt: skip
 

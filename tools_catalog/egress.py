@@ -222,14 +222,14 @@ class GuardedBackend(httpcore2.AsyncNetworkBackend):
 class GuardedTransport(httpx2.AsyncHTTPTransport):
     """httpx2's transport over a pool whose connections are guarded."""
 
-    def __init__(self, policy: EgressPolicy, backend: GuardedBackend) -> None:
+    def __init__(self, policy: EgressPolicy, backend: GuardedBackend, connections: int = POOL_CONNECTIONS) -> None:
         context = tls_context()
         super().__init__(verify=context, trust_env=False)
         self._policy = policy
         # httpx2 has no argument for the network backend (2.16); its pool is replaced before first use.
         self._pool = httpcore2.AsyncConnectionPool(
             ssl_context=context,
-            max_connections=POOL_CONNECTIONS,
+            max_connections=connections,
             max_keepalive_connections=KEEPALIVE_CONNECTIONS,
             keepalive_expiry=KEEPALIVE_SECONDS,
             network_backend=backend,
@@ -247,6 +247,7 @@ def client(
     resolve: Resolve = resolve_with_system,
     inner: httpcore2.AsyncNetworkBackend | None = None,
     wrap: Callable[[httpx2.AsyncBaseTransport], httpx2.AsyncBaseTransport] | None = None,
+    connections: int = POOL_CONNECTIONS,
 ) -> httpx2.AsyncClient:
     """Give a guarded, pooled client without cookies, proxies or anything else from the environment.
 
@@ -255,7 +256,7 @@ def client(
     """
     policy = policy or EgressPolicy.from_settings()
     transport: httpx2.AsyncBaseTransport = GuardedTransport(
-        policy, GuardedBackend(policy, resolve=resolve, inner=inner)
+        policy, GuardedBackend(policy, resolve=resolve, inner=inner), connections
     )
     return httpx2.AsyncClient(
         transport=wrap(transport) if wrap is not None else transport,

@@ -112,6 +112,7 @@ class InvocationFilter(FilterSet):
     request_id = ExactFilter(method="filter_request_id", help_text="`7` finds the number and the text.")
     trace_id = ExactFilter(method="filter_present")
     continues = ExactFilter(help_text="Later rounds of the call whose first attempt this is.")
+    turn = ExactFilter(field_name="turn_id", help_text="Calls that a model made in this turn of a chat.")
     arguments_digest = ExactFilter(help_text="SHA-256 of the arguments' canonical JSON.")
     arguments = ConditionFilter(method="filter_body", help_text=_CONDITION_HELP)
     result = ConditionFilter(method="filter_body", help_text=_CONDITION_HELP)

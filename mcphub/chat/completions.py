@@ -1,4 +1,8 @@
-"""`POST /v1/chat/completions`: OpenAI's wire over the engine, plain and streaming."""
+"""`POST /v1/chat/completions`: OpenAI's wire over the engine, plain and streaming.
+
+What tools do is no part of this wire: a stream tells of it in comments, which clients pass over and proxies take for a
+sign of life, and `x_mcp` tells it to those that ask (`stream_options.include_x_mcp`).
+"""
 
 from __future__ import annotations
 
@@ -7,42 +11,166 @@ import time
 import uuid
 from typing import Any
 
-from mcphub.chat import requests
+from django.conf import settings
+
+from mcphub.chat import requests, selection
 from mcphub.chat.door import ChatDoor
-from mcphub.chat.events import Finished, TextDelta
+from mcphub.chat.events import (
+    ApprovalNeeded,
+    ClientToolCalls,
+    Event,
+    Finished,
+    ReasoningDelta,
+    TextDelta,
+    ToolFinished,
+    ToolStarted,
+)
+from mcphub.chat.requests import ChatRequest
 from mcphub.chat.turn import Turn
 from sessions_app.protocol import json, sse
 
 
 class Completions(ChatDoor):
     async def answer(self) -> None:
-        asked = requests.read(await self.read_object())
-        choice = self.chat.providers().choose(asked.model)
-        turn = Turn(
-            turn_id=str(uuid.uuid4()), origin=await self.origin(), choice=choice, messages=asked.messages,
-            parameters=asked.parameters, stream=asked.stream,
-        )  # fmt: skip
-        head = {"id": f"chatcmpl-{uuid.uuid4().hex}", "created": int(time.time()), "model": choice.asked_for}
-        async with contextlib.aclosing(self.chat.engine.run(turn)) as events:
+        asked = requests.read(await self.read_object(), most_characters=settings.MCPHUB_CHAT_MAX_CONTENT)
+        turn = await self.turn(asked)
+        answer = _Stream(self, asked, turn) if asked.stream else _Whole(self, asked, turn)
+        async with self.attended(turn), contextlib.aclosing(self.chat.engine.run(turn)) as events:
             async for event in events:
-                if isinstance(event, TextDelta) and asked.stream:
-                    await self._chunk(head, {"content": event.text})
-                elif isinstance(event, Finished):
-                    await self._finish(head, event, stream=asked.stream)
+                await answer.take(event)
 
-    async def _finish(self, head: dict[str, Any], event: Finished, *, stream: bool) -> None:
-        if stream:
-            await self._chunk(head, {}, event.reason)
-            await self.write(sse.frame(b"[DONE]"), last=True)
+    async def turn(self, asked: ChatRequest) -> Turn:
+        """Make the turn of a request; raise ChatError."""
+        choice = self.chat.providers().choose(asked.model)
+        chosen = selection.select(self.hub.catalog(), self.caller, asked.wanted or [])
+        return Turn(
+            turn_id=str(uuid.uuid4()), origin=await self.origin(), choice=choice, messages=asked.messages,
+            tools=[tool for tool, _ in chosen.values()], client_tools=asked.client_tools,
+            parameters=asked.parameters, stream=asked.stream, idempotency_key=self.idempotency_key(),
+        )  # fmt: skip
+
+
+class _Answer:
+    """What both forms of the answer share."""
+
+    def __init__(self, door: Completions, asked: ChatRequest, turn: Turn) -> None:
+        self._door = door
+        self._asked = asked
+        self._turn = turn
+        self._head = {
+            "id": f"chatcmpl-{turn.turn_id.replace('-', '')}", "created": int(time.time()),
+            "model": turn.choice.asked_for,
+        }  # fmt: skip
+        self._calls: list[dict[str, Any]] = []
+        """Of functions of the client."""
+        self._approvals: list[dict[str, Any]] = []
+
+    async def take(self, event: Event) -> None:
+        if isinstance(event, ClientToolCalls):
+            self._calls = event.calls
+        elif isinstance(event, ApprovalNeeded):
+            self._approvals.append({"id": event.approval_id, "tool": event.name, "arguments": event.arguments})
+
+    def _extension(self, event: Finished) -> dict[str, Any]:
+        """Give the `x_mcp` of an answer."""
+        told: dict[str, Any] = {
+            "turn_id": self._turn.turn_id, "provider_used": event.provider, "model": event.model,
+            "duration_ms": self._door.elapsed_ms(), "rounds": event.rounds, "invocations": event.invocation_ids,
+        }  # fmt: skip
+        if self._turn.chat_session_id:
+            told["session_id"] = self._turn.chat_session_id
+        if event.stop_reason:
+            told["stop_reason"] = event.stop_reason
+        if self._approvals:
+            told["approval_requests"] = self._approvals
+        if event.functions:
+            told["functions"] = event.functions
+        if self._asked.ignored:
+            told["ignored"] = self._asked.ignored
+        return told
+
+    def _waits(self, event: Finished) -> str:
+        """Give the words that tell of calls which wait for an approval; this wire has no other form for it."""
+        if not self._approvals:
+            return ""
+        names = ", ".join(f"{each['tool']} ({each['id']})" for each in self._approvals)
+        return f"{chr(10) * 2 if event.text else ''}Waiting for an approval: {names}."
+
+
+class _Whole(_Answer):
+    async def take(self, event: Event) -> None:
+        await super().take(event)
+        if not isinstance(event, Finished):
             return
-        message = {"role": "assistant", "content": event.text, "refusal": None}
+        text = event.text + self._waits(event)
+        message: dict[str, Any] = {"role": "assistant", "content": text, "refusal": None}
+        if event.reasoning:
+            message["reasoning_content"] = event.reasoning
+        if self._calls:
+            message |= {"content": text or None, "tool_calls": self._calls}
         choice = {"index": 0, "message": message, "finish_reason": event.reason, "logprobs": None}
         usage = event.usage.wire() if event.usage is not None else None
-        await self.give({**head, "object": "chat.completion", "choices": [choice], "usage": usage})
+        await self._door.give(
+            {
+                **self._head, "object": "chat.completion", "choices": [choice], "usage": usage,
+                "x_mcp": self._extension(event),
+            }
+        )  # fmt: skip
 
-    async def _chunk(self, head: dict[str, Any], delta: dict[str, Any], reason: str | None = None) -> None:
-        if not self.has_begun:
-            await self.begin_stream(self.own_headers())
-            await self._chunk(head, {"role": "assistant", "content": ""})
-        choice = {"index": 0, "delta": delta, "finish_reason": reason, "logprobs": None}
-        await self.write(sse.frame(json.dumps({**head, "object": "chat.completion.chunk", "choices": [choice]})))
+
+class _Stream(_Answer):
+    async def take(self, event: Event) -> None:
+        await super().take(event)
+        if isinstance(event, TextDelta):
+            await self._delta({"content": event.text})
+        elif isinstance(event, ReasoningDelta):
+            await self._delta({"reasoning_content": event.text})
+        elif isinstance(event, ToolStarted):
+            await self._tell(f"tool {event.name} running", "tool_started", event)
+        elif isinstance(event, ToolFinished):
+            await self._tell(f"tool {event.name} {'failed' if event.is_error else 'done'}", "tool_finished", event)
+        elif isinstance(event, Finished):
+            await self._finish(event)
+
+    async def _finish(self, event: Finished) -> None:
+        if waits := self._waits(event):
+            await self._delta({"content": waits})
+        for index, call in enumerate(self._calls):
+            function = call["function"]
+            begun = {"index": index, "id": call["id"], "type": "function"}
+            await self._delta({"tool_calls": [{**begun, "function": {"name": function["name"], "arguments": ""}}]})
+            await self._delta({"tool_calls": [{"index": index, "function": {"arguments": function["arguments"]}}]})
+        await self._delta({}, event.reason)
+        if self._asked.include_x_mcp:
+            await self._chunk([], {"x_mcp": self._extension(event)})
+        if self._asked.include_usage:
+            await self._chunk([], {"usage": event.usage.wire() if event.usage is not None else None})
+        await self._door.write(sse.frame(b"[DONE]"), last=True)
+
+    async def _begin(self) -> None:
+        if not self._door.has_begun:
+            await self._door.begin_stream()
+            await self._delta({"role": "assistant", "content": ""})
+
+    async def _tell(self, comment: str, kind: str, event: ToolStarted | ToolFinished) -> None:
+        await self._begin()
+        await self._door.write(sse.comment(comment))
+        if self._asked.include_x_mcp:
+            told: dict[str, Any] = {
+                "event": kind, "tool": event.name, "tool_call_id": event.call_id, "round": event.round,
+            }  # fmt: skip
+            if isinstance(event, ToolFinished):
+                told |= {
+                    "invocation_id": event.invocation_id, "is_error": event.is_error, "duration_ms": event.duration_ms,
+                }  # fmt: skip
+            await self._chunk([], {"x_mcp": told})
+
+    async def _delta(self, delta: dict[str, Any], reason: str | None = None) -> None:
+        await self._begin()
+        await self._chunk([{"index": 0, "delta": delta, "finish_reason": reason, "logprobs": None}])
+
+    async def _chunk(self, choices: list[Any], more: dict[str, Any] | None = None) -> None:
+        chunk = {**self._head, "object": "chat.completion.chunk", "choices": choices}
+        if self._asked.include_usage:
+            chunk["usage"] = None
+        await self._door.write(sse.frame(json.dumps({**chunk, **(more or {})})))

@@ -5,18 +5,24 @@ The HTTP of it (bodies within bounds, Host and Origin, who calls) is `HubConsume
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
+import re
 import time
 import uuid
+from collections.abc import AsyncIterator
 from typing import Any
 
 from django.conf import settings
 
 from invocations import limits
 from invocations.origin import Origin
+from invocations.running import Errand
 from mcphub.chat import service
 from mcphub.chat.errors import ChatError
-from mcphub.transports.base import JSON, Headers, HubConsumer
+from mcphub.chat.turn import Turn
+from mcphub.transports.base import JSON, Disconnected, Headers, HubConsumer
 from sessions_app.models import Transport
 from sessions_app.protocol import json, sse
 from sessions_app.protocol.errors import HubError, ParseError
@@ -24,6 +30,15 @@ from sessions_app.protocol.errors import HubError, ParseError
 logger = logging.getLogger(__name__)
 
 TRANSPORT = Transport.CHAT.value
+_ALIVE_SECONDS = 15
+"""A stream that says nothing for so long is sent a comment; the hub's own heartbeat may be quicker."""
+_GRACE_SECONDS = 30
+_STREAM = (
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-cache"),
+    (b"x-accel-buffering", b"no"),
+)
+_IDEMPOTENCY_KEY = re.compile(r"[\x21-\x7e]{1,255}")
 
 
 class ChatDoor(HubConsumer):
@@ -38,6 +53,9 @@ class ChatDoor(HubConsumer):
         self.began = time.monotonic()
         self.exchange_id = uuid.uuid4().hex
         """`x-request-id` of the answer."""
+        self.has_ended = False
+        """The stream has said its last."""
+        self._wrote = self.began
         await super().__call__(scope, receive, send)
 
     async def handle(self) -> None:
@@ -92,15 +110,92 @@ class ChatDoor(HubConsumer):
                 retry_after=drawn.retry_after_seconds,
             )
 
+    def idempotency_key(self) -> str | None:
+        """Give the client's key of the turn, if it sent one; raise ChatError for one that cannot be."""
+        key = self.headers.idempotency_key
+        if key is not None and not _IDEMPOTENCY_KEY.fullmatch(key):
+            raise ChatError(
+                "INVALID_QUERY", "Idempotency-Key has 1 to 255 visible ASCII characters, such as a UUID.",
+                param="Idempotency-Key",
+            )  # fmt: skip
+        return key
+
+    # Beside the client ---------------------------------------------------------------------------
+
+    @contextlib.asynccontextmanager
+    async def attended(self, turn: Turn) -> AsyncIterator[None]:
+        """Run a turn beside a look-out for its client: one that goes cancels it, one that waits is sent signs of life.
+
+        The turn counts as a call under way, so the hub's stop waits for it, and ends it when its time is over. Raises
+        ChatError where the hub ends it, Disconnected where the client did.
+        """
+        running = self.hub.calls.running
+        if len(running) >= settings.MCPHUB_MAX_CALLS:
+            raise ChatError("SERVER_BUSY", "The hub is at its limit. Wait and try again.", retry_after=1)
+        task = asyncio.current_task()
+        assert task is not None
+        models = [turn.choice.model, *turn.choice.fallbacks]
+        seconds = turn.limits.seconds + sum(model.provider.total_seconds for model in models) + _GRACE_SECONDS
+        errand = Errand(turn.origin, json.canonical(turn.turn_id), self.gone, seconds)
+        errand.task = task
+        running.add(errand)
+        alive = asyncio.create_task(self._stay_alive(), name="mcphub-chat-alive") if turn.stream else None
+        try:
+            yield
+        except asyncio.CancelledError:
+            if not errand.interrupted:
+                raise
+            if errand.why == "timeout":
+                raise ChatError("TIMEOUT", f"The turn did not end within {seconds:g} s.") from None
+            if self.hub.is_draining:
+                raise ChatError(
+                    "SERVER_BUSY", "The hub stopped before the answer was there. Look in the audit, then try again.",
+                    retry_after=1, should_retry=False,
+                ) from None  # fmt: skip
+            raise Disconnected from None
+        finally:
+            errand.task = None
+            if errand.interrupted:
+                task.uncancel()
+            running.remove(errand)
+            if alive is not None:
+                alive.cancel()
+
+    async def _stay_alive(self) -> None:
+        """Send a comment whenever a stream has been silent for a while."""
+        pause = min(_ALIVE_SECONDS, settings.MCPHUB_HEARTBEAT_SECONDS)
+        while True:
+            await asyncio.sleep(max(0.05, self._wrote + pause - time.monotonic()))
+            if time.monotonic() - self._wrote >= pause and not self.has_ended:
+                await self.begin_stream()
+                await self.write(sse.comment("working"))
+
     # Out -----------------------------------------------------------------------------------------
 
+    def elapsed_ms(self) -> int:
+        return int((time.monotonic() - self.began) * 1000)
+
     def own_headers(self) -> list[tuple[bytes, bytes]]:
-        took = int((time.monotonic() - self.began) * 1000)
-        own = [(b"x-request-id", self.exchange_id.encode()), (b"openai-processing-ms", b"%d" % took)]
+        own = [
+            (b"x-request-id", self.exchange_id.encode()), (b"openai-processing-ms", b"%d" % self.elapsed_ms()),
+        ]  # fmt: skip
         if self._drawn is not None:
             told = self._drawn.headers()
             own += [(name.lower().encode(), value.encode()) for name, value in told.items() if name != "Retry-After"]
         return own
+
+    async def begin_stream(self, headers: Headers | None = None) -> None:
+        """Begin an event stream, if that has not happened. Without `headers` it tells the door's own."""
+        if self.has_begun:
+            return
+        self.has_begun = True
+        out = [*_STREAM, *(self.own_headers() if headers is None else headers), *self._cors()]
+        await self._send({"type": "http.response.start", "status": 200, "headers": out})
+
+    async def write(self, chunk: bytes, *, last: bool = False) -> None:
+        self._wrote = time.monotonic()
+        self.has_ended = self.has_ended or last
+        await super().write(chunk, last=last)
 
     async def give(self, value: Any, *, status: int = 200, headers: Headers = ()) -> None:
         """Answer a JSON value."""
@@ -112,9 +207,12 @@ class ChatDoor(HubConsumer):
     async def fail(self, error: ChatError) -> None:
         """Answer an error: with its status, or as the last event where a stream has begun."""
         if self.has_begun:
-            await self.write(sse.frame(json.dumps(self.error_body(error)), event=self.error_event), last=True)
+            if not self.has_ended:
+                await self.write(sse.frame(json.dumps(self.error_body(error)), event=self.error_event), last=True)
             return
         headers = [(b"x-should-retry", b"true" if error.should_retry else b"false")]
+        if error.retry_after is None and error.should_retry and error.http_status in (429, 503):
+            error.retry_after = 1
         if error.retry_after is not None:
             headers.append((b"retry-after", b"%d" % max(1, round(error.retry_after + 0.499))))
         if error.http_status == 401:

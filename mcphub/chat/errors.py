@@ -81,6 +81,9 @@ class ChatError(Exception):
         self.jsonrpc_code = kind.jsonrpc_code
         self.invocation_id = invocation_id
         self.details = details or {}
+        """What the door may tell besides: `rounds` and `invocation_ids` of a turn that failed half-way."""
+        self.messages_added: list[dict[str, Any]] = []
+        """What a turn that failed half-way had added to the conversation."""
         super().__init__(message)
 
     @classmethod
@@ -96,8 +99,12 @@ class ChatError(Exception):
         )  # fmt: skip
 
     def body(self) -> dict[str, Any]:
-        """Give the error as OpenAI's wire says it."""
-        return {"error": {"message": self.message, "type": self.type, "param": self.param, "code": self.openai_code}}
+        """Give the error as OpenAI's wire says it, with what a turn had done when it failed as `x_mcp`."""
+        error = {"message": self.message, "type": self.type, "param": self.param, "code": self.openai_code}
+        told = {"errorCode": self.code, "retryable": self.should_retry, **self.details}
+        if self.invocation_id:
+            told["invocationId"] = self.invocation_id
+        return {"error": error, "x_mcp": told}
 
 
 _SAID_AS: tuple[tuple[type[HubError], str], ...] = (

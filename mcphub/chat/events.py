@@ -112,6 +112,8 @@ class Finished:
     """Why the hub ended the turn, where it did: max_tool_rounds, max_tool_calls, max_seconds, max_result_bytes,
     approval_required."""
     text: str
+    """All that the model said, over all rounds."""
+    reasoning: str = ""
     usage: Usage | None
     """None where a provider did not say it in each round."""
     messages_added: list[dict[str, Any]]
@@ -122,6 +124,8 @@ class Finished:
     model: str
     """As the provider knows it."""
     invocation_ids: list[str] = field(default_factory=list)
+    functions: dict[str, str] = field(default_factory=dict)
+    """Names of functions in `messages_added` that are not those of their tools, with these."""
 
 
 Event = (

@@ -73,7 +73,6 @@ class ChatProvider(models.Model):
     breaker_failures = models.PositiveSmallIntegerField(
         _("failures that open the breaker"), default=5, validators=[MinValueValidator(1)]
     )
-    breaker_seconds = models.FloatField(_("seconds it stays open"), default=30, validators=_SECONDS)
     updated_at = models.DateTimeField(_("changed"), auto_now=True)
 
     history = HistoricalRecords(excluded_fields=["ciphertext"])

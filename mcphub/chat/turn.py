@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -87,8 +86,6 @@ class Turn:
     limits: Limits = field(default_factory=Limits.from_settings)
     idempotency_key: str | None = None
     """Of the client: a turn that is repeated under it does not run its tools twice."""
-    watch: Callable[[], Awaitable[None]] | None = None
-    """Returns when the client has gone: the turn and its tools are then cancelled."""
     gate: Gate | None = None
     decided: list[Decided] = field(default_factory=list)
     """Done before the model is asked: approved calls are made, refused ones told to the model."""

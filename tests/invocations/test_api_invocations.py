@@ -318,8 +318,8 @@ def test_the_members_of_a_row_are_the_promised_ones(auditor, rows):
         "tool_digest", "arguments", "arguments_digest", "status", "result", "error", "error_code",
         "jsonrpc_code", "retryable", "received_at", "started_at", "finished_at", "duration_ms",
         "duplicate_of", "occurrences", "transport", "protocol_version", "principal", "caller_label",
-        "client_name", "client_version", "client_address", "trace_id", "continues", "process_id",
-        "bodies_hidden",
+        "client_name", "client_version", "client_address", "trace_id", "continues", "turn_id",
+        "tool_call_id", "turn_round", "process_id", "bodies_hidden",
     }  # fmt: skip
 
 

@@ -89,6 +89,7 @@ BESIDE_A_TIME = {
     "error_code": ("timeout", "invocation_by_code"),
     "interrupted": ("true", "invocation_by_code"),
     "continues": ("first", "invocation_rounds"),
+    "turn": ("turn", "invocation_by_turn"),
     "trace_id": ("7", "invocation_by_trace"),
     "duplicate_of": ("first", "invocation_repeats"),
 }

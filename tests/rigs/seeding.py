@@ -166,6 +166,7 @@ class _Calls:
             "error" if code else "ok", result, error, code, jsonrpc, retryable, moment, moment, self._moment(ended),
             milliseconds, duplicate, 40 if code == "rate_limited" and rng.random() < 0.1 else 1, session.transport,
             session.revision, session.principal, session.label, *session.client, session.address, trace, rounds,
+            None, None, None,
         )  # fmt: skip
         if code in _REFUSED or duplicate or self._digest_number(tool) % 10 < 3:
             return None, invocation

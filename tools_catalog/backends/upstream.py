@@ -52,6 +52,11 @@ class UpstreamBackend:
         self._offer = Offer(TOOL, configuration.tool, approval)
         self._pool = pool
 
+    @property
+    def connection(self) -> str:
+        """The name of the connection."""
+        return self._configuration.connection
+
     async def call(self, arguments: dict[str, Json], context: ToolContext) -> ToolResult:
         """Relay the call. The caller's credentials stay here: the upstream sees those of the connection."""
         params: dict[str, Any] = {"name": self._configuration.tool, "arguments": arguments}

@@ -1,88 +1,253 @@
-"""One request to a provider: sent through the egress guard, read within its times, its errors said in our words."""
+"""Requests to providers: through the egress guard, within their times, tried again while nothing has come.
+
+No time limit stands open while a piece is handed out: each guards one wait, so that a slow reader of the stream is
+not taken for a slow provider, and a limit never ends what another task does.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncGenerator
+import random
+import time
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any
 
 import httpx2
 
 from mcphub.chat.errors import ChatError
 from mcphub.chat.providers.pieces import Answer, Malformed
+from mcphub.chat.providers.refusals import Complaint, may_retry, understand
 from mcphub.chat.providers.snapshot import Model, Provider
 from sessions_app.protocol import json, sse
 from sessions_app.protocol.errors import EgressRefused, ParseError
 from tools_catalog import egress
+from tools_catalog.upstream.breaker import Breaker
 
 logger = logging.getLogger(__name__)
 
 MAX_ANSWER_BYTES = 32 * 1024 * 1024
+MAX_EVENT_BYTES = 8 * 1024 * 1024
+_MAX_COMPLAINT_BYTES = 64 * 1024
+_CONNECTIONS = 1000
+_LONGEST_PAUSE_SECONDS = 8.0
+"""A provider that asks for a longer one is not tried again: its client is told when to come back."""
 
 
 class ProviderClient:
-    """Sends requests to providers over warm connections. One a process and event loop."""
+    """Sends requests over warm connections, and stays away from providers that fail. One a process and event loop."""
 
     def __init__(self) -> None:
         self._client: httpx2.AsyncClient | None = None
+        self._breakers: dict[str, Breaker] = {}
 
     async def aclose(self) -> None:
         if self._client is not None:
             await self._client.aclose()
             self._client = None
 
+    def breaker(self, provider: Provider) -> Breaker:
+        """Give the breaker of a provider, in this process."""
+        found = self._breakers.get(provider.slug)
+        if found is None:
+            found = self._breakers[provider.slug] = Breaker(time.monotonic)
+        found.limit = provider.breaker_failures
+        return found
+
     async def ask(
-        self, model: Model, body: dict[str, Any], answer: Answer, *, stream: bool
+        self, model: Model, body: dict[str, Any], answer: Answer, *, stream: bool, until: float = float("inf")
     ) -> AsyncGenerator[tuple[str, str], None]:
         """Send one chat completion and read its answer into `answer`; give text and reasoning as they come.
 
-        Raises ChatError.
+        `until` (monotonic seconds) bounds the pauses between attempts. Raises ChatError.
         """
         provider = model.provider
-        if self._client is None:
-            self._client = egress.client()
-        request = self._request(provider, {**body, "stream": True} if stream else body, stream=stream)
+        breaker = self.breaker(provider)
+        wait = breaker.wait_seconds()
+        if wait > 0:
+            raise ChatError(
+                "PROVIDER_UNAVAILABLE", f"{provider.slug} failed again and again and is left alone for a while.",
+                retry_after=wait,
+            )  # fmt: skip
+        told = False
         try:
-            async with asyncio.timeout(provider.total_seconds):
+            response, deadline = await self._send(provider, body, stream=stream, until=until)
+            async with contextlib.aclosing(response):
+                async for piece in _read(provider, response, answer, deadline, stream=stream):
+                    yield piece
+            breaker.succeeded()
+            told = True
+        except ChatError as error:
+            # What a client did wrong says nothing of the provider's health.
+            healthy = error.code in ("INVALID_QUERY", "CONTENT_FILTER", "QUOTA_EXCEEDED", "AUTHENTICATION_FAILED")
+            (breaker.succeeded if healthy else breaker.failed)()
+            told = True
+            raise
+        finally:
+            if not told:
+                breaker.left()
+
+    async def _send(
+        self, provider: Provider, body: dict[str, Any], *, stream: bool, until: float
+    ) -> tuple[httpx2.Response, float]:
+        """Give a response of status 200 and the moment by which all of it must be there; try again where that helps."""
+        attempt = 0
+        while True:
+            deadline = time.monotonic() + provider.total_seconds
+            try:
+                return await self._attempt(provider, body, stream=stream), deadline
+            except _Passing as passing:
+                error, pause = passing.error, passing.error.retry_after
+            if pause is None:
+                pause = 0.5 * 2**attempt * (0.75 + random.random() / 2)  # noqa: S311 - no secret
+            attempt += 1
+            if attempt > provider.retries or pause > _LONGEST_PAUSE_SECONDS or time.monotonic() + pause > until:
+                raise error
+            logger.info("%s is asked again in %.1f s: %s", provider.slug, pause, error.code)
+            await asyncio.sleep(pause)
+
+    async def _attempt(self, provider: Provider, body: dict[str, Any], *, stream: bool) -> httpx2.Response:
+        if self._client is None:
+            self._client = egress.client(connections=_CONNECTIONS)
+        request = self._request(provider, body, stream=stream)
+        seconds = provider.first_byte_seconds if stream else provider.total_seconds
+        try:
+            async with asyncio.timeout(provider.connect_seconds + seconds):
                 response = await self._client.send(request, stream=True)
-                async with contextlib.aclosing(response):
-                    if response.status_code != 200:
-                        await response.aread()
-                        raise ChatError("PROVIDER_UNAVAILABLE", f"{provider.slug} answered {response.status_code}.")
-                    if not stream:
-                        await response.aread()
-                        answer.take_whole(json.loads(response.content))
-                        yield answer.text, answer.reasoning
-                        return
-                    decoder = sse.Decoder()
-                    async for chunk in response.aiter_bytes():
-                        for event in decoder.feed(chunk):
-                            if event.data != "[DONE]":
-                                yield answer.take_chunk(json.loads(event.data.encode()))
-        except (Malformed, ParseError) as error:
-            raise ChatError("PROVIDER_UNAVAILABLE", f"{provider.slug} gave no valid answer: {error}") from error
         except EgressRefused as error:
             raise ChatError("CONNECTION_FAILED", error.message, should_retry=False) from error
-        except TimeoutError as error:
-            raise ChatError("TIMEOUT", f"{provider.slug} did not answer in time.") from error
+        except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as error:
+            raise _Passing(ChatError("CONNECTION_FAILED", f"{provider.slug} cannot be reached.")) from error
+        except (TimeoutError, httpx2.TimeoutException) as error:
+            raise ChatError("TIMEOUT", f"{provider.slug} did not answer within {seconds:g} s.") from error
         except httpx2.HTTPError as error:
-            raise ChatError("CONNECTION_FAILED", f"{provider.slug} cannot be reached.") from error
+            # Nothing of an answer came. Whether the request arrived cannot be known, and asking again is harmless.
+            raise _Passing(
+                ChatError("TRANSPORT_ERROR", f"The connection to {provider.slug} broke.", should_retry=True)
+            ) from error
+        if response.status_code == 200:
+            return response
+        try:
+            complaint = Complaint.read(response.status_code, response.headers, await _complaint(response))
+        finally:
+            await response.aclose()
+        if 300 <= complaint.status < 400:
+            raise ChatError(
+                "PROVIDER_UNAVAILABLE",
+                f"{provider.slug} redirects, which is not followed. The operator must correct its base URL.",
+                should_retry=False,
+            )
+        failure = understand(provider.slug, provider.kind, complaint)
+        logger.info("%s answered %d %s: %s", provider.slug, complaint.status, complaint.code[:60], failure.code)
+        if may_retry(failure, complaint):
+            raise _Passing(failure)
+        raise failure
 
     def _request(self, provider: Provider, body: dict[str, Any], *, stream: bool) -> httpx2.Request:
         assert self._client is not None
         headers = {
-            **provider.headers, "content-type": "application/json",
+            **provider.headers, "content-type": "application/json", "accept-encoding": "identity",
             "accept": "text/event-stream" if stream else "application/json",
         }  # fmt: skip
         key = provider.key()
         if key:
             headers["authorization"] = f"Bearer {key}"
-        times = httpx2.Timeout(
-            provider.total_seconds, connect=provider.connect_seconds,
-            read=provider.first_byte_seconds if stream else provider.total_seconds,
-        )  # fmt: skip
+        # The waits are bounded above, each for what it is; here only what opens a connection.
+        times = httpx2.Timeout(None, connect=provider.connect_seconds, pool=provider.connect_seconds)
         return self._client.build_request(
             "POST", f"{provider.base_url}/chat/completions", headers=headers, content=json.dumps(body), timeout=times
         )
+
+
+class _Passing(Exception):
+    """A failure that may be over when the request is sent again."""
+
+    def __init__(self, error: ChatError) -> None:
+        self.error = error
+
+
+async def _read(
+    provider: Provider, response: httpx2.Response, answer: Answer, deadline: float, *, stream: bool
+) -> AsyncIterator[tuple[str, str]]:
+    kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+    try:
+        if kind == "text/event-stream":
+            if not stream:
+                raise Malformed("a stream, though none was asked for")
+            async for piece in _stream(provider, response, answer, deadline):
+                yield piece
+        elif kind == "application/json" or kind.endswith("+json"):
+            # Also in place of a stream: some providers cannot.
+            chunks = [chunk async for chunk in _chunks(provider, response, deadline, first=provider.total_seconds)]
+            answer.take_whole(json.loads(b"".join(chunks)))
+            yield answer.text, answer.reasoning
+        else:
+            raise Malformed(f"the content type {kind[:60]!r}")
+    except (Malformed, ParseError, sse.EventTooLarge) as error:
+        logger.warning("%s gave an answer that cannot be read: %s", provider.slug, error)
+        raise ChatError(
+            "PROVIDER_UNAVAILABLE", f"{provider.slug} gave an answer that cannot be read: {_reason(error)}."
+        ) from error
+
+
+async def _stream(
+    provider: Provider, response: httpx2.Response, answer: Answer, deadline: float
+) -> AsyncIterator[tuple[str, str]]:
+    decoder = sse.Decoder(max_event_bytes=MAX_EVENT_BYTES)
+    async for chunk in _chunks(provider, response, deadline, first=provider.first_byte_seconds):
+        for event in decoder.feed(chunk):
+            if event.data.strip() == "[DONE]":
+                return
+            value = json.loads(event.data.encode("utf-8", "replace"))
+            if isinstance(value, dict) and value.get("error"):
+                complaint = Complaint.read(500, {}, event.data.encode("utf-8", "replace"))
+                raise understand(provider.slug, provider.kind, complaint)
+            said = answer.take_chunk(value)
+            if said != ("", ""):
+                yield said
+    if answer.finish_reason is None:
+        raise ChatError("TRANSPORT_ERROR", f"{provider.slug} broke off in the middle of its answer.")
+
+
+async def _chunks(
+    provider: Provider, response: httpx2.Response, deadline: float, *, first: float
+) -> AsyncIterator[bytes]:
+    """Give the body; each wait ends with the provider's time for it. Raises ChatError, Malformed."""
+    chunks = response.aiter_bytes()
+    seconds, size = first, 0
+    while True:
+        left = deadline - time.monotonic()
+        try:
+            async with asyncio.timeout(min(seconds, left)):
+                chunk = await anext(chunks, None)
+        except TimeoutError as error:
+            raise ChatError("TIMEOUT", f"{provider.slug} stopped in the middle of its answer.") from error
+        except httpx2.HTTPError as error:
+            raise ChatError(
+                "TRANSPORT_ERROR", f"The connection to {provider.slug} broke in the middle of its answer."
+            ) from error
+        if chunk is None:
+            return
+        size += len(chunk)
+        if size > MAX_ANSWER_BYTES:
+            raise Malformed(f"it is longer than {MAX_ANSWER_BYTES} bytes")
+        yield chunk
+        seconds = provider.idle_seconds
+
+
+async def _complaint(response: httpx2.Response) -> bytes:
+    """Give the beginning of an error's body; an error that does not end is none to wait for."""
+    body = b""
+    with contextlib.suppress(TimeoutError, httpx2.HTTPError):
+        async with asyncio.timeout(10):
+            async for chunk in response.aiter_bytes():
+                body += chunk
+                if len(body) > _MAX_COMPLAINT_BYTES:
+                    break
+    return body
+
+
+def _reason(error: Exception) -> str:
+    text = str(error).removesuffix(".")
+    return text.replace("The body", "it")[:200]

@@ -37,13 +37,29 @@ class ToolCall:
 class Answer:
     """An answer as far as it is known; complete once `finish_reason` is there."""
 
-    text: str = ""
-    reasoning: str = ""
     refusal: str = ""
     calls: list[ToolCall] = field(default_factory=list)
     finish_reason: str | None = None
     usage: Usage | None = None
+    _text: list[str] = field(default_factory=list)
+    _reasoning: list[str] = field(default_factory=list)
     _by_index: dict[int, ToolCall] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        return "".join(self._text)
+
+    @property
+    def reasoning(self) -> str:
+        return "".join(self._reasoning)
+
+    def say(self, text: str) -> None:
+        """Say this instead."""
+        self._text = [text]
+
+    def clear(self) -> None:
+        """Begin again: what came was not the answer."""
+        self.__init__()  # type: ignore[misc]
 
     def take_whole(self, value: Any) -> None:
         """Read a `chat.completion`."""
@@ -86,8 +102,10 @@ class Answer:
     def _say(self, message: dict[str, Any]) -> tuple[str, str]:
         text = _text(message.get("content"), "content")
         reasoning = _text(message.get("reasoning_content") or message.get("reasoning"), "reasoning_content")
-        self.text += text
-        self.reasoning += reasoning
+        if text:
+            self._text.append(text)
+        if reasoning:
+            self._reasoning.append(reasoning)
         self.refusal += _text(message.get("refusal"), "refusal")
         return text, reasoning
 

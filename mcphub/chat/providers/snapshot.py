@@ -27,7 +27,6 @@ class Provider:
     idle_seconds: float = 30
     total_seconds: float = 300
     breaker_failures: int = 5
-    breaker_seconds: float = 30
 
     def key(self) -> str:
         """Give the key; raise ChatError where it cannot be read."""
@@ -151,7 +150,7 @@ def provider_of(row: Any) -> Provider:
         slug=row.slug, kind=row.kind, base_url=row.base_url.rstrip("/"), headers=dict(row.headers),
         sealed_key=row.ciphertext, retries=row.retries, connect_seconds=row.connect_seconds,
         first_byte_seconds=row.first_byte_seconds, idle_seconds=row.idle_seconds, total_seconds=row.total_seconds,
-        breaker_failures=row.breaker_failures, breaker_seconds=row.breaker_seconds,
+        breaker_failures=row.breaker_failures,
     )  # fmt: skip
 
 
