@@ -31,6 +31,7 @@ from invocations.admin_filters import (
     ToolFilter,
 )
 from invocations.models import McpToolInvocation
+from invocations.redaction import admin as admin_redaction  # noqa: F401 - it registers its pages
 from invocations.tasks.admin import link_of
 from sessions_app.admin_base import TimeRangeFilter, UncountedAdmin, mark
 from sessions_app.models import McpSession

@@ -6,6 +6,7 @@ from sessions_app.triggers import Announce, RefuseUpdate, Rule, install_after_mi
 
 RULES: tuple[Rule, ...] = (
     Announce("invocations_mcperrormapping", "errors_changed"),
+    Announce("invocations_mcpredactionrule", "redaction_changed"),
     RefuseUpdate(
         "invocations_mcptask",
         "mcphub_mcptask_terminal",

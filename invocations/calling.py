@@ -23,6 +23,8 @@ from invocations.limits import take_token
 from invocations.mapping import ErrorMap, as_result
 from invocations.origin import Origin, Voice
 from invocations.records import Intent, Outcome, Verdict
+from invocations.redaction.bodies import stored
+from invocations.redaction.policy import Policy, Redactor
 from invocations.refusals import Refusals
 from invocations.rows import Rows
 from invocations.running import Call, RunningCalls, Watch
@@ -75,7 +77,12 @@ class Calls:
     """The call path with all that it needs. One a process; `start` it on the event loop."""
 
     def __init__(
-        self, ledger: Ledger, process_id: str, catalog: Callable[[], Catalog], errors: Callable[[], ErrorMap]
+        self,
+        ledger: Ledger,
+        process_id: str,
+        catalog: Callable[[], Catalog],
+        errors: Callable[[], ErrorMap],
+        redaction: Callable[[], Policy] = Policy,
     ) -> None:
         self.ledger = ledger
         self.running = RunningCalls()
@@ -83,6 +90,7 @@ class Calls:
         self.refusals = Refusals(ledger, self.rows, errors)
         self._catalog = catalog
         self._errors = errors
+        self._redaction = redaction
         self._most_calls = settings.MCPHUB_MAX_CALLS
         self._longest_seconds = settings.MCPHUB_CALL_TIMEOUT_SECONDS
 
@@ -144,7 +152,9 @@ class Calls:
             return await self._refused(origin, error, name, arguments, request_id, received, tool)
 
         request_json = None if request_id is None else json.canonical(request_id)
-        call = Call(origin, tool, json.canonical(arguments), request_json, received, watch, idempotency_key)
+        text = json.canonical(arguments)
+        kept = stored(arguments, text, self._redaction().of(tool.name, tool.definition))
+        call = Call(origin, tool, text, request_json, received, watch, idempotency_key, kept)
         task = asyncio.current_task()
         assert task is not None
         cancellations = task.cancelling()
@@ -160,16 +170,16 @@ class Calls:
             context = CallContext(origin, tool.name, call.invocation_id, voice, progress_token, log_level)
             clock = time.monotonic()
             wire: dict[str, Any] | None = None
-            text: str | None = None
+            said: str | None = None
             is_sent_as_recorded = True
             failure: HubError | None = None
             context.make_asker = asker
             context.meta = meta
             try:
                 result = await self._run(call, task, arguments, context, clock, conduct)
-                wire, text, failure = self._judge(tool, result)
+                wire, said, failure = self._judge(tool, result)
             except Suspended as asks:
-                wire, text, is_sent_as_recorded = asks.wire, json.canonical(asks.recorded), False
+                wire, said, is_sent_as_recorded = asks.wire, json.canonical(asks.recorded), False
             except HubError as error:
                 failure = error
             finally:
@@ -184,8 +194,8 @@ class Calls:
                 )  # fmt: skip
                 if isinstance(failure, ToolFailure) and wire is None:
                     wire = as_result(rendered)
-                    text = json.canonical(wire)
-            row = self.rows.outcome(call, started, elapsed, text, failure.code if failure else "", rendered)
+                    said = json.canonical(wire)
+            row = self.rows.outcome(call, started, elapsed, said, failure.code if failure else "", rendered)
             if tool.read_only:
                 verdict = await self._record(Outcome(row, call.invocation_id, call.key, call.session))
             else:
@@ -199,7 +209,7 @@ class Calls:
             if failure is not None and not isinstance(failure, ToolFailure):
                 raise failure
             assert wire is not None
-            return CallResult(call.invocation_id, wire, text if is_sent_as_recorded else None, failure is not None)
+            return CallResult(call.invocation_id, wire, said if is_sent_as_recorded else None, failure is not None)
         finally:
             self.running.remove(call)
 
@@ -333,13 +343,18 @@ class Calls:
             raise error
         if not isinstance(name, str):
             name = ""
-        if not isinstance(arguments, dict):
-            arguments = {"not_an_object": arguments}  # the column holds objects
-        rendered = await self.refusals.record(origin, error, name, arguments, request_id, received, tool)
+        redactor = self._redactor_of(name, tool)
+        rendered = await self.refusals.record(origin, error, name, arguments, request_id, received, tool, redactor)
         if isinstance(error, ToolFailure):
             wire = as_result(rendered)
             return CallResult(error.invocation_id, wire, json.canonical(wire), True)
         raise error
+
+    def _redactor_of(self, name: str, tool: Tool | None) -> Redactor | None:
+        """Give what redacts a call that was not made, whether its caller may see the tool or not."""
+        tool = tool or self._catalog().tools.get(name)
+        policy = self._redaction()
+        return policy.of_unknown() if tool is None else policy.of(tool.name, tool.definition)
 
     async def _repeat(self, call: Call, verdict: Verdict) -> CallResult:
         """Answer a request id that was used before: as the first was, or not at all where it asked for other things."""
@@ -353,22 +368,28 @@ class Calls:
             error = DuplicateRequest(first=first)
             error.invocation_id = call.invocation_id
         else:
-            stored = await repeats.outcome_of(first, self.running, self._longest_seconds)
-            if stored is None or (stored.result is None and not stored.error_code):
+            past = await repeats.outcome_of(first, self.running, self._longest_seconds)
+            if past is None or (past.result is None and not past.error_code):
                 error = ToolTimeout("The first call of this request is still running. Try again later.", first=first)
-            elif stored.result is not None and stored.result.get("resultType") == "input_required":
+            elif past.result is not None and past.result.get("resultType") == "input_required":
                 error = DuplicateRequest(
                     "The first call under this key asked its client and ended there. Begin again with a new key.",
                     first=first,
                 )
-            elif stored.error_code == UrlElicitationRequired.code and call.key[0].startswith("caller:"):
+            elif past.error_code == UrlElicitationRequired.code and call.key[0].startswith("caller:"):
                 error = DuplicateRequest(
                     "The first call under this key ended with an address to open. Begin again with a new key.",
                     first=first,
                 )
+            elif past.status == "ok" and "result" in (past.left_out or {}):
+                error = DuplicateRequest(
+                    "The first call under this key succeeded, and is not made again. Its answer cannot be repeated: "
+                    "the audit does not keep it whole. Look the first invocation up.",
+                    first=first,
+                )
             else:
-                wire, rendered, code = stored.result, stored.error, stored.error_code
-                error = repeats.as_error(stored) if code else None
+                wire, rendered, code = past.result, past.error, past.error_code
+                error = repeats.as_error(past) if code else None
         if error is not None:
             code = code or error.code
             if rendered is None:

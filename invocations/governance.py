@@ -23,7 +23,7 @@ from sessions_app.rest.access import KeyPrincipal
 _KINDS = {
     "mcptooldefinition": "tool", "mcpresource": "resource", "mcpprompt": "prompt", "apikey": "key",
     "mcperrormapping": "error_mapping", "secret": "secret", "auditpolicy": "retention_policy",
-    "audithold": "legal_hold",
+    "audithold": "legal_hold", "mcpredactionrule": "redaction_rule",
 }  # fmt: skip
 """Model -> what its events are called; others go by the model's name."""
 _DEEDS = {"+": "created", "~": "changed", "-": "deleted"}

@@ -21,9 +21,13 @@ from sessions_app.models import McpSession, ServerProcess, Transport
 from sessions_app.protocol import errors
 from sessions_app.shown import clipped
 
-from invocations.tasks.models import McpTask  # isort: skip  # a model of this app, in a file of its own
+from invocations.redaction.models import McpRedactionRule  # isort: skip  # models of this app, in files of their own
+from invocations.tasks.models import McpTask  # isort: skip
 
-__all__ = ["CallTally", "McpErrorMapping", "McpIdempotencyKey", "McpRequestEnvelope", "McpTask", "McpToolInvocation"]
+__all__ = [
+    "CallTally", "McpErrorMapping", "McpIdempotencyKey", "McpRedactionRule", "McpRequestEnvelope", "McpTask",
+    "McpToolInvocation",
+]  # fmt: skip
 
 
 class McpRequestEnvelope(AppendOnly):
@@ -130,6 +134,17 @@ class McpToolInvocation(AppendOnly):
     turn_round = models.PositiveSmallIntegerField(
         _("round"), null=True, blank=True, help_text=_("Which answer of the model in that turn asked for it, from 1.")
     )
+    replay_of = models.CharField(  # noqa: DJ001 - as continues
+        _("replay of"), max_length=36, null=True, blank=True,
+        help_text=_("The recorded call whose arguments this one made again."),
+    )  # fmt: skip
+    left_out = JSONText(
+        _("left out"), null=True, blank=True,
+        help_text=_("What of arguments, result and error is not stored: redacted places, bodies that were cut short."),
+    )  # fmt: skip
+    connection = models.CharField(  # noqa: DJ001 - as continues
+        _("connection"), max_length=64, null=True, blank=True, help_text=_("The upstream that the tool was called at.")
+    )
 
     class Meta:
         verbose_name = _("invocation")
@@ -166,6 +181,10 @@ class McpToolInvocation(AppendOnly):
             models.Index(fields=["trace_id", "id"], condition=~Q(trace_id=""), name="invocation_by_trace"),
             models.Index(fields=["duplicate_of", "id"], condition=~Q(duplicate_of=""), name="invocation_repeats"),
             models.Index(fields=["turn_id", "id"], condition=Q(turn_id__isnull=False), name="invocation_by_turn"),
+            models.Index(fields=["replay_of", "id"], condition=Q(replay_of__isnull=False), name="invocation_replays"),
+            models.Index(
+                fields=["connection", "id"], condition=Q(connection__isnull=False), name="invocation_upstream"
+            ),
         ]
 
     def __str__(self) -> str:

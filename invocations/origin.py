@@ -55,6 +55,7 @@ class Origin:
         handshake: bool = False,
         continues: str | None = None,
         turn: tuple[str, str, int] | None = None,
+        replay_of: str | None = None,
     ) -> None:
         self.caller = caller
         self.session_id = session_id
@@ -73,6 +74,7 @@ class Origin:
         self.columns = (
             transport, protocol_version, caller.principal, clip(caller.label, 150), self.client_name,
             self.client_version, self.client_address, self.trace_id, continues, *(turn or (None, None, None)),
+            replay_of,
         )  # fmt: skip
         """The last columns of an invocation's row."""
         self.continues = continues
@@ -120,6 +122,7 @@ class Origin:
                     "trace_id": self.trace_id,
                     **({"continues": self._continues} if self._continues else {}),
                     **dict(zip(("turn_id", "tool_call_id", "turn_round"), self.turn or (), strict=False)),
+                    **({"replay_of": self.columns[-1]} if self.columns[-1] else {}),
                 }
             )  # fmt: skip
         return self._context

@@ -106,12 +106,14 @@ def _interrupted(envelope: McpRequestEnvelope, errors: ErrorMap, retry_safe: boo
         Interrupted(), invocation_id=envelope.invocation_id, tool=envelope.tool_name, retry_safe=retry_safe
     )
     arguments = envelope.params.get("arguments", {})
+    context = dict(envelope.context)
+    digest = context.pop("arguments_digest", None) or json.digest(json.canonical(arguments))
     return McpToolInvocation(
         invocation_id=envelope.invocation_id, session_id=envelope.session_id, process_id=envelope.process_id,
         request_id=envelope.request_id, tool_name=envelope.tool_name, tool_version=envelope.tool_version,
         tool_digest=envelope.tool_digest, arguments=arguments,
-        arguments_digest=json.digest(json.canonical(arguments)), status="error", error=rendered,
+        arguments_digest=digest, status="error", error=rendered,
         error_code="interrupted", jsonrpc_code=rendered["code"], retryable=rendered["data"]["retryable"],
         received_at=envelope.received_at, started_at=envelope.received_at, finished_at=timezone.now(),
-        duration_ms=0, principal=envelope.principal, **envelope.context,
+        duration_ms=0, principal=envelope.principal, **context,
     )  # fmt: skip

@@ -14,6 +14,8 @@ from invocations.ledger import Ledger
 from invocations.mapping import ErrorMap, as_result
 from invocations.origin import Origin
 from invocations.records import Outcome, new_invocation_id
+from invocations.redaction.bodies import Stored
+from invocations.redaction.policy import Redactor
 from invocations.rows import Rows
 from sessions_app.protocol import json
 from sessions_app.protocol.errors import AuditUnavailable, HubError, ToolFailure
@@ -24,7 +26,8 @@ logger = logging.getLogger(__name__)
 WINDOW_SECONDS = 60
 SINGLE_ROWS = 30
 """Refusals of one caller and code that are rows of their own within a window."""
-_KEPT_ARGUMENTS_BYTES = 4096
+_KEPT_CHARACTERS = 4096
+"""Of the arguments of a call that was not made."""
 
 
 @dataclass(slots=True)
@@ -59,10 +62,11 @@ class Refusals:
         origin: Origin,
         error: HubError,
         name: str,
-        arguments: dict[str, Any],
+        arguments: Any,
         request_id: str | int | None,
         received: float,
         tool: Tool | None,
+        redactor: Redactor | None = None,
     ) -> dict[str, Any]:
         """Commit the refusal, or count it in a flood; give the rendered error. `tool`: where it was found.
 
@@ -75,17 +79,20 @@ class Refusals:
         if flood.seen > SINGLE_ROWS:
             rendered = self._errors().render(error, trace_id=origin.trace_id, tool=name)
             flood.surplus += 1
-            flood.origin, flood.rendered = origin, rendered
+            if redactor is None:
+                flood.origin, flood.rendered = origin, rendered
+            elif flood.rendered is None:
+                kept = _stored(arguments, redactor)
+                flood.origin, flood.rendered = origin, json.loads((kept.outcome(None, rendered)[1] or "").encode())
             return rendered
         error.invocation_id = new_invocation_id()
         rendered = self._errors().render(error, invocation_id=error.invocation_id, trace_id=origin.trace_id, tool=name)
-        text = json.canonical(arguments)
-        if len(text) > _KEPT_ARGUMENTS_BYTES:
-            text = json.canonical({"truncated": True, "bytes": len(text), "sha256": json.digest(text)})
-        result = json.canonical(as_result(rendered)) if isinstance(error, ToolFailure) else None
+        kept = _stored(arguments, redactor)
+        told = json.canonical(as_result(rendered)) if isinstance(error, ToolFailure) else None
+        result, said = kept.outcome(told, rendered)
         row = self._rows.refusal(
-            origin, name, text, request_id, received, error.code, rendered, tool=tool, result=result,
-            invocation_id=error.invocation_id,
+            origin, name, kept.arguments, kept.digest, request_id, received, error.code, rendered, tool=tool,
+            result=result, error=said, left_out=kept.marks, invocation_id=error.invocation_id,
         )  # fmt: skip
         await self._ledger.append(Outcome(row, error.invocation_id))
         return rendered
@@ -104,10 +111,15 @@ class Refusals:
                 continue
             id_ = new_invocation_id()
             row = self._rows.refusal(
-                flood.origin, "", "{}", None, time.time(), key[1], flood.rendered, invocation_id=id_,
+                flood.origin, "", "{}", json.digest("{}"), None, time.time(), key[1], flood.rendered, invocation_id=id_,
                 occurrences=flood.surplus,
             )  # fmt: skip
             try:
                 await self._ledger.append(Outcome(row, id_))
             except AuditUnavailable:
                 logger.warning("%d refusals (%s) were counted and could not be recorded", flood.surplus, key[1])
+
+
+def _stored(arguments: Any, redactor: Redactor | None) -> Stored:
+    whole = arguments if isinstance(arguments, dict) else {"not_an_object": arguments}  # the column holds objects
+    return Stored(arguments, json.canonical(whole), redactor, _KEPT_CHARACTERS)

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from invocations.origin import Origin
 from invocations.records import Key, new_invocation_id
+from invocations.redaction.bodies import Stored
 from sessions_app.protocol import json
 from tools_catalog.catalog import Tool
 
@@ -80,7 +81,7 @@ class Errand(Work):
 class Call(Work):
     """One call under way: what its rows will say, and when and why it ends before its time."""
 
-    __slots__ = ("arguments", "digest", "key", "origin", "received", "tool")
+    __slots__ = ("arguments", "digest", "key", "origin", "received", "stored", "tool")
 
     def __init__(
         self,
@@ -91,14 +92,17 @@ class Call(Work):
         received: float,
         watch: Watch | None,
         idempotency_key: str | None,
+        stored: Stored | None = None,
     ) -> None:
         super().__init__()
         self.invocation_id = new_invocation_id()
         self.origin = origin
         self.tool = tool
-        self.arguments = arguments
-        """Canonical JSON."""
-        self.digest = json.digest(arguments)
+        self.stored = stored
+        """How the bodies are recorded; None where they are as they are."""
+        self.arguments = arguments if stored is None else stored.arguments
+        """As they are recorded: canonical JSON."""
+        self.digest = json.digest(arguments) if stored is None else stored.digest
         self.request_json = request_json
         """The client's request id as canonical JSON; with the session it is how the client names the call."""
         self.received = received

@@ -81,9 +81,11 @@ INVOCATION = Table(
         "arguments_digest": "text", "status": "text", "result": "text", "error": "text", "error_code": "text",
         "jsonrpc_code": "int4", "retryable": "bool", "received_at": "timestamptz", "started_at": "timestamptz",
         "finished_at": "timestamptz", "duration_ms": "int4", "duplicate_of": "text", "occurrences": "int4",
+        "left_out": "text", "connection": "text",
         "transport": "text", "protocol_version": "text", "principal": "text", "caller_label": "text",
         "client_name": "text", "client_version": "text", "client_address": "text", "trace_id": "text",
         "continues": "text", "turn_id": "text", "tool_call_id": "text", "turn_round": "int2",
+        "replay_of": "text",
     },
 )  # fmt: skip
 

@@ -11,7 +11,7 @@ _SEEN = (
     "invocations.view_mcperrormapping", "tools_catalog.view_mcpconnection", "tools_catalog.view_mcpupstreamtool",
     "invocations.view_mcptask", "tools_catalog.view_mcpresource", "tools_catalog.view_mcpprompt",
     "tools_catalog.view_mcptoolset", "tools_catalog.view_httpservice",
-    "chat.view_chatapproval", "chat.view_toolapproval",
+    "chat.view_chatapproval", "chat.view_toolapproval", "invocations.view_mcpredactionrule",
 )  # fmt: skip
 _CATALOGUE = (
     "tools_catalog.add_mcptooldefinition", "tools_catalog.change_mcptooldefinition",
@@ -31,6 +31,9 @@ _EVIDENCE = (
     "invocations.view_audithold",
     "invocations.add_audithold",
     "invocations.change_audithold",
+    "invocations.add_mcpredactionrule",
+    "invocations.change_mcpredactionrule",
+    "invocations.delete_mcpredactionrule",
 )
 
 ROLES: Mapping[str, tuple[str, ...]] = {

@@ -39,6 +39,7 @@ def show(request: HttpRequest) -> list[dict[str, Any]]:
                 item(_("Events"), "history_edu", "invocations_auditevent"),
                 item(_("Blocks"), "link", "invocations_auditblock"),
                 item(_("Tombstones"), "delete_history", "invocations_audittombstone"),
+                item(_("Redaction"), "visibility_off", "invocations_mcpredactionrule"),
                 item(_("Legal holds"), "gavel", "invocations_audithold"),
                 item(_("Retention"), "auto_delete", "invocations_auditpolicy"),
             ],

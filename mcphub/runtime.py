@@ -24,6 +24,8 @@ from invocations.calling import Calls
 from invocations.chain.service import Sealing
 from invocations.ledger import Ledger
 from invocations.mapping import ErrorMap
+from invocations.redaction import load as redaction_rules
+from invocations.redaction.policy import Policy
 from invocations.tasks import store as tasks
 from invocations.tasks.desk import Desk
 from mcphub import first_run
@@ -65,7 +67,7 @@ class Hub:
         self.streams = Streams(settings.MCPHUB_HEARTBEAT_SECONDS, settings.MCPHUB_MAX_STREAMS)
         self.inquiries = Inquiries()
         self.resuming = Resuming(settings.MCPHUB_HEARTBEAT_SECONDS, settings.MCPHUB_MAX_STREAMS)
-        self.calls = Calls(self.ledger, self.process_id, self.catalog, self.errors)
+        self.calls = Calls(self.ledger, self.process_id, self.catalog, self.errors, self.redaction)
         self.tasks = Desk(self.calls, self.process_id, self.errors)
         self.reading = Reading()
         self.links = links.LinkKeeper(self.process_id)
@@ -89,6 +91,7 @@ class Hub:
         self._resources = Resources()
         self._prompts = Prompts()
         self._errors = ErrorMap()
+        self._redaction = Policy()
         self._keys = Keys({})
         self._stale: set[str] = set()
         self._updated: set[str] = set()
@@ -110,6 +113,9 @@ class Hub:
     def errors(self) -> ErrorMap:
         return self._errors
 
+    def redaction(self) -> Policy:
+        return self._redaction
+
     def keys(self) -> Keys:
         return self._keys
 
@@ -118,6 +124,7 @@ class Hub:
         self._listen()
         await asyncio.to_thread(self.follower.start, asyncio.get_running_loop())
         self._errors = await database_sync_to_async(errormap.load)()
+        self._redaction = await database_sync_to_async(redaction_rules.load)()
         self._keys = await database_sync_to_async(Keys.load)()
         self._catalog = await database_sync_to_async(Catalog.load)(None)
         self._resources = await database_sync_to_async(Resources.load)()
@@ -245,6 +252,8 @@ class Hub:
             self._keys.used.update(used)
         if bus.ERRORS_CHANGED in stale:
             self._errors = await database_sync_to_async(errormap.load)()
+        if bus.REDACTION_CHANGED in stale:
+            self._redaction = await database_sync_to_async(redaction_rules.load)()
         if bus.TOOLS_CHANGED in stale:
             self._catalog = await database_sync_to_async(Catalog.load)(self._catalog)
             self.upstreams.follow(self._catalog.upstreams.specs, self._catalog.upstreams.undiscovered)

@@ -187,6 +187,9 @@ MCPHUB_LEDGER_QUEUE = env.whole("MCPHUB_LEDGER_QUEUE", 10_000, least=10, most=1_
 MCPHUB_LEDGER_TIMEOUT_SECONDS = env.number("MCPHUB_LEDGER_TIMEOUT_SECONDS", 2, least=0.05, most=60)
 MCPHUB_AUDIT_DIR = Path(env.text("MCPHUB_AUDIT_DIR", str(MCPHUB_DATA_DIR / "audit")))
 """The key that signs the audit, its public keys and the published checkpoints. Secret, and to be backed up."""
+MCPHUB_AUDIT_BODY_CHARACTERS = env.whole("MCPHUB_AUDIT_BODY_CHARACTERS", 1024 * 1024, least=1024, most=64 * 1024 * 1024)
+"""Of arguments, result and error each so many characters of JSON are recorded; of a longer one besides its size and
+digest."""
 MCPHUB_SEAL_SECONDS = env.number("MCPHUB_SEAL_SECONDS", 1, least=0, most=3600)
 """How often new rows of the audit are sealed; 0: not by this process."""
 MCPHUB_CHECKPOINT_SECONDS = env.number("MCPHUB_CHECKPOINT_SECONDS", 60, least=0.1, most=86400)

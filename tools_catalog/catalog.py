@@ -119,6 +119,7 @@ class Catalog(Selection):
                     groups=frozenset(group.pk for group in row.groups.all()), read_only=row.read_only,
                     retry_safe=row.retry_safe, timeout_seconds=row.timeout_seconds,
                     calls_per_minute=row.calls_per_minute, task_support=row.task_support, definition=parts.definition,
+                    connection=None if parts.backend else UpstreamConfiguration.parse(row.configuration).connection,
                     arguments=parts.arguments, result=parts.result, param_headers=parts.param_headers,
                     backend=backend, why_not=why_not if row.enabled else "",
                 )

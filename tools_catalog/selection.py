@@ -27,6 +27,8 @@ class Tool:
     calls_per_minute: int | None
     task_support: str = "forbidden"
     """A `TaskSupport`."""
+    connection: str | None = None
+    """The upstream that it is called at."""
     definition: dict[str, Any]
     """The Tool object in its newest form; older revisions are made from it."""
     arguments: schemas.Validator

@@ -65,7 +65,8 @@ INVOCATION = _audited(
     "invocations_mcptoolinvocation",
     text="invocation_id session_id process_id request_id tool_name tool_version tool_digest arguments arguments_digest "
     "status result error error_code duplicate_of transport protocol_version principal caller_label client_name "
-    "client_version client_address trace_id continues turn_id tool_call_id",
+    "client_version client_address trace_id continues turn_id tool_call_id "
+    "replay_of left_out connection",
     integer="id jsonrpc_code duration_ms occurrences turn_round",
     boolean="retryable",
     time="received_at started_at finished_at",

@@ -113,7 +113,13 @@ class InvocationFilter(FilterSet):
     trace_id = ExactFilter(method="filter_present")
     continues = ExactFilter(help_text="Later rounds of the call whose first attempt this is.")
     turn = ExactFilter(field_name="turn_id", help_text="Calls that a model made in this turn of a chat.")
-    arguments_digest = ExactFilter(help_text="SHA-256 of the arguments' canonical JSON.")
+    replay_of = ExactFilter(help_text="Replays of the call with this invocation id.")
+    connection = ExactFilter(help_text="The upstream that the tool was called at, by its short name.")
+    incomplete = BooleanFilter(
+        field_name="left_out", lookup_expr="isnull", exclude=True,
+        help_text="Whether something of a body was redacted or cut short.",
+    )  # fmt: skip
+    arguments_digest = ExactFilter(help_text="SHA-256 of the arguments' canonical JSON, as they are recorded.")
     arguments = ConditionFilter(method="filter_body", help_text=_CONDITION_HELP)
     result = ConditionFilter(method="filter_body", help_text=_CONDITION_HELP)
     min_duration_ms = IntegerFilter(field_name="duration_ms", lookup_expr="gte", least=0)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django import forms
+from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.db import connection
 from django.db.models import BooleanField
@@ -18,6 +19,7 @@ from django.db.models.expressions import RawSQL
 from django_filters import rest_framework as filters  # type: ignore[import-untyped]
 from drf_spectacular.utils import extend_schema_field
 
+from invocations.redaction import hiding
 from sessions_app.protocol import json
 from sessions_app.protocol.errors import ParseError
 
@@ -42,36 +44,47 @@ class Condition:
 
     steps: tuple[str | int, ...]
     value: str | int | float | bool | None
+    tags: tuple[str, ...] = ()
+    """What redaction may have left of the value."""
 
     def on(self, table: str, column: str) -> RawSQL:
         """Give the condition on a JSONText column, for `QuerySet.filter`; false where nothing stands at the path."""
         stored = f'"{table}"."{column}"'
-        sql, parameters = self._postgresql(stored) if connection.vendor == "postgresql" else self._sqlite(stored)
+        dialect = self._postgresql if connection.vendor == "postgresql" else self._sqlite
+        sql, parameters = dialect(stored, self.value)
+        for tag in self.tags:
+            other, more = dialect(stored, tag)
+            sql, parameters = f"({sql} OR {other})", [*parameters, *more]
         return RawSQL(sql, parameters, output_field=BooleanField())  # noqa: S611 - values are parameters
 
-    def _sqlite(self, stored: str) -> tuple[str, list[Any]]:
+    def recorded(self) -> str:
+        """Give the condition as the audit may keep it: what is searched for may be what must not be kept."""
+        steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in self.steps)
+        return f"${''.join(steps)}={self.tags[0] if self.tags else '…'}"
+
+    def _sqlite(self, stored: str, value: Any) -> tuple[str, list[Any]]:
         path = "$" + "".join(f"[{step}]" if isinstance(step, int) else f'."{step}"' for step in self.steps)
         kind = f"coalesce(json_type({stored}, %s), '')"
-        if self.value is None or isinstance(self.value, bool):
-            return f"{kind} = %s", [path, json.canonical(self.value)]
-        kinds = "('text')" if isinstance(self.value, str) else "('integer', 'real')"
-        return f"({kind} IN {kinds} AND json_extract({stored}, %s) = %s)", [path, path, self.value]
+        if value is None or isinstance(value, bool):
+            return f"{kind} = %s", [path, json.canonical(value)]
+        kinds = "('text')" if isinstance(value, str) else "('integer', 'real')"
+        return f"({kind} IN {kinds} AND json_extract({stored}, %s) = %s)", [path, path, value]
 
-    def _postgresql(self, stored: str) -> tuple[str, list[Any]]:
+    def _postgresql(self, stored: str, value: Any) -> tuple[str, list[Any]]:
         steps = "".join(" -> %s::int" if isinstance(step, int) else " -> %s::text" for step in self.steps)
         found = f"(({_SANE.format(stored)})::json{steps})"
         path = list(self.steps)
-        if self.value is None:
+        if value is None:
             return f"coalesce(json_typeof({found}) = 'null', false)", path
         kind, cast = "string", "text"
-        if isinstance(self.value, bool):
+        if isinstance(value, bool):
             kind = "boolean"
-        elif not isinstance(self.value, str):
+        elif not isinstance(value, str):
             kind, cast = "number", "numeric"
-        value = self.value if isinstance(self.value, str) else json.canonical(self.value)
+        text = value if isinstance(value, str) else json.canonical(value)
         return (
             f"CASE json_typeof({found}) WHEN '{kind}' THEN ({found} #>> '{{}}')::{cast} = %s::{cast} ELSE false END",
-            [*path, *path, value],
+            [*path, *path, text],
         )
 
 
@@ -91,7 +104,7 @@ def parse(text: str) -> Condition:
         raise ValidationError(_HOW)
     if isinstance(value, int) and not isinstance(value, bool) and value >= 2**63:
         raise ValidationError("Integers here are at most 9223372036854775807.")
-    return Condition(steps, value)
+    return Condition(steps, value, tuple(hiding.tags(value, settings.MCPHUB_ENCRYPTION_KEYS)))
 
 
 class _ConditionField(forms.CharField):

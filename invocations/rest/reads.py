@@ -11,6 +11,7 @@ from rest_framework.response import Response
 
 from invocations.chain import events
 from invocations.governance import actor_of
+from invocations.rest.jsonpath import parse
 from sessions_app.protocol.errors import AuditUnavailable
 from sessions_app.rest.writing import RowViewSet
 
@@ -22,7 +23,10 @@ def record(request: Request, *, read: list[str], searched: list[str], rows: list
 
     Raises AuditUnavailable where it cannot be written.
     """
-    after = {"bodies": read, "searched": searched, "rows": rows, "query": request.query_params.dict()}
+    query = request.query_params.dict()
+    for name in searched:
+        query[name] = parse(query[name]).recorded()
+    after = {"bodies": read, "searched": searched, "rows": rows, "query": query}
     try:
         with transaction.atomic():
             events.record("bodies.read", **actor_of(request.user), subject=subject, label=request.path, after=after)

@@ -53,6 +53,29 @@ class RequestId(JSONValue):
     pass
 
 
+_GONE = {
+    "type": "object",
+    "properties": {
+        "redacted": {"type": "array", "items": {"type": "string"}, "description": "Places; of many the first 50."},
+        "truncated": {"type": "boolean"},
+        "bytes": {"type": "integer", "description": "Of the whole body, redacted, as JSON."},
+        "sha256": {"type": "string", "description": "Of the same."},
+    },
+    "additionalProperties": False,
+}  # fmt: skip
+
+
+@extend_schema_field(
+    {
+        "type": ["object", "null"],
+        "properties": dict.fromkeys(BODIES, _GONE),
+        "additionalProperties": False,
+    }
+)
+class LeftOut(JSONValue):
+    pass
+
+
 class InvocationRowSerializer(RowSerializer[McpToolInvocation]):
     """One recorded attempt at a call."""
 
@@ -63,6 +86,7 @@ class InvocationRowSerializer(RowSerializer[McpToolInvocation]):
     arguments = ObjectBody()
     result = ObjectBody()
     error = ErrorBody(help_text="The JSON-RPC error.")
+    left_out = LeftOut(read_only=True, allow_null=True, help_text="What of the bodies is not stored; null: nothing.")
     bodies_hidden = serializers.SerializerMethodField(
         help_text="True: arguments, result and error are withheld from you and read null."
     )
@@ -75,7 +99,7 @@ class InvocationRowSerializer(RowSerializer[McpToolInvocation]):
             "jsonrpc_code", "retryable", "received_at", "started_at", "finished_at", "duration_ms",
             "duplicate_of", "occurrences", "transport", "protocol_version", "principal", "caller_label",
             "client_name", "client_version", "client_address", "trace_id", "continues", "turn_id",
-            "tool_call_id", "turn_round", "process_id", "bodies_hidden",
+            "tool_call_id", "turn_round", "replay_of", "connection", "process_id", "left_out", "bodies_hidden",
         ]  # fmt: skip
         read_only_fields = fields
 

@@ -28,6 +28,7 @@ from sessions_app.protocol.tasks import LONGEST_ID, OPEN, Task, TaskState
 
 _OPEN = sorted(state.value for state in OPEN)
 _LONGEST_MESSAGE = 500
+_LOST = ("cancelled", "interrupted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +220,8 @@ def interrupt(process_id: str, error: Mapping[str, Any]) -> int:
     total = 0
     for row in McpTask.objects.filter(process=process_id, state__in=_OPEN):
         made = McpToolInvocation.objects.filter(invocation_id=row.invocation_id).first()
-        if made is not None and isinstance(made.result, dict) and made.error_code not in ("cancelled", "interrupted"):
+        whole = made is not None and "result" not in (made.left_out or {})
+        if made is not None and isinstance(made.result, dict) and whole and made.error_code not in _LOST:
             # The process died between the two commits: the outcome was recorded, and nobody was told.
             total += settle(row.task_id, TaskState.COMPLETED, result=made.result)
             continue

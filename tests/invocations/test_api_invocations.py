@@ -319,7 +319,7 @@ def test_the_members_of_a_row_are_the_promised_ones(auditor, rows):
         "jsonrpc_code", "retryable", "received_at", "started_at", "finished_at", "duration_ms",
         "duplicate_of", "occurrences", "transport", "protocol_version", "principal", "caller_label",
         "client_name", "client_version", "client_address", "trace_id", "continues", "turn_id",
-        "tool_call_id", "turn_round", "process_id", "bodies_hidden",
+        "tool_call_id", "turn_round", "replay_of", "connection", "left_out", "process_id", "bodies_hidden",
     }  # fmt: skip
 
 

@@ -164,9 +164,9 @@ class _Calls:
         invocation = (
             invocation_id, session.id, process, request_id, tool, version, self._digests[tool], arguments, digest,
             "error" if code else "ok", result, error, code, jsonrpc, retryable, moment, moment, self._moment(ended),
-            milliseconds, duplicate, 40 if code == "rate_limited" and rng.random() < 0.1 else 1, session.transport,
-            session.revision, session.principal, session.label, *session.client, session.address, trace, rounds,
-            None, None, None,
+            milliseconds, duplicate, 40 if code == "rate_limited" and rng.random() < 0.1 else 1, None, None,
+            session.transport, session.revision, session.principal, session.label, *session.client, session.address,
+            trace, rounds, None, None, None, None,
         )  # fmt: skip
         if code in _REFUSED or duplicate or self._digest_number(tool) % 10 < 3:
             return None, invocation

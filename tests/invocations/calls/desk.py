@@ -15,6 +15,7 @@ from invocations.ledger import Ledger
 from invocations.mapping import ErrorMap
 from invocations.models import McpRequestEnvelope, McpToolInvocation
 from invocations.origin import Origin
+from invocations.redaction.policy import Policy
 from sessions_app.caller import Caller
 from sessions_app.database import Dedicated
 from sessions_app.protocol import schemas
@@ -85,13 +86,18 @@ class Desk:
     """One process of the hub on the running loop."""
 
     def __init__(
-        self, *tools: Tool, errors: ErrorMap | None = None, connect: Callable[[Any], Dedicated] = Dedicated
+        self,
+        *tools: Tool,
+        errors: ErrorMap | None = None,
+        connect: Callable[[Any], Dedicated] = Dedicated,
+        redaction: Policy | None = None,
     ) -> None:
         self.catalog = Catalog(tools)
         self.ledger = Ledger(connect)
         mapped = errors or ErrorMap()
         self.process_id = f"process{next(_numbers)}"
-        self.calls = Calls(self.ledger, self.process_id, lambda: self.catalog, lambda: mapped)
+        policy = redaction or Policy()
+        self.calls = Calls(self.ledger, self.process_id, lambda: self.catalog, lambda: mapped, lambda: policy)
         self.started: list[asyncio.Task[CallResult]] = []
 
     async def __aenter__(self) -> Desk:

@@ -31,8 +31,9 @@ def invocation(database: Dedicated, id_: str, tool: str = "echo", failed: bool =
     status, result, error, code, number, retryable = outcome
     return (
         id_, "session", "process", "7", tool, "1", "0" * 64, '{"text":"hi é"}', "0" * 64, status, result, error, code,
-        number, retryable, now, now, now, 5, "", 1, "streamable-http", "2025-06-18", "key:1", "label\u202e", "client",
-        "1", "127.0.0.1", "", "first" if failed else None, *(("turn", "call_1", 2) if failed else (None, None, None)),
+        number, retryable, now, now, now, 5, "", 1, None, None, "streamable-http", "2025-06-18", "key:1", "label\u202e",
+        "client", "1", "127.0.0.1", "", "first" if failed else None,
+        *(("turn", "call_1", 2) if failed else (None, None, None)), None,
     )  # fmt: skip
 
 

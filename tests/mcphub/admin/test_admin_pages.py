@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from django.urls import reverse
 
-from invocations.models import McpErrorMapping
+from invocations.models import McpErrorMapping, McpRedactionRule
 from sessions_app.models import ApiKey
 from tests.factories import (
     LaunchProfileFactory,
@@ -30,6 +30,7 @@ LISTS = [
     "tools_catalog_mcpconnection", "tools_catalog_mcpupstreamtool", "tools_catalog_launchprofile",
     "invocations_mcprequestenvelope", "invocations_mcperrormapping", "auth_user", "auth_group",
     "tools_catalog_mcpconnection", "tools_catalog_mcpupstreamtool", "tools_catalog_launchprofile", *EVIDENCE,
+    "invocations_mcpredactionrule",
 ]  # fmt: skip
 CLOSED = {
     "Viewer": {
@@ -66,6 +67,7 @@ def rows(echo):
         "tools_catalog_launchprofile": LaunchProfileFactory(),
         "invocations_mcptoolinvocation": McpToolInvocationFactory(session=session, process=process, failed=True),
         "invocations_mcprequestenvelope": McpRequestEnvelopeFactory(session=session, process=process),
+        "invocations_mcpredactionrule": McpRedactionRule.objects.create(place="$.a"),
         "invocations_mcptask": McpTaskFactory(session=session, process=process, over=True),
         "invocations_mcperrormapping": McpErrorMapping.objects.get(internal_code="timeout"),
     }

@@ -1,0 +1,270 @@
+"""Where in a body something is not to be kept: by path, by the name of a header, by a schema's annotation.
+
+A path is `$` and up to 16 steps: `.name`, `["any name"]`, `[0]`, `[*]` (every element), `.*` (every member) and
+`..name` (a member of that name at any depth). `$` alone is the whole body.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+from django.utils.translation import gettext as _
+
+from sessions_app.protocol import json
+from sessions_app.protocol.dialect import (
+    BELOW_MAP,
+    BELOW_ONE,
+    HOLDERS,
+    REFERENCES,
+    Document,
+    SchemaRejected,
+    children,
+)
+from sessions_app.protocol.errors import ParseError
+
+LONGEST_PATH = 300
+MOST_STEPS = 16
+_STEP = re.compile(
+    r"\.\.(?P<deep>[\w-]+)|\.(?P<every>\*)|\.(?P<name>[\w-]+)|\[(?P<index>\d{1,6})\]|\[(?P<each>\*)\]|"
+    r'\[(?P<quoted>"(?:[^"\\]|\\.)*")\]'
+)
+_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
+_ANNOTATIONS = ("writeOnly", "x-secret")
+_HEADER_ANNOTATION = "x-mcp-header"
+
+Step = tuple[str, str | int]
+"""`name`, `index`, `any` (every member or element) or `deep`, and what of."""
+Path = tuple[Step, ...]
+
+
+class Marker(Protocol):
+    """Tells on the way down through a body what is hidden. A state is whatever it needs to know of a place."""
+
+    start: Any
+
+    def hides(self, state: Any, value: Any) -> bool:
+        """Whether the value at this place is not to be kept."""
+        ...
+
+    def below(self, state: Any, parent: Any, key: str | int) -> Any:
+        """Give the state of a member or an element; falsy where nothing at or under it is hidden."""
+        ...
+
+
+def parse(text: str) -> Path:
+    """Read a path; raise ValueError with a sentence that says how one is written."""
+    how = _(
+        'Write $ and then steps: .name, ["any name"], [0], [*] for every element, .* for every member, ..name for a '
+        "member at any depth; at most 16 steps. For example $.credentials.password or $..token."
+    )
+    if not text.startswith("$") or len(text) > LONGEST_PATH:
+        raise ValueError(how)
+    steps: list[Step] = []
+    at = 1
+    while at < len(text):
+        found = _STEP.match(text, at)
+        if found is None or len(steps) == MOST_STEPS:
+            raise ValueError(how)
+        at = found.end()
+        kind = found.lastgroup
+        if kind == "quoted":
+            try:
+                steps.append(("name", json.loads(found["quoted"].encode())))
+            except (ParseError, UnicodeEncodeError) as error:
+                raise ValueError(how) from error
+        elif kind == "index":
+            steps.append(("index", int(found["index"])))
+        elif kind in ("every", "each"):
+            steps.append(("any", ""))
+        else:
+            assert kind is not None
+            steps.append((kind, found[kind]))
+    return tuple(steps)
+
+
+def check_header(name: str) -> None:
+    """Raise ValueError for what is no name of an HTTP header (RFC 9110, 5.1)."""
+    if not _HEADER.fullmatch(name) or name.startswith("$"):
+        raise ValueError(_("Write the name of one HTTP header, such as Authorization, and nothing else."))
+
+
+class Paths:
+    """Several paths at once. A state holds how many steps of which paths are taken."""
+
+    def __init__(self, paths: Iterable[Path]) -> None:
+        self._paths = tuple(paths)
+        self.start: Any = tuple((path, 0) for path in self._paths)
+
+    @property
+    def needles(self) -> list[str] | None:
+        """Texts without one of which a body holds nothing to hide; None where that cannot be told."""
+        found = []
+        for path in self._paths:
+            names = [str(word) for kind, word in path if kind in ("name", "deep")]
+            if not names or not all(name.isascii() and name.isprintable() for name in names):
+                return None
+            found.append(max(names, key=len))
+        return found
+
+    def deep(self) -> Paths:
+        """Give the paths that hold at any depth, and so in JSON within a text too."""
+        return Paths(path for path in self._paths if path and path[0][0] == "deep")
+
+    def hides(self, state: Any, value: Any) -> bool:
+        # A scalar where a path leads on, such as an object sent as text, cannot be looked into: it goes whole.
+        return any(
+            taken == len(path) or (taken > 0 and _is_closed(value) and path[taken][0] != "deep")
+            for path, taken in state
+        )
+
+    def below(self, state: Any, parent: Any, key: str | int) -> Any:
+        found = []
+        for path, taken in state:
+            if taken == len(path):
+                continue
+            kind, word = path[taken]
+            if kind == "deep":
+                found.append((path, taken))
+            if kind == "any" or (word == key and (kind == "index") == isinstance(key, int)):
+                found.append((path, taken + 1))
+        return tuple(found)
+
+
+class Headers:
+    """Members named as a header, in any case and at any depth, and pairs {"name": header, "value": …}."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self.names = frozenset(name.casefold() for name in names)
+        self.start: Any = "look"
+
+    def hides(self, state: Any, value: Any) -> bool:
+        return bool(state == "hide" and value is not None)
+
+    def below(self, state: Any, parent: Any, key: str | int) -> Any:
+        if isinstance(key, str):
+            if key.casefold() in self.names:
+                return "hide"
+            if key == "value" and isinstance(parent.get("name"), str) and parent["name"].casefold() in self.names:
+                return "hide"
+        return "look"
+
+
+class Annotated:
+    """What a JSON Schema marks: `writeOnly`, `x-secret`, `format: password`, or a header that rules name.
+
+    Follows the value through every subschema that may apply to it; whether it really does is not asked, so that a
+    value of no valid form is hidden too.
+    """
+
+    def __init__(self, schema: dict[str, Any], headers: frozenset[str] = frozenset()) -> None:
+        """Raises ValueError for a schema that the hub would not take."""
+        self._document = Document(schema)
+        self._headers = headers
+        self._telling: dict[int, bool] = {}
+        self.start: Any = self._applied([schema])
+
+    @classmethod
+    def of(cls, schema: Any, headers: frozenset[str] = frozenset()) -> Annotated | None:
+        """Give the marker of a schema; None where it marks nothing."""
+        if not isinstance(schema, dict):
+            return None
+        text = json.canonical(schema)
+        if not any(f'"{word}"' in text for word in (*_ANNOTATIONS, "password")) and not (
+            headers and _HEADER_ANNOTATION in text
+        ):
+            return None
+        try:
+            found = cls(schema, headers)
+        except SchemaRejected:
+            return None
+        return found if found.start else None
+
+    def hides(self, state: Any, value: Any) -> bool:
+        if any(self._is_marked(node) for node in state):
+            return True
+        return _is_closed(value) and any(self._is_for_more(node) for node in state)
+
+    def below(self, state: Any, parent: Any, key: str | int) -> Any:
+        found: list[Any] = []
+        for node in state:
+            for keyword, token, child in children(node):
+                if isinstance(key, str):
+                    applies = (
+                        (keyword == "properties" and token == key)
+                        or (keyword == "patternProperties" and key not in node.get("properties", ()))
+                        or (
+                            keyword in ("additionalProperties", "unevaluatedProperties")
+                            and key not in node.get("properties", ())
+                        )
+                    )
+                else:
+                    applies = (keyword in ("items", "prefixItems") and token in (None, key)) or keyword in (
+                        "additionalItems", "unevaluatedItems", "contains",
+                    )  # fmt: skip
+                if applies:
+                    found.append(child)
+        return self._applied(found)
+
+    def _is_marked(self, node: dict[str, Any]) -> bool:
+        return (
+            any(node.get(word) is True for word in _ANNOTATIONS)
+            or node.get("format") == "password"
+            or (bool(self._headers) and str(node.get(_HEADER_ANNOTATION, "")).casefold() in self._headers)
+        )
+
+    def _is_for_more(self, node: dict[str, Any]) -> bool:
+        """Whether the schema marks something inside an object or an array."""
+        return any(
+            self._tells(child)
+            for keyword, _token, child in children(node)
+            if keyword in BELOW_MAP or keyword in BELOW_ONE or keyword in ("items", "prefixItems")
+        )
+
+    def _applied(self, nodes: list[Any]) -> tuple[dict[str, Any], ...]:
+        """Give the subschemas that speak of the same value, themselves included; those that mark nothing left out."""
+        found: dict[int, dict[str, Any]] = {}
+        stack = list(nodes)
+        while stack:
+            node = stack.pop()
+            if not isinstance(node, dict) or id(node) in found or not self._tells(node):
+                continue
+            found[id(node)] = node
+            stack += self._same_place(node)
+        return tuple(found.values())
+
+    def _same_place(self, node: dict[str, Any]) -> list[Any]:
+        beside = {"properties", "patternProperties", "items", "prefixItems", *BELOW_ONE, *HOLDERS}
+        found = [child for keyword, _token, child in children(node) if keyword not in beside]
+        targets = self._document.targets
+        return found + [targets[id(node), key] for key in REFERENCES if (id(node), key) in targets]
+
+    def _tells(self, node: Any) -> bool:
+        """Whether anything that the schema leads to is marked."""
+        if not isinstance(node, dict):
+            return False
+        known = self._telling.get(id(node))
+        if known is None:
+            known = self._telling[id(node)] = self._search(node)
+        return known
+
+    def _search(self, start: dict[str, Any]) -> bool:
+        seen: set[int] = set()
+        stack: list[Any] = [start]
+        while stack:
+            node = stack.pop()
+            if not isinstance(node, dict) or id(node) in seen:
+                continue
+            seen.add(id(node))
+            if self._is_marked(node):
+                return True
+            stack += [child for keyword, _token, child in children(node) if keyword not in HOLDERS]
+            stack += [self._document.targets[id(node), key] for key in REFERENCES
+                      if (id(node), key) in self._document.targets]  # fmt: skip
+        return False
+
+
+def _is_closed(value: Any) -> bool:
+    """Whether the value may hold something and cannot be looked into."""
+    return isinstance(value, str | int | float) and not isinstance(value, bool)
