@@ -87,6 +87,14 @@ class McpTask(models.Model):
         """What was asked and is not answered."""
         return {key: asked for key, asked in self.input_requests.items() if key not in self.input_responses}
 
+    def outline(self, *, tool_failed: bool) -> tasks.Task:
+        """The task without what it asks and what came of it."""
+        return tasks.Task(
+            task_id=self.task_id, state=tasks.TaskState(self.state), created_at=self.created_at,
+            updated_at=self.updated_at, ttl_ms=self.ttl_ms, poll_ms=self.poll_ms, message=self.message,
+            invocation_id=self.invocation_id, result={"isError": True} if tool_failed else None,
+        )  # fmt: skip
+
     def view(self) -> tasks.Task:
         return tasks.Task(
             task_id=self.task_id, state=tasks.TaskState(self.state), created_at=self.created_at,

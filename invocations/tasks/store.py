@@ -14,7 +14,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
-from django.db.models import QuerySet
+from django.db.models import Exists, OuterRef, QuerySet
 from django.utils import timezone
 
 from invocations.mapping import ErrorMap, as_result
@@ -118,11 +118,16 @@ def first_under(origin: Origin, key: str) -> Task | None:
 
 def page(owner: Owner, below: int | None, size: int) -> tuple[list[Task], int | None]:
     """Give the owner's tasks, newest first, and where the next page begins; None: there is none."""
-    rows = owner.tasks().order_by("-id")
+    # Results may be long, and a list tells of them only whether the tool failed, which the call's row says too.
+    failed = McpToolInvocation.objects.filter(invocation_id=OuterRef("invocation_id"), status="error")
+    rows = owner.tasks().order_by("-id").annotate(tool_failed=Exists(failed))
+    rows = rows.defer("result", "error", "input_requests", "input_responses")
     if below is not None:
         rows = rows.filter(id__lt=below)
     found = list(rows[: size + 1])
-    return [row.view() for row in found[:size]], found[size - 1].pk if len(found) > size else None
+    return [row.outline(tool_failed=row.tool_failed) for row in found[:size]], found[size - 1].pk if len(
+        found
+    ) > size else None
 
 
 def known(task_ids: list[str], owner: Owner) -> list[str]:

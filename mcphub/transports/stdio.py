@@ -141,7 +141,7 @@ class Pipe:
             if isinstance(value, list):
                 await self._batch(value)
             else:
-                await self._message(value, self.send)
+                await self._message(value, jsonrpc.parse(value), self.send)
         except Exception as error:
             if not isinstance(error, HubError):
                 logger.exception("A line could not be handled")
@@ -149,9 +149,8 @@ class Pipe:
             error.request_id = _answerable_id(value)
             await self._refuse(error)
 
-    async def _message(self, value: Any, out: Out) -> asyncio.Task[None] | None:
-        """Take one message; give the task that answers it, where one does."""
-        message = jsonrpc.parse(value)
+    async def _message(self, value: Any, message: jsonrpc.Message, out: Out) -> asyncio.Task[None] | None:
+        """Take one message; give the task that answers it, where one does. `value` is what it was read from."""
         if not isinstance(message, jsonrpc.Request):
             await self._take(message)
             return None
@@ -203,19 +202,17 @@ class Pipe:
         """Answer an array of messages by an array of answers (MCP 2025-03-26, the only revision that has them)."""
         if self._session_id is None or self._revision is None or not self._revision.batching:
             raise InvalidRequest("Send one message a line: only sessions of 2025-03-26 take arrays.")
-        if not 0 < len(values) <= batch.LARGEST:
-            raise InvalidRequest(f"An array holds from 1 to {batch.LARGEST} messages.")
         answers: list[bytes] = []
 
         async def collect(body: bytes) -> None:
             answers.append(body)
 
         tasks = []
-        for value in values:
+        for value, part in zip(values, batch.parse(values), strict=True):
             try:
-                if isinstance(value, dict) and value.get("method") == "initialize":
-                    raise InvalidRequest("initialize cannot be part of an array. Send it by itself.")
-                task = await self._message(value, collect)
+                if isinstance(part, InvalidRequest):
+                    raise part
+                task = await self._message(value, part, collect)
                 tasks += [task] if task is not None else []
             except HubError as error:
                 error.request_id = _answerable_id(value)
