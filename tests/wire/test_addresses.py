@@ -71,6 +71,7 @@ def test_a_stateless_client_is_asked_and_told_that_the_person_is_not_done(speake
     ((key, asked),) = round_of(first)["inputRequests"].items()
     assert asked["method"] == "elicitation/create"
     assert asked["params"].keys() == {"mode", "message", "url"}
+    assert not {"ttlMs", "cacheScope"} & round_of(first).keys()
     again = modern_call(speaker, "connect", arguments, requestState=state_of(first))
     assert round_of(again)["inputRequests"] == {key: asked}  # the address is the same in each round
     answers = {"inputResponses": {key: ACCEPT}, "requestState": state_of(again)}
