@@ -120,6 +120,7 @@ class Hub:
         return self._keys
 
     async def start(self) -> None:
+        self.loop = asyncio.get_running_loop()
         await database_sync_to_async(self._enter)()
         self._listen()
         await asyncio.to_thread(self.follower.start, asyncio.get_running_loop())

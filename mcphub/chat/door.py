@@ -16,10 +16,10 @@ from typing import Any
 
 from django.conf import settings
 
-from invocations import limits
+from invocations.limits import Drawn
 from invocations.origin import Origin
 from invocations.running import Errand
-from mcphub.chat import service
+from mcphub.chat import allowance, service
 from mcphub.chat.errors import ChatError
 from mcphub.chat.turn import Turn
 from mcphub.transports.base import JSON, Disconnected, Headers, HubConsumer
@@ -47,7 +47,7 @@ class ChatDoor(HubConsumer):
     error_event: str | None = None
     """The name of the event that ends a stream with an error."""
     chat: service.Chat
-    _drawn: limits.Drawn | None = None
+    _drawn: Drawn | None = None
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         self.began = time.monotonic()
@@ -97,28 +97,8 @@ class ChatDoor(HubConsumer):
 
     async def draw(self) -> None:
         """Let one question in; raise ChatError where the caller has asked too many. Every answer tells what is left."""
-        if not settings.MCPHUB_CHAT_BURST:
-            return
-        quota = limits.Quota("chat", settings.MCPHUB_CHAT_BURST, 1 / settings.MCPHUB_CHAT_REFILL_SECONDS)
-        client = limits.client_of(self.caller, self.client_address)
-        self._drawn = drawn = await limits.draw(self.hub.ledger, client, quota)
-        if drawn.wait_seconds > 0:
-            raise ChatError(
-                "RATE_LIMITED",
-                f"{quota.capacity} questions may be asked at once, and one more every "
-                f"{settings.MCPHUB_CHAT_REFILL_SECONDS:g} s. Try again in {drawn.retry_after_seconds} s.",
-                retry_after=drawn.retry_after_seconds,
-            )
-
-    def idempotency_key(self) -> str | None:
-        """Give the client's key of the turn, if it sent one; raise ChatError for one that cannot be."""
-        key = self.headers.idempotency_key
-        if key is not None and not _IDEMPOTENCY_KEY.fullmatch(key):
-            raise ChatError(
-                "INVALID_QUERY", "Idempotency-Key has 1 to 255 visible ASCII characters, such as a UUID.",
-                param="Idempotency-Key",
-            )  # fmt: skip
-        return key
+        self._drawn = await allowance.draw(self.hub.ledger, self.caller, self.client_address)
+        allowance.check(self._drawn)
 
     # Beside the client ---------------------------------------------------------------------------
 

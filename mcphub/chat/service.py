@@ -10,6 +10,7 @@ from typing import Any
 
 from channels.db import database_sync_to_async
 
+from invocations.origin import Origin
 from mcphub import runtime
 from mcphub.chat import approvals
 from mcphub.chat.loop import Engine
@@ -17,6 +18,8 @@ from mcphub.chat.providers.client import ProviderClient
 from mcphub.chat.providers.snapshot import Providers
 from mcphub.chat.talk import Talks
 from sessions_app import bus
+from sessions_app.caller import Caller
+from sessions_app.models import Transport
 
 logger = logging.getLogger(__name__)
 
@@ -97,3 +100,13 @@ async def of(hub: runtime.Hub) -> Chat:
                 found = _made["chat"] = made
     chat: Chat = found
     return chat
+
+
+async def origin(hub: runtime.Hub, caller: Caller, *, client_name: str = "", client_address: str = "") -> Origin:
+    """Give where a question comes from, for the audit of the calls that it leads to."""
+    transport = Transport.CHAT.value
+    session_id = await hub.sessions.implicit(caller, transport=transport, client_name=client_name)
+    return Origin(
+        caller=caller, session_id=session_id, transport=transport, client_name=client_name,
+        client_address=client_address,
+    )  # fmt: skip
