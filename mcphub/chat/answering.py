@@ -19,7 +19,6 @@ from mcphub.chat.approvals import RowGate
 from mcphub.chat.conversations import Asked
 from mcphub.chat.errors import ChatError
 from mcphub.chat.events import Event, Finished, ToolFinished, ToolStarted
-from mcphub.chat.models_conversations import ChatSession
 from mcphub.chat.providers.snapshot import Choice
 from mcphub.chat.questions import Question
 from mcphub.chat.service import Chat
@@ -117,7 +116,7 @@ class Answering:
         async with self._chat.talks.begin(self._asked) as talk:
             self.turn.messages = talk.messages
             if talk.session is not None and self._question.provider is None and self._question.model is None:
-                self.turn.choice = _preferred(self._chat, talk.session) or self.turn.choice
+                self.turn.choice = self._chat.preferred(talk.session.provider_preference) or self.turn.choice
             async with contextlib.aclosing(self._chat.engine.run(self.turn)) as events:
                 async for event in events:
                     await talk.hear(event)
@@ -134,12 +133,6 @@ def _choice(chat: Chat, question: Question) -> Choice:
         if error.code == "MODEL_NOT_FOUND":  # the seed knows no such state, and nothing is missing at this address
             raise ChatError("INVALID_QUERY", error.message, param="model") from error
         raise
-
-
-def _preferred(chat: Chat, session: ChatSession) -> Choice | None:
-    """Give what the session prefers, unless that was switched off since."""
-    preference = session.provider_preference
-    return chat.providers().choose(provider=preference) if preference in chat.providers().providers else None
 
 
 class _Notes:

@@ -14,6 +14,8 @@ from typing import Any
 from django.conf import settings
 
 from mcphub.chat import requests, selection
+from mcphub.chat.approvals import RowGate
+from mcphub.chat.conversations import Asked
 from mcphub.chat.door import ChatDoor
 from mcphub.chat.events import (
     ApprovalNeeded,
@@ -25,28 +27,58 @@ from mcphub.chat.events import (
     ToolFinished,
     ToolStarted,
 )
+from mcphub.chat.models_conversations import Query
 from mcphub.chat.requests import ChatRequest
 from mcphub.chat.turn import Turn
 from sessions_app.protocol import json, sse
 
+NEW_SESSION = "new"
+"""In the place of a session's id: begin one."""
+
 
 class Completions(ChatDoor):
     async def answer(self) -> None:
-        asked = requests.read(await self.read_object(), most_characters=settings.MCPHUB_CHAT_MAX_CONTENT)
+        asked = requests.read(
+            await self.read_object(), most_characters=settings.MCPHUB_CHAT_MAX_CONTENT,
+            session_id=self.header(b"x-session-id") or None,
+        )  # fmt: skip
+        await self.draw()
         turn = await self.turn(asked)
-        answer = _Stream(self, asked, turn) if asked.stream else _Whole(self, asked, turn)
-        async with self.attended(turn), contextlib.aclosing(self.chat.engine.run(turn)) as events:
-            async for event in events:
-                await answer.take(event)
+        talks = self.chat.talks
+        async with self.attended(turn), talks.begin(self._asked(asked, turn)) as talk:
+            turn.messages = talk.messages
+            if talk.session is not None and asked.model is None:
+                turn.choice = self.chat.preferred(talk.session.provider_preference) or turn.choice
+            answer = _Stream(self, asked, turn) if asked.stream else _Whole(self, asked, turn)
+            async with contextlib.aclosing(self.chat.engine.run(turn)) as events:
+                async for event in events:
+                    await talk.hear(event)
+                    await answer.take(event)
 
     async def turn(self, asked: ChatRequest) -> Turn:
-        """Make the turn of a request; raise ChatError."""
+        """Make the turn of a request; its messages come with the conversation. Raises ChatError."""
         choice = self.chat.providers().choose(asked.model)
         chosen = selection.select(self.hub.catalog(), self.caller, asked.wanted or [])
+        session_id = asked.session_id
+        if session_id == NEW_SESSION:
+            session_id = str((await self.chat.talks.open(self.caller)).pk)
+        if session_id is not None:
+            self.more_headers.append((b"x-session-id", session_id.encode("ascii", "replace")[:64]))
+        turn_id = str(uuid.uuid4())
         return Turn(
-            turn_id=str(uuid.uuid4()), origin=await self.origin(), choice=choice, messages=asked.messages,
+            turn_id=turn_id, origin=await self.origin(), choice=choice, messages=[],
             tools=[tool for tool, _ in chosen.values()], client_tools=asked.client_tools,
-            parameters=asked.parameters, stream=asked.stream, idempotency_key=self.idempotency_key(),
+            may_mix=session_id is not None, parameters=asked.parameters, stream=asked.stream,
+            gate=RowGate(self.caller, turn_id, self.chat.approval_policies()),
+            idempotency_key=self.idempotency_key(), chat_session_id=session_id,
+        )  # fmt: skip
+
+    def _asked(self, asked: ChatRequest, turn: Turn) -> Asked:
+        return Asked(
+            caller=self.caller, door=Query.Door.COMPLETIONS.value, messages=asked.messages,
+            session_id=turn.chat_session_id, provider=asked.model or "", metadata=self.metadata(),
+            client_functions=frozenset(str(each["function"]["name"]) for each in asked.client_tools),
+            query_id=uuid.UUID(turn.turn_id),
         )  # fmt: skip
 
 

@@ -141,7 +141,9 @@ class Health(ContractDoor):
         providers = self.chat.providers().providers.values()
         if not providers:
             return _said(UNCONFIGURED, "No model is set up. Add a provider in the admin.")
-        return _said(HEALTHY, f"{len(providers)} set up")
+        resting = sum(self.chat.client.breaker(provider).is_open for provider in providers)
+        state = HEALTHY if not resting else UNHEALTHY if resting == len(providers) else DEGRADED
+        return _said(state, f"{len(providers) - resting} of {len(providers)} answer")
 
     def _connections(self) -> dict[str, str]:
         """Strangers may ask, so connections are counted, not named."""

@@ -53,6 +53,8 @@ class ChatDoor(HubConsumer):
         self.began = time.monotonic()
         self.exchange_id = uuid.uuid4().hex
         """`x-request-id` of the answer."""
+        self.more_headers: list[tuple[bytes, bytes]] = []
+        """Of every answer, once there is something to tell."""
         self.has_ended = False
         """The stream has said its last."""
         self._wrote = self.began
@@ -99,6 +101,24 @@ class ChatDoor(HubConsumer):
         """Let one question in; raise ChatError where the caller has asked too many. Every answer tells what is left."""
         self._drawn = await allowance.draw(self.hub.ledger, self.caller, self.client_address)
         allowance.check(self._drawn)
+
+    def metadata(self) -> dict[str, Any]:
+        """Give what is kept of the request with its question."""
+        told = {
+            "client_ip": self.client_address, "user_agent": self.header(b"user-agent")[:200],
+            "retry": self.header(b"x-stainless-retry-count")[:10], "request_id": self.exchange_id,
+        }  # fmt: skip
+        return {name: value for name, value in told.items() if value}
+
+    def idempotency_key(self) -> str | None:
+        """Give the client's key of the turn, if it sent one; raise ChatError for one that cannot be."""
+        key = self.headers.idempotency_key
+        if key is not None and not _IDEMPOTENCY_KEY.fullmatch(key):
+            raise ChatError(
+                "INVALID_QUERY", "Idempotency-Key has 1 to 255 visible ASCII characters, such as a UUID.",
+                param="Idempotency-Key",
+            )  # fmt: skip
+        return key
 
     # Beside the client ---------------------------------------------------------------------------
 
@@ -158,6 +178,7 @@ class ChatDoor(HubConsumer):
     def own_headers(self) -> list[tuple[bytes, bytes]]:
         own = [
             (b"x-request-id", self.exchange_id.encode()), (b"openai-processing-ms", b"%d" % self.elapsed_ms()),
+            *self.more_headers,
         ]  # fmt: skip
         if self._drawn is not None:
             told = self._drawn.headers()

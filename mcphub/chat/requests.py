@@ -44,8 +44,9 @@ class ChatRequest:
     """Parameters that the hub does not know."""
 
 
-def read(body: dict[str, Any], *, most_characters: int) -> ChatRequest:
-    """Read the body of a request. `most_characters` bounds what the user says last (seed 003)."""
+def read(body: dict[str, Any], *, most_characters: int, session_id: str | None = None) -> ChatRequest:
+    """Read the body of a request. `most_characters` bounds what the user says last (seed 003); `session_id` comes from
+    elsewhere than the body."""
     for name, instead in _INSTEAD.items():
         if body.get(name) is not None:
             raise _unsupported(name, instead)
@@ -60,14 +61,19 @@ def read(body: dict[str, Any], *, most_characters: int) -> ChatRequest:
     extension = body.get("x_mcp") or {}
     if not isinstance(extension, dict):
         raise _invalid("x_mcp", "must be an object.")
-    session_id = extension.get("session_id")
-    if session_id is not None and not isinstance(session_id, str):
+    named_session = extension.get("session_id")
+    if named_session is not None and not isinstance(named_session, str):
         raise _invalid("x_mcp.session_id", "must be a text.")
+    if session_id and named_session not in (None, session_id):
+        raise _invalid("x_mcp.session_id", "names another session than X-Session-Id. Send one of them.")
+    session_id = named_session or session_id
     client_tools, wanted = _tools(body.get("tools"))
     if "tools" in extension:
         wanted = [*(wanted or []), *_extension_tools(extension["tools"])]
     return ChatRequest(
-        model=model, messages=messages(body.get("messages"), most_characters=most_characters),
+        model=model,
+        # A session knows the calls whose results its client sends.
+        messages=messages(body.get("messages"), most_characters=most_characters, paired=session_id is None),
         stream=_flag(body, "stream"), include_usage=_flag(options, "include_usage", "stream_options."),
         include_x_mcp=_flag(options, "include_x_mcp", "stream_options."), parameters=_parameters(body),
         client_tools=client_tools, wanted=wanted, session_id=session_id,

@@ -15,7 +15,7 @@ from mcphub import runtime
 from mcphub.chat import approvals
 from mcphub.chat.loop import Engine
 from mcphub.chat.providers.client import ProviderClient
-from mcphub.chat.providers.snapshot import Providers
+from mcphub.chat.providers.snapshot import Choice, Providers
 from mcphub.chat.talk import Talks
 from sessions_app import bus
 from sessions_app.caller import Caller
@@ -42,6 +42,10 @@ class Chat:
     def providers(self) -> Providers:
         """Give the providers and models of this moment."""
         return self._providers
+
+    def preferred(self, provider: str) -> Choice | None:
+        """Give the model of a provider that a session prefers; None where it says nothing, or that was switched off."""
+        return self._providers.choose(provider=provider) if provider in self._providers.providers else None
 
     def approval_policies(self) -> dict[str, str]:
         """Give what operators demand of calls by models, by the tool's name."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Iterator
 from typing import Any
@@ -9,7 +10,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.chat.script import say, script
+from sessions_app.protocol import sse
+from tests.chat.script import calls, error, say, script
 from tests.servers import Hub
 
 
@@ -204,3 +206,45 @@ def test_the_addresses_under_v1_are_the_same(api):
     told = api.post("/v1/query", json={"content": script(say("!")), "session_id": session["id"]}).json()
     assert told["session_id"] == session["id"]
     assert len(api.get(f"/v1/sessions/{session['id']}").json()["messages"]) == 2
+
+
+def test_a_stream_ends_with_the_whole_answer(api):
+    body = {"content": script(say("one two three four")), "stream": True}
+    with api.stream("POST", "/api/query", json=body) as answer:
+        events = sse.Decoder().feed(answer.read())
+        assert answer.headers["content-type"].startswith("text/event-stream"), answer.text
+    assert [event.event for event in events][-1] == "response"
+    deltas = [json.loads(event.data)["content"] for event in events if event.event == "delta"]
+    last = json.loads(events[-1].data)
+    assert "".join(deltas) == last["content"] == "one two three four"
+    assert len(deltas) > 1
+
+
+def test_a_stream_that_breaks_ends_with_an_error(api):
+    body = {"content": script(say("one two three", cut="reset", after=2)), "stream": True}
+    with api.stream("POST", "/api/query", json=body) as answer:
+        events = sse.Decoder().feed(answer.read())
+    assert events[-1].event == "error"
+    told = json.loads(events[-1].data)["error"]
+    assert told["code"] in ("TRANSPORT_ERROR", "PROVIDER_UNAVAILABLE")
+    assert "response" not in [event.event for event in events]
+
+
+@pytest.mark.parametrize(
+    ("complaint", "status", "code", "retryable"),
+    [
+        ("invalid_api_key", 502, "AUTHENTICATION_FAILED", False),
+        ("insufficient_quota", 429, "QUOTA_EXCEEDED", False),
+    ],
+)
+def test_what_a_provider_refuses_is_told_as_the_seed_says(api, complaint, status, code, retryable):
+    answer = api.post("/api/query", json={"content": script(error(complaint))})
+    assert refusal(answer, status, code)["retryable"] is retryable
+
+
+def test_tool_calls_stand_in_the_answer(api):
+    told = ask(api, calls(("add", {"a": 2, "b": 3})), say("Five."), tools=["add"])
+    (call,) = told["tool_calls"]
+    assert (call["tool_name"], call["arguments"], call["error"]) == ("add", {"a": 2, "b": 3}, None)
+    assert "5" in call["result"]
+    assert call["started_at"] <= call["completed_at"]

@@ -30,6 +30,7 @@ class Responses(ChatDoor):
 
     async def answer(self) -> None:
         asked = requests.read(await self.read_object())
+        await self.draw()
         principal = self.caller.principal
         previous = await database_sync_to_async(_previous)(asked.previous_id, principal) if asked.previous_id else None
         choice = self.chat.providers().choose(asked.model or (previous.model if previous else None))
