@@ -1,7 +1,7 @@
 # make serve   a fresh clone becomes a running hub; ARGS="--port 9000" passes flags on
 # make test    the test suite; ARGS="tests/wire -x" passes arguments on
 # make rigs    what kills, floods, tampers and races for minutes; needs PostgreSQL. KILLS=300 ROWS=100000 SPOILT=10000
-#              is the long form
+#              CYCLES=1000 is the long form
 # make check   what must be clean before a commit
 # make messages   the Russian catalogue after a change of words; needs gettext
 # make conformance | bench   the official suite, the figures; both start their own hub
@@ -17,6 +17,7 @@ JOBS ?= 3
 KILLS ?= 20
 ROWS ?= 4000
 SPOILT ?= 1500
+CYCLES ?= 40
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt
 
@@ -40,6 +41,7 @@ rigs: $(VENV)/.installed-dev
 	@$(BIN)/python -m tests.rigs.tampering --rows $(ROWS) --samples 5 --bytes 500
 	@$(BIN)/python -m tests.rigs.tampering --rows $(ROWS) --samples 5 --bytes 500 --database postgresql
 	@$(BIN)/python -m tests.rigs.mutations --count $(SPOILT)
+	@$(BIN)/python -m tests.rigs.children --cycles $(CYCLES) --kills $(KILLS)
 
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

@@ -62,20 +62,23 @@ class Connection:
             async with self._slot():
                 main = await self._up.ready()
                 reached = True
-                return await self._request(main, method, params, context, offer)
+                result: dict[str, Any] = self._up.scrub.value(await self._request(main, method, params, context, offer))
         except asyncio.CancelledError:
             self._judge(reached and context.remaining_seconds() < _LEFT_SECONDS, reached)
             raise
         except (errors.ConnectionFailed, errors.TransportError) as error:
+            self._up.scrub.error(error)
             self._judge(True, reached)
             if reached and isinstance(error, errors.ConnectionFailed) and self._up.main is not None:
                 self._up.main.lose(str(error))
             raise
-        except errors.HubError:
+        except errors.HubError as error:
+            self._up.scrub.error(error)
             self._judge(False, reached)
             raise
         else:
             self._judge(False, reached)
+            return result
 
     async def _request(
         self, main: Session, method: str, params: dict[str, Any], context: ToolContext, offer: Offer

@@ -19,7 +19,8 @@ from tools_catalog.upstream import bridge
 from tools_catalog.upstream.bridge import Abilities
 from tools_catalog.upstream.limits import Flood
 from tools_catalog.upstream.results import check
-from tools_catalog.upstream.spec import ConnectionSpec, Secrets
+from tools_catalog.upstream.scrubbing import Scrubber
+from tools_catalog.upstream.spec import ConnectionSpec
 from tools_catalog.upstream.wire import Answer, Broken, NotSent, Origin
 
 _DEEPEST = 250
@@ -34,7 +35,7 @@ class Direct:
     """The way to one upstream of a revision without sessions. Shared by all of its calls."""
 
     def __init__(
-        self, spec: ConnectionSpec, secret: Secrets, protocol_version: str, version: str,
+        self, spec: ConnectionSpec, secret: Scrubber, protocol_version: str, version: str,
         policy: egress.EgressPolicy | None = None,
     ) -> None:  # fmt: skip
         url = httpx2.URL(spec.url)
@@ -157,7 +158,7 @@ class Direct:
                 if flood.is_over():
                     raise errors.TransportError("The upstream sends too many notifications.")
                 if context is not None:
-                    await _tell(context, message, id_)
+                    await _tell(context, self._secret.value(message), id_)
         raise errors.TransportError("The upstream ended its answer before the result.")
 
 

@@ -12,6 +12,7 @@ from sessions_app.protocol import errors
 from tools_catalog import egress
 from tools_catalog.upstream import listing
 from tools_catalog.upstream.calls import SessionLost
+from tools_catalog.upstream.scrubbing import Scrubber
 from tools_catalog.upstream.spec import ConnectionSpec, Secrets
 
 ADDRESS, CONNECT, LIST = "address", "connect", "list"
@@ -45,20 +46,24 @@ async def probe(spec: ConnectionSpec, secret: Secrets, version: str) -> list[Ste
             return [Step(ADDRESS, False, str(error), took())]
         steps.append(Step(ADDRESS, True, spec.url, took()))
     module = await asyncio.to_thread(importlib.import_module, "tools_catalog.upstream.session")
-    session: Any = module.Session(spec, secret, version, lasts_seconds=float(spec.connect_seconds))
+    scrub = Scrubber(secret)
+    session: Any = module.Session(spec, scrub, version, lasts_seconds=float(spec.connect_seconds))
     try:
         try:
             await session.open()
         except errors.HubError as error:
             words = "\n".join(filter(None, [str(error), str(session.last_words)]))
-            return [*steps, Step(CONNECT, False, words, took())]
-        steps.append(Step(CONNECT, True, f"{session.server} · MCP {session.protocol_version}".strip(" ·"), took()))
+            return [*steps, Step(CONNECT, False, scrub.text(words), took())]
+        steps.append(
+            Step(CONNECT, True, scrub.text(f"{session.server} · MCP {session.protocol_version}".strip(" ·")), took())
+        )
         try:
             async with asyncio.timeout(spec.connect_seconds):
                 tools = listing.read(await session.list_offers(listing.TOOL))
         except (errors.HubError, listing.ListingInvalid, SessionLost, TimeoutError) as error:
-            return [*steps, Step(LIST, False, str(error) or "The tools were not listed in time.", took())]
-        steps.append(Step(LIST, True, ", ".join(list(tools)[:50]), took()))
+            words = scrub.text(str(error)) or "The tools were not listed in time."
+            return [*steps, Step(LIST, False, words, took())]
+        steps.append(Step(LIST, True, scrub.text(", ".join(list(tools)[:50])), took()))
         return steps
     finally:
         await session.close()

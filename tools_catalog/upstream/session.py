@@ -41,7 +41,8 @@ from tools_catalog.upstream.listing import (
     TOOL,
     ListingInvalid,
 )
-from tools_catalog.upstream.spec import SSE, STDIO, STREAMABLE_HTTP, ConnectionSpec, Secrets
+from tools_catalog.upstream.scrubbing import Scrubber
+from tools_catalog.upstream.spec import SSE, STDIO, STREAMABLE_HTTP, ConnectionSpec
 from tools_catalog.upstream.stdio import LastWords, child
 
 logger = logging.getLogger(__name__)
@@ -67,7 +68,7 @@ class Session:
     def __init__(
         self,
         spec: ConnectionSpec,
-        secret: Secrets,
+        secret: Scrubber,
         version: str,
         *,
         lasts_seconds: float,
@@ -91,6 +92,9 @@ class Session:
         self._can_ask = can_ask
         self._like = like
         self._client: Client | None = None
+        self.protocol_version = self.server = ""
+        self._capabilities: types.ServerCapabilities | None = None
+        """What it said when it connected; the client itself forgets that when it ends."""
         self.direct: Direct | None = None
         """The way past the SDK, where the upstream has no sessions."""
         self._headers: dict[str, tuple[envelope.ParamHeader, ...]] = {}
@@ -136,17 +140,8 @@ class Session:
             self._ending.set()
 
     @property
-    def protocol_version(self) -> str:
-        return self._client.protocol_version if self._client is not None else ""
-
-    @property
     def is_modern(self) -> bool:
         return self.protocol_version in MODERN_PROTOCOL_VERSIONS
-
-    @property
-    def server(self) -> str:
-        info = self._client.server_info if self._client is not None else None
-        return f"{info.name} {info.version}"[:200] if info is not None else ""
 
     async def request(
         self, method: str, params: dict[str, Json], context: ToolContext | None = None
@@ -168,14 +163,18 @@ class Session:
         if context is None:
             return await self._send(method, params, None)
         await self._raise_log_level(context.log_level)
+        call = context
+
+        async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+            await call.progress(progress, total, None if message is None else self._secret.text(message))
+
         wants_progress = context.meta is not None and "progressToken" in context.meta
         with self.calls.under_way(context):
-            return await self._send(method, params, context.progress if wants_progress else None)
+            return await self._send(method, params, on_progress if wants_progress else None)
 
     async def _raise_log_level(self, wanted: str | None) -> None:
         """Let a session with log messages send those of this level; it keeps to the most that a call wanted."""
-        assert self._client is not None
-        if wanted is None or self.is_modern or self._client.server_capabilities.logging is None:
+        if wanted is None or self.is_modern or self._capabilities is None or self._capabilities.logging is None:
             return  # a request without sessions says its level itself
         if not self._log_level or LOG_LEVELS.index(wanted) < LOG_LEVELS.index(self._log_level):
             self._log_level = wanted
@@ -203,8 +202,7 @@ class Session:
 
     def has(self, kind: str, ability: str = "") -> bool:
         """Whether the upstream says that it offers this kind, and that it can do so much with it."""
-        assert self._client is not None
-        found = getattr(self._client.server_capabilities, CAPABILITIES[kind], None)
+        found = getattr(self._capabilities, CAPABILITIES[kind], None)
         return found is not None and (not ability or getattr(found, ability, None) is True)
 
     async def list_offers(self, kind: str) -> list[Json]:
@@ -287,6 +285,9 @@ class Session:
                 )
                 async with client:
                     self._client = client
+                    self.protocol_version, self._capabilities = client.protocol_version, client.server_capabilities
+                    info = client.server_info
+                    self.server = f"{info.name} {info.version}"[:200] if info is not None else ""
                     if self.is_modern and self._spec.transport == STREAMABLE_HTTP and self._like is None:
                         self.direct = Direct(self._spec, self._secret, client.protocol_version, self._version)
                     if not ready.done():
@@ -320,15 +321,16 @@ class Session:
                 self._relisten.clear()
                 again = asyncio.ensure_future(self._relisten.wait())
                 listening = asyncio.ensure_future(self._heard(client))
-                await asyncio.wait({listening, waiting, again}, return_when=asyncio.FIRST_COMPLETED)
-                is_wanted = again.done()
-                listening.cancel()
-                await asyncio.gather(listening, return_exceptions=True)
-                if not is_wanted:  # refused or lost: asked for again after a while, or when it is wanted anew
-                    await asyncio.wait(
-                        {waiting, again}, timeout=self._spec.connect_seconds, return_when=asyncio.FIRST_COMPLETED
-                    )
-                again.cancel()
+                try:
+                    await asyncio.wait({listening, waiting, again}, return_when=asyncio.FIRST_COMPLETED)
+                    if not again.done():  # refused or lost: asked for again after a while, or when it is wanted anew
+                        await asyncio.wait(
+                            {waiting, again}, timeout=self._spec.connect_seconds, return_when=asyncio.FIRST_COMPLETED
+                        )
+                finally:
+                    again.cancel()
+                    listening.cancel()
+                    await asyncio.gather(listening, return_exceptions=True)
         finally:
             waiting.cancel()
 
@@ -383,7 +385,7 @@ class Session:
     async def _log(self, params: types.LoggingMessageNotificationParams) -> None:
         """Pass a log message to the call that it belongs to; to nobody where that is not certain."""
         if (context := self.calls.who_is_meant()) is not None:
-            await context.log(params.level, params.data, params.logger)
+            await context.log(params.level, self._secret.value(params.data), params.logger)
 
     async def _elicit(self, context: Any, params: types.ElicitRequestParams) -> types.ElicitResult | types.ErrorData:
         told = await self._asked("elicitation/create", params)

@@ -20,6 +20,7 @@ from tools_catalog.upstream.bridge import Abilities
 from tools_catalog.upstream.callers import CallerSessions
 from tools_catalog.upstream.calls import SessionLost
 from tools_catalog.upstream.link import Link, Surroundings
+from tools_catalog.upstream.scrubbing import Scrubber
 from tools_catalog.upstream.spec import ConnectionSpec
 from tools_catalog.upstream.states import LinkState, advance
 
@@ -51,6 +52,7 @@ class Supervisor:
         self.last_call = self.loop.time()
         self.ended = asyncio.Event()
         """Set whenever a call ends."""
+        self.scrub = Scrubber(around.secret)
         self._around = around
         self._listed_at = dict.fromkeys(listing.KINDS, float("-inf"))
         self._listing = asyncio.Lock()
@@ -59,6 +61,7 @@ class Supervisor:
         """What was subscribed to in the session before this one: it may have changed in between."""
         self._wanted = asyncio.Event()
         self._wake = asyncio.Event()
+        self._hurry = asyncio.Event()
         self._changed = asyncio.Event()
         self._retry_at = 0.0
         self._is_stopping = False
@@ -75,8 +78,9 @@ class Supervisor:
         self._wanted.set()
 
     def refresh(self) -> None:
-        """List what is offered again, now."""
+        """List what is offered again, now: a pause after failures ends."""
         self._retry_at = 0.0
+        self._hurry.set()
         self.list_changed(*listing.KINDS)
         self.want()
 
@@ -150,9 +154,10 @@ class Supervisor:
         failures = 0
         while True:
             await self._wanted.wait()
-            pause = self._retry_at - self.loop.time()
-            if pause > 0:
-                await asyncio.sleep(pause)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout_at(self._retry_at):
+                    await self._hurry.wait()
+            self._hurry.clear()
             self._to(LinkState.CONNECTING)
             began = self.loop.time()
             is_connected = False
@@ -191,13 +196,13 @@ class Supervisor:
         # A third of a second and thirty megabytes: only hubs with upstreams pay, and not on the loop.
         module = await asyncio.to_thread(importlib.import_module, "tools_catalog.upstream.session")
         session: Session = module.Session(
-            self.spec, self._around.secret, self._around.version, lasts_seconds=self._around.lasts_seconds,
+            self.spec, self.scrub, self._around.version, lasts_seconds=self._around.lasts_seconds,
             list_changed=self.list_changed, updated=self._around.updated, like=like, can_ask=can_ask,
         )  # fmt: skip
         try:
             await session.open()
         except errors.HubError:
-            self.link.stderr = str(session.last_words)
+            self.link.stderr = self.scrub.text(str(session.last_words))
             raise
         return session
 
@@ -206,7 +211,7 @@ class Supervisor:
         began = self.loop.time()
         for kind in kinds:
             try:
-                offers[kind] = listing.read(await main.list_offers(kind), kind)
+                offers[kind] = listing.read(self.scrub.value(await main.list_offers(kind)), kind)
             except (listing.ListingInvalid, errors.UpstreamError, errors.ResultInvalid) as error:
                 if kind == listing.TOOL:
                     raise errors.UpstreamError(str(error)) from error
@@ -233,8 +238,10 @@ class Supervisor:
             await self._follow(main)
             while True:
                 waiting = asyncio.ensure_future(self._wake.wait())
-                await asyncio.wait({lost, waiting}, timeout=self._until_next(), return_when=asyncio.FIRST_COMPLETED)
-                waiting.cancel()
+                try:
+                    await asyncio.wait({lost, waiting}, timeout=self._until_next(), return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    waiting.cancel()
                 if lost.done():
                     raise errors.TransportError(main.why_closed or "The connection ended.")
                 if self._wake.is_set():
@@ -275,7 +282,7 @@ class Supervisor:
 
     async def _failed(self, error: Exception, pause: float) -> None:
         if isinstance(error, errors.HubError):
-            words = str(error)
+            words = self.scrub.text(str(error))
         elif isinstance(error, TimeoutError):
             words = "The upstream did not list its tools in time."
         else:
@@ -283,7 +290,7 @@ class Supervisor:
             words = type(error).__name__
         logger.warning("The upstream %s: %s", self.spec.slug, words)
         if self.main is not None:
-            self.link.stderr = str(self.main.last_words)
+            self.link.stderr = self.scrub.text(str(self.main.last_words))
         self._retry_at = self.loop.time() + pause
         if not self.spec.starts_eagerly and not self._subscribed and self.link.connected_at is not None:
             # The next call wants it again. One that never was there is tried on: nobody can call what is not known.
@@ -294,7 +301,7 @@ class Supervisor:
 
     def _connected(self, main: Session) -> None:
         self.link.protocol_version = main.protocol_version
-        self.link.server = main.server
+        self.link.server = self.scrub.text(main.server)
         self.link.connected_at = datetime.now(UTC)
         self.link.error_message = ""
         self.last_call = self.loop.time()

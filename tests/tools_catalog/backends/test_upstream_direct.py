@@ -19,6 +19,7 @@ from tools_catalog.egress import EgressPolicy
 from tools_catalog.upstream.bridge import EVERYTHING
 from tools_catalog.upstream.direct import Direct, Elsewhere
 from tools_catalog.upstream.results import check
+from tools_catalog.upstream.scrubbing import Scrubber
 from tools_catalog.upstream.spec import ConnectionSpec
 
 LOCAL = EgressPolicy(allow=("127.0.0.1",))
@@ -60,7 +61,7 @@ def direct(port: int, **words: Any) -> Direct:
         id=1, slug="up", transport="streamable-http", url=f"http://127.0.0.1:{port}/mcp",
         **{"max_response_bytes": 100_000, "max_notifications": 50, "connect_seconds": 5.0, **words},
     )  # fmt: skip
-    return Direct(spec, lambda name, host: f"{name} for {host}", "2026-07-28", "1", LOCAL)
+    return Direct(spec, Scrubber(lambda name, host: f"{name} for {host}"), "2026-07-28", "1", LOCAL)
 
 
 CALL = {"name": "echo", "arguments": {"a": 1}}
@@ -251,7 +252,7 @@ def test_nothing_is_sent_where_nobody_listens_or_the_guard_refuses() -> None:
         spec = ConnectionSpec(id=1, slug="up", transport="streamable-http", url=f"http://127.0.0.1:{port}/")
 
         async def once() -> None:
-            way = Direct(spec, lambda name, host: "", "2026-07-28", "1", policy)
+            way = Direct(spec, Scrubber(lambda name, host: ""), "2026-07-28", "1", policy)
             await way.request("tools/call", CALL, ScriptedContext(), frozenset())
 
         with pytest.raises(expected):
