@@ -42,4 +42,4 @@ class ToolsCatalogConfig(AppConfig):
         from tools_catalog.backends import python
 
         install_after_migrate(self, RULES)
-        python.discover(("starter", "conformance"))
+        python.discover(("starter", "conformance", "transcript"))
