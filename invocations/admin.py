@@ -103,7 +103,7 @@ class McpToolInvocationAdmin(UncountedAdmin):
     def shown_time(self, row: McpToolInvocation) -> SafeString:
         moment = timezone.localtime(row.started_at)
         return format_html(
-            '<time datetime="{}" title="{}" style="white-space:nowrap">{}</time>',
+            '<time datetime="{}" title="{}" class="hub-time">{}</time>',
             moment.isoformat(), moment.isoformat(), moment.strftime("%m-%d %H:%M:%S"),
         )  # fmt: skip
 
@@ -130,7 +130,7 @@ class McpToolInvocationAdmin(UncountedAdmin):
 
     @admin.display(description=_("took"))
     def shown_duration(self, row: McpToolInvocation) -> SafeString:
-        return format_html('<span style="white-space:nowrap">{}</span>', duration(row.duration_ms))
+        return format_html('<span class="hub-time">{}</span>', duration(row.duration_ms))
 
     @admin.display(description=_("code"))
     def shown_code(self, row: McpToolInvocation) -> str:

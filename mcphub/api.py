@@ -12,7 +12,7 @@ from django.urls import re_path
 from django.views import defaults
 from drf_spectacular.renderers import OpenApiJsonRenderer2, OpenApiYamlRenderer2
 from drf_spectacular.utils import extend_schema
-from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerView
+from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 from rest_framework.negotiation import DefaultContentNegotiation
 from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
@@ -93,6 +93,8 @@ urlpatterns = [
         ConsistencyViewSet.as_view({"get": "between"}),
     ),
     re_path(r"^schema/?$", SchemaView.as_view(), name="schema"),
-    re_path(r"^docs/?$", SpectacularSwaggerView.as_view(url_name="schema"), name="docs"),
+    re_path(
+        r"^docs/?$", SpectacularSwaggerSplitView.as_view(url_name="schema", template_name="api/docs.html"), name="docs"
+    ),
     re_path(r"", Nowhere.as_view()),
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-WIDTH, HEIGHT = 640, 160
+WIDTH, HEIGHT = 480, 150
 LABEL = len("12-31")
 """Characters for which there is room below a column."""
 _LEFT, _RIGHT, _TOP, _BOTTOM = 44, 4, 8, 20

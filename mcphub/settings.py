@@ -96,6 +96,7 @@ INSTALLED_APPS += MCPHUB_APPS
 
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
+    "mcphub.policy.ContentPolicy",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.locale.LocaleMiddleware",
@@ -338,6 +339,7 @@ UNFOLD = {
     "SITE_HEADER": "MCP Hub",
     "SITE_SUBHEADER": _("Tools and their calls"),
     "SITE_SYMBOL": "hub",
+    "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": lambda request: static("mcphub/icon.svg")}],
     "SHOW_HISTORY": True,
     "SHOW_VIEW_ON_SITE": False,
     "DASHBOARD_CALLBACK": "mcphub.dashboard.show",

@@ -1,0 +1,38 @@
+"""The content security policy of what Django serves: pages run and show what the hub itself ships, nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from django.http import HttpRequest, HttpResponse
+
+_EVERYWHERE = {
+    "default-src": "'none'", "script-src": "'self'", "style-src": "'self'", "img-src": "'self' data:",
+    "font-src": "'self'", "connect-src": "'self'", "form-action": "'self'", "frame-ancestors": "'none'",
+    "base-uri": "'none'",
+}  # fmt: skip
+_ADMIN = {
+    **_EVERYWHERE,
+    "script-src": "'self' 'unsafe-eval'",
+    "style-src": "'self' 'unsafe-inline'",
+}
+"""The theme's Alpine reads its expressions with `Function`; htmx and the JSON editor write styles into the page."""
+
+
+def _said(directives: dict[str, str]) -> str:
+    return "; ".join(f"{name} {sources}" for name, sources in directives.items())
+
+
+ADMIN, ELSEWHERE = _said(_ADMIN), _said(_EVERYWHERE)
+
+
+class ContentPolicy:
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self._get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        response = self._get_response(request)
+        response.headers.setdefault(
+            "Content-Security-Policy", ADMIN if request.path.startswith("/admin/") else ELSEWHERE
+        )
+        return response

@@ -1,0 +1,100 @@
+"""A hub of its own for a module, and an operator's browser that watches for what must not happen."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+playwright = pytest.importorskip("playwright.sync_api")
+expect = playwright.expect
+
+ROOT = Path(__file__).resolve().parents[2]
+CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
+DEADLINE_SECONDS = 60
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[str]:
+    """A hub of its own, with what the module's SEED makes; among it the superuser `operator`."""
+    data = tmp_path_factory.mktemp("hub")
+    (data / "static").mkdir()
+    variables = {
+        **{name: value for name, value in os.environ.items() if not name.startswith("MCPHUB_")},
+        "MCPHUB_DATA_DIR": str(data), "MCPHUB_PACKS": "starter", "DJANGO_SETTINGS_MODULE": "mcphub.settings",
+    }  # fmt: skip
+
+    def manage(*arguments: str) -> None:
+        subprocess.run([sys.executable, "manage.py", *arguments], cwd=ROOT, env=variables, check=True, timeout=120)
+
+    manage("migrate", "--verbosity", "0")
+    manage("shell", "--verbosity", "0", "-c", request.module.SEED)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    server = subprocess.Popen(
+        [sys.executable, "-m", "uvicorn", "mcphub.asgi:application", "--port", str(port), "--log-level", "warning"],
+        cwd=ROOT,
+        env=variables,
+    )
+    try:
+        _wait(f"http://127.0.0.1:{port}/admin/login/", server)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.terminate()
+        server.wait(timeout=DEADLINE_SECONDS)
+
+
+def _wait(url: str, server: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while True:
+        try:
+            urllib.request.urlopen(url, timeout=5).close()
+            return
+        except OSError:
+            assert server.poll() is None, "the server ended"
+            assert time.monotonic() < deadline, "the server did not answer in time"
+            time.sleep(0.1)
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+        )
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(chromium: Any, address: str) -> Iterator[Any]:
+    """A page of the operator who is logged in; fails at its end where anything untoward was seen."""
+    context = chromium.new_context(viewport={"width": 1280, "height": 900}, base_url=address)
+    page = context.new_page()
+    seen: list[str] = []
+    page.on("pageerror", lambda error: seen.append(f"script error: {error}"))
+    page.on("dialog", lambda dialog: (seen.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+    page.on("console", lambda said: seen.append(said.text) if "Content Security Policy" in said.text else None)
+    page.on(
+        "request",
+        lambda request: (
+            None if request.url.startswith((address, "data:", "blob:")) else seen.append(f"went out: {request.url}")
+        ),
+    )
+    page.goto("/admin/login/")
+    page.fill("[name=username]", "operator")
+    page.fill("[name=password]", "a long password")
+    page.click("button[type=submit]")
+    expect(page.get_by_text("Enabled tools")).to_be_visible()
+    yield page
+    context.close()
+    assert seen == []

@@ -1,0 +1,97 @@
+"""Every page of the admin, full of foreign text: nothing of it runs, nothing goes out, and everybody can read it.
+
+The pages are found by following the side bar: each list, its first row, its form to add. Pictures of them go to
+`$MCPHUB_SCREENSHOTS`, where that is set.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.browser.conftest import CHROMIUM
+
+pytestmark = [
+    pytest.mark.rig,
+    pytest.mark.skipif(not Path(CHROMIUM).exists(), reason="there is no Chromium here; set CHROMIUM"),
+]
+
+CANARY = "<img src=x onerror=document.title='ran'><script>document.title='ran'</script>\u202e{{constructor}}"
+
+SEED = f"""
+from django.contrib.auth.models import User
+from sessions_app.models import ApiKey
+from tests import factories as make
+from tools_catalog.backends import python
+User.objects.create_superuser("operator", password="a long password")
+python.discover(["starter"])
+canary = {CANARY!r}
+from tools_catalog.models import McpToolDefinition
+told = python.definition("tools_catalog.packs.starter.tools:echo")
+tool = McpToolDefinition.objects.filter(name="echo").first() or McpToolDefinition(name="echo")
+for field, value in dict(
+    title=canary, description=canary, input_schema=told["inputSchema"], output_schema=told.get("outputSchema", {{}}),
+    backend="python", configuration=told["configuration"], read_only=True, destructive=False,
+).items():
+    setattr(tool, field, value)
+tool.save()
+session = make.McpSessionFactory(client_name=canary[:100], client_version=canary[:50])
+process = make.ServerProcessFactory()
+more = dict(session=session, process=process, client_name=canary[:100], caller_label=canary[:100], tool_name="echo")
+make.McpToolInvocationFactory(arguments={{"text": canary}}, **more)
+make.McpToolInvocationFactory(failed=True, error={{"code": -32603, "message": canary}}, **more)
+make.McpRequestEnvelopeFactory(session=session, process=process)
+make.McpTaskFactory(session=session, process=process, over=True)
+make.McpConnectionFactory(title=canary)
+make.LaunchProfileFactory()
+ApiKey.issue(canary[:60], scopes=["tools:call"])
+"""
+
+PATHS = "links => links.map(link => new URL(link.getAttribute('href'), document.baseURI).pathname)"
+SERIOUS = ("serious", "critical")
+
+
+def places(page: Any) -> list[str]:
+    """Give the pages that the side bar leads to, and those that these lead to: a row of each list and a new one."""
+    page.goto("/admin/")
+    found = page.eval_on_selector_all("a[href^='/admin/']", PATHS)
+    lists = sorted({link for link in found if re.fullmatch(r"/admin/\w+/\w+/", link) and "logout" not in link})
+    more = []
+    for link in lists:
+        page.goto(link)
+        for selector in ("#result_list tbody a[href*='/change/']", "a[href$='/add/']"):
+            links = page.eval_on_selector_all(selector, PATHS)
+            more += [link for link in links if link.startswith("/admin/")][:1]
+    return ["/admin/", *lists, *dict.fromkeys(more)]
+
+
+def test_no_page_runs_foreign_text_or_shuts_anybody_out(page: Any) -> None:
+    axe = (files("axe_playwright_python") / "axe.min.js").read_text()
+    pictures = os.environ.get("MCPHUB_SCREENSHOTS")
+    wrong: list[str] = []
+    found = places(page)
+    assert len(found) > 40
+    for theme in ("light", "dark"):
+        page.emulate_media(color_scheme=theme)
+        for place in found:
+            page.goto(place)
+            if page.title() == "ran":
+                wrong.append(f"{place}: foreign text ran")
+            if page.evaluate("document.documentElement.scrollWidth") > 1280:
+                wrong.append(f"{place}: wider than the window")
+            page.evaluate(axe)
+            told = page.evaluate("axe.run({resultTypes: ['violations']})")
+            wrong += [
+                f"{place} ({theme}): {each['id']}: {each['nodes'][0]['html'][:150]}"
+                for each in told["violations"]
+                if each["impact"] in SERIOUS
+            ]
+            if pictures:
+                name = place.strip("/").replace("/", "-")
+                page.screenshot(path=Path(pictures) / f"{name}-{theme}.png", full_page=True)
+    assert wrong == []
