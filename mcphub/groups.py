@@ -12,6 +12,7 @@ _SEEN = (
     "invocations.view_mcptask", "tools_catalog.view_mcpresource", "tools_catalog.view_mcpprompt",
     "tools_catalog.view_mcptoolset", "tools_catalog.view_httpservice",
     "chat.view_chatapproval", "chat.view_toolapproval", "invocations.view_mcpredactionrule",
+    "chat.view_chatprovider", "chat.view_chatmodel", "chat.view_chatkey",
 )  # fmt: skip
 _CATALOGUE = (
     "tools_catalog.add_mcptooldefinition", "tools_catalog.change_mcptooldefinition",
@@ -42,7 +43,9 @@ ROLES: Mapping[str, tuple[str, ...]] = {
     "Operator": (
         *_SEEN, *_CATALOGUE, "invocations.cancel_mcptask", "invocations.change_mcperrormapping",
         "invocations.add_mcperrormapping", "chat.decide_chatapproval", "chat.add_toolapproval",
-        "chat.change_toolapproval", "chat.delete_toolapproval",
+        "chat.change_toolapproval", "chat.delete_toolapproval", "chat.add_chatprovider", "chat.change_chatprovider",
+        "chat.test_chatprovider", "chat.add_chatmodel", "chat.change_chatmodel", "chat.delete_chatmodel",
+        "chat.add_chatkey", "chat.change_chatkey", "chat.delete_chatkey",
         "sessions_app.change_mcpsession", "sessions_app.view_apikey", "sessions_app.add_apikey",
         "sessions_app.change_apikey",
     ),

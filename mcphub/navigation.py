@@ -64,6 +64,9 @@ def show(request: HttpRequest) -> list[dict[str, Any]]:
             "items": [
                 item(_("Approvals"), "how_to_reg", "chat_chatapproval"),
                 item(_("Approval policies"), "rule", "chat_toolapproval"),
+                item(_("Providers"), "hub", "chat_chatprovider"),
+                item(_("Models"), "smart_toy", "chat_chatmodel"),
+                item(_("Chat settings of keys"), "tune", "chat_chatkey"),
             ],
         },
         {

@@ -57,8 +57,10 @@ class Completions(ChatDoor):
 
     async def turn(self, asked: ChatRequest) -> Turn:
         """Make the turn of a request; its messages come with the conversation. Raises ChatError."""
-        choice = self.chat.providers().choose(asked.model)
-        chosen = selection.select(self.hub.catalog(), self.caller, asked.wanted or [])
+        own = self.chat.key_settings(self.caller)
+        choice = self.chat.providers().choose(asked.model or own.model)
+        wanted = own.wanted() if asked.wanted is None else asked.wanted
+        chosen = selection.select(self.hub.catalog(), self.caller, wanted)
         session_id = asked.session_id
         if session_id == NEW_SESSION:
             session_id = str((await self.chat.talks.open(self.caller)).pk)
@@ -70,7 +72,7 @@ class Completions(ChatDoor):
             tools=[tool for tool, _ in chosen.values()], client_tools=asked.client_tools,
             may_mix=session_id is not None, parameters=asked.parameters, stream=asked.stream,
             gate=RowGate(self.caller, turn_id, self.chat.approval_policies()),
-            idempotency_key=self.idempotency_key(), chat_session_id=session_id,
+            idempotency_key=self.idempotency_key(), chat_session_id=session_id, request_id=self.request_id(),
         )  # fmt: skip
 
     def _asked(self, asked: ChatRequest, turn: Turn) -> Asked:

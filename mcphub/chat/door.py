@@ -120,6 +120,16 @@ class ChatDoor(HubConsumer):
             )  # fmt: skip
         return key
 
+    def retry_count(self) -> str:
+        """Give how often the client has sent this request before, as its library counts; empty where it does not."""
+        count = self.header(b"x-stainless-retry-count")
+        return count if count.isdecimal() and count != "0" and len(count) < 4 else ""
+
+    def request_id(self) -> str:
+        """Give `x-request-id` as the audit keeps it with each call; a client's retry is marked as one."""
+        count = self.retry_count()
+        return f"{self.exchange_id} retry {count}" if count else self.exchange_id
+
     # Beside the client ---------------------------------------------------------------------------
 
     @contextlib.asynccontextmanager

@@ -27,6 +27,7 @@ from mcphub.chat.models_responses import (  # noqa: F401 - tables of this applic
     ToolApproval,
 )
 from sessions_app.fields import JSONText
+from sessions_app.models import ApiKey
 from sessions_app.protocol.errors import EgressRefused
 from tools_catalog import secrets
 from tools_catalog.egress import EgressPolicy
@@ -181,3 +182,43 @@ class ChatModel(models.Model):
             value: Any = getattr(self, column)
             if not isinstance(value, list) or not all(isinstance(each, str) and each for each in value):
                 raise ValidationError({column: _("Write a list of names.")})
+
+
+class ChatKey(models.Model):
+    """What holds for the chat requests of one key that do not say it themselves."""
+
+    class Tools(models.TextChoices):
+        NONE = "none", _("None: each request names its tools")
+        ALL = "all", _("All that the key may call")
+        NAMED = "named", _("Those named below")
+
+    key = models.OneToOneField(ApiKey, models.CASCADE, related_name="chat", verbose_name=_("API key"))
+    model = models.ForeignKey(
+        ChatModel, models.SET_NULL, null=True, blank=True, verbose_name=_("model"),
+        help_text=_("Answers where a request names none. Empty: the default of the hub."),
+    )  # fmt: skip
+    tools = models.CharField(
+        _("tools"), max_length=5, choices=Tools, default=Tools.NONE,
+        help_text=_("What a model may call in requests that do not mention tools of the hub."),
+    )  # fmt: skip
+    tool_names = JSONText(
+        _("names of tools"), default=list, blank=True, help_text=_('Such as ["fetch_url", "current_time"].')
+    )
+
+    history = HistoricalRecords()
+    _change_reason: str | None = None
+
+    class Meta:
+        verbose_name = _("chat settings of a key")
+        verbose_name_plural = _("chat settings of keys")
+        ordering = ["key__name"]
+
+    def __str__(self) -> str:
+        return str(self.key)
+
+    def clean(self) -> None:
+        names: Any = self.tool_names
+        if not isinstance(names, list) or not all(isinstance(each, str) and each for each in names):
+            raise ValidationError({"tool_names": _("Write a list of names.")})
+        if self.tools == self.Tools.NAMED and not names:
+            raise ValidationError({"tool_names": _("Name at least one tool.")})

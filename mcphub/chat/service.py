@@ -12,7 +12,8 @@ from channels.db import database_sync_to_async
 
 from invocations.origin import Origin
 from mcphub import runtime
-from mcphub.chat import approvals
+from mcphub.chat import approvals, keysettings
+from mcphub.chat.keysettings import KeySettings
 from mcphub.chat.loop import Engine
 from mcphub.chat.providers.client import ProviderClient
 from mcphub.chat.providers.snapshot import Choice, Providers
@@ -36,6 +37,7 @@ class Chat:
         self.talks = Talks(hub)
         self._providers = Providers()
         self._policies: dict[str, str] = {}
+        self._of_keys: dict[int, KeySettings] = {}
         self._stale = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -50,6 +52,10 @@ class Chat:
     def approval_policies(self) -> dict[str, str]:
         """Give what operators demand of calls by models, by the tool's name."""
         return self._policies
+
+    def key_settings(self, caller: Caller) -> KeySettings:
+        """Give what an operator set for the requests of a caller's key."""
+        return self._of_keys.get(caller.key_id or 0, keysettings.NOTHING)
 
     async def start(self) -> None:
         self.hub.follower.on([PROVIDERS_CHANGED, *bus.FOLLOWED], self._hear)
@@ -69,10 +75,11 @@ class Chat:
     async def _load(self) -> None:
         self._providers = await database_sync_to_async(Providers.load)()
         self._policies = await database_sync_to_async(approvals.load_policies)()
+        self._of_keys = await database_sync_to_async(keysettings.load)()
 
     def _hear(self, event: bus.Event) -> None:
-        if event.subject == PROVIDERS_CHANGED:
-            self._stale.set()
+        # The others tell after an outage of the bus that anything may have changed.
+        self._stale.set()
 
     async def _follow(self) -> None:
         while True:

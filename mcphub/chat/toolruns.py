@@ -176,6 +176,7 @@ class ToolRuns:
                 turn.origin.in_turn(turn.turn_id, call.id, round),
                 tool.name if tool is not None else call.name[:128] or "(no name)",
                 arguments,
+                request_id=turn.request_id,
                 idempotency_key=self._key(same, tool) if refusal is None else None,
                 check=None if refusal is None else _refusing(refusal),
             )

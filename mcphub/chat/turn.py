@@ -84,6 +84,8 @@ class Turn:
     stream: bool = False
     """Ask the provider for a stream, so that text comes as it is made."""
     limits: Limits = field(default_factory=Limits.from_settings)
+    request_id: str | None = None
+    """Of the request that asks: stands in the audit with each call."""
     idempotency_key: str | None = None
     """Of the client: a turn that is repeated under it does not run its tools twice."""
     gate: Gate | None = None
