@@ -21,7 +21,7 @@ from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import ChoicesDropdownFilter
 
 from invocations import admin_audit, admin_mapping  # noqa: F401 - they register their pages
-from invocations.admin_envelopes import may_read_bodies
+from invocations.admin_envelopes import RecordedReading, may_read_bodies
 from invocations.admin_filters import (
     ClientFilter,
     DuplicateFilter,
@@ -32,8 +32,9 @@ from invocations.admin_filters import (
 )
 from invocations.models import McpToolInvocation
 from invocations.redaction import admin as admin_redaction  # noqa: F401 - it registers its pages
+from invocations.rest import reads
 from invocations.tasks.admin import link_of
-from sessions_app.admin_base import TimeRangeFilter, UncountedAdmin, mark
+from sessions_app.admin_base import TimeRangeFilter, detail_action, mark
 from sessions_app.models import McpSession
 from sessions_app.shown import INLINE_CHARACTERS, cell, clipped, duration, json_block, mono, pretty, visible
 from tools_catalog.models import McpToolVersion
@@ -44,7 +45,8 @@ SEARCHED_CALLS = 200_000
 
 
 @admin.register(McpToolInvocation)
-class McpToolInvocationAdmin(UncountedAdmin):
+class McpToolInvocationAdmin(RecordedReading):
+    bodies = BODIES
     list_display = [
         "shown_time", "shown_status", "shown_tool", "shown_caller", "shown_client", "shown_duration", "shown_code",
         "shown_transport", "shown_duplicate",
@@ -67,6 +69,7 @@ class McpToolInvocationAdmin(UncountedAdmin):
     sortable_by = ()
     list_fullwidth = True
     actions = None
+    actions_detail = ["replay"]
 
     # The list --------------------------------------------------------------------------------------
 
@@ -144,6 +147,8 @@ class McpToolInvocationAdmin(UncountedAdmin):
     def shown_duplicate(self, row: McpToolInvocation) -> SafeString | str:
         if row.duplicate_of:
             return mark("off", _("Duplicate"))
+        if row.replay_of:
+            return mark("off", _("Replay"))
         if row.continues:
             return mark("off", _("Continued"))
         if row.occurrences > 1:
@@ -156,8 +161,10 @@ class McpToolInvocationAdmin(UncountedAdmin):
         head = ["shown_status", "tool_link", "when"]
         if obj is not None and obj.status == "error":
             head.insert(1, "shown_failure")
-        if obj is not None and (obj.duplicate_of or obj.continues or obj.occurrences > 1):
+        if obj is not None and (obj.duplicate_of or obj.continues or obj.replay_of or obj.occurrences > 1):
             head.append("shown_note")
+        if obj is not None and obj.left_out:
+            head.append("shown_left_out")
         if obj is not None and obj.turn_id:
             head.append("shown_turn")
         if obj is not None and link_of(obj.invocation_id) is not None:
@@ -233,6 +240,8 @@ class McpToolInvocationAdmin(UncountedAdmin):
     def shown_note(self, row: McpToolInvocation) -> SafeString | str:
         if row.duplicate_of:
             return _linked(_t("Repeats the answer of"), row.duplicate_of)
+        if row.replay_of:
+            return _linked(_t("Makes again"), row.replay_of)
         if row.continues:
             return _linked(_t("Goes on, with the client's answers, with"), row.continues)
         if row.occurrences > 1:
@@ -248,6 +257,19 @@ class McpToolInvocationAdmin(UncountedAdmin):
             '<a class="hub-link hub-mono" href="{}?turn_id__exact={}">{}</a> · {}',
             reverse("admin:invocations_mcptoolinvocation_changelist"), row.turn_id, row.turn_id, told,
         )  # fmt: skip
+
+    @admin.display(description=_("left out"))
+    def shown_left_out(self, row: McpToolInvocation) -> SafeString:
+        words = {"arguments": _t("arguments"), "result": _t("result"), "error": _t("error")}
+        lines = []
+        for name, gone in (row.left_out or {}).items():
+            said = []
+            if gone.get("redacted"):
+                said.append(_t("redacted: %(places)s") % {"places": ", ".join(map(clipped_place, gone["redacted"]))})
+            if gone.get("truncated"):
+                said.append(_t("cut short: %(bytes)d bytes in all") % gone)
+            lines.append((f"{words.get(name, name)}: {'; '.join(said)}",))
+        return format_html_join("", "<div>{}</div>", lines)
 
     @admin.display(description=_("task"))
     def task(self, row: McpToolInvocation) -> SafeString | str:
@@ -311,6 +333,15 @@ class McpToolInvocationAdmin(UncountedAdmin):
             reverse("admin:sessions_app_mcpsession_change", args=[row.session_id]), clipped(row.session_id, 64),
         )  # fmt: skip
 
+    # Making it again --------------------------------------------------------------------------------
+
+    def has_replay_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
+        return self.has_view_permission(request) and may_read_bodies(request)
+
+    @detail_action(description=_("Replay"), icon="replay", permissions=["replay"], url_path="again")
+    def replay(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        return redirect("invocation_replay", object_id)
+
     # The whole of one body -------------------------------------------------------------------------
 
     def get_urls(self) -> list[Any]:
@@ -323,6 +354,7 @@ class McpToolInvocationAdmin(UncountedAdmin):
         row = McpToolInvocation.objects.filter(pk=pk).first()
         if row is None or name not in BODIES:
             raise Http404
+        reads.note(request.user, request.path, [name], [row.pk], row.invocation_id)
         return HttpResponse(
             pretty(getattr(row, name)),
             content_type="application/json",
@@ -332,6 +364,10 @@ class McpToolInvocationAdmin(UncountedAdmin):
                 "Cache-Control": "no-store",
             },
         )
+
+
+def clipped_place(place: str) -> str:
+    return clipped(place, 80)
 
 
 def _is_uuid(text: str) -> bool:

@@ -150,7 +150,10 @@ class McpToolInvocation(AppendOnly):
         verbose_name = _("invocation")
         verbose_name_plural = _("invocations")
         ordering = ["-id"]
-        permissions = [("read_bodies", _("Can read arguments, results and errors of calls"))]
+        permissions = [
+            ("read_bodies", _("Can read arguments, results and errors of calls")),
+            ("replay_call", _("Can make recorded calls again, whatever they change")),
+        ]
         constraints = [
             models.CheckConstraint(condition=Q(status__in=["ok", "error"]), name="invocation_status_known"),
             models.CheckConstraint(

@@ -23,6 +23,7 @@ from invocations.api import InvocationViewSet
 from invocations.api_audit import CheckpointViewSet, ConsistencyViewSet, EventViewSet, ProofViewSet
 from invocations.rest.mappings import ErrorMappingViewSet
 from invocations.tasks.api import TaskViewSet
+from mcphub.replaying import ReplayViewSet
 from sessions_app.api import SessionViewSet
 from sessions_app.rest.errors import render_outside
 from tools_catalog.api import ToolDefinitionViewSet, ToolVersionViewSet
@@ -88,6 +89,7 @@ router.register("audit/proofs", ProofViewSet, basename="proof")
 
 urlpatterns = [
     *router.urls,
+    re_path(r"^invocations/(?P<invocation_id>[^/]+)/replay/?$", ReplayViewSet.as_view({"post": "replay"})),
     re_path(
         r"^audit/consistency/(?P<old>[0-9]{1,18})/(?P<new>[0-9]{1,18})/?$",
         ConsistencyViewSet.as_view({"get": "between"}),

@@ -49,7 +49,7 @@ def try_view(request: HttpRequest, pk: int) -> HttpResponse:
     form = form_for(tool.input_schema, request.POST if request.method == "POST" else None)
     if request.method == "POST" and form.is_valid() and (agreed or not must_agree):
         arguments = form.arguments()
-        answer = async_to_sync(_call)(_caller(request.user), tool.name, arguments)
+        answer = async_to_sync(_call)(caller_of(request.user), tool.name, arguments)
     row = None
     if answer is not None and answer.invocation_id:
         row = McpToolInvocation.objects.defer("arguments", "result", "error").filter(
@@ -78,7 +78,8 @@ def try_view(request: HttpRequest, pk: int) -> HttpResponse:
     return TemplateResponse(request, "admin/hub/try.html", context)
 
 
-def _caller(user: Any) -> Caller:
+def caller_of(user: Any) -> Caller:
+    """Give the caller that a person who is logged in is."""
     return Caller(
         principal=f"user:{user.pk}",
         label=user.get_username(),

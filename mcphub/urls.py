@@ -7,6 +7,7 @@ from django.views.generic import RedirectView
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="admin:index")),
     path("admin/", include("mcphub.tryit")),
+    path("admin/", include("mcphub.replaying")),
     path("admin/", admin.site.urls),
     path("api/", include("mcphub.api")),
 ]

@@ -33,6 +33,7 @@ DAYS_VALID = 90
 
 NEEDED = {
     ApiKey.Scope.AUDIT_READ.value: "invocations.read_bodies",
+    ApiKey.Scope.CALLS_REPLAY.value: "invocations.replay_call",
     ApiKey.Scope.CATALOG_WRITE.value: "tools_catalog.change_mcptooldefinition",
 }
 """Scope -> permission without which nobody may hand it out: a key must not do more than its maker."""

@@ -95,6 +95,7 @@ class ApiKey(models.Model):
         AUDIT_READ = "audit:read", _("Read the audit")
         CHAT = "chat", _("Chat")
         CATALOG_WRITE = "catalog:write", _("Change the catalogue")
+        CALLS_REPLAY = "calls:replay", _("Make recorded calls again")
 
     DEFAULT_SCOPES = [Scope.TOOLS_LIST.value, Scope.TOOLS_CALL.value]
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sessions_app.protocol import envelope, schemas
-from sessions_app.protocol.errors import ExecutionError
+from sessions_app.protocol.errors import ExecutionError, InvalidParams
 from tools_catalog import hosts, requirements
 from tools_catalog.backends import base
 from tools_catalog.backends.http import HttpBackend, HttpConfiguration, Service
@@ -80,6 +80,39 @@ class Catalog(Selection):
         # Replaced whole: a call that looks for a secret meanwhile finds the old ones or the new ones.
         global _vault
         _vault = {secret.name: secret for secret in Secret.objects.all()}
+
+    @classmethod
+    def load_version(cls, name: str, version: str, caller: Audience) -> Tool:
+        """Read one tool in one of its versions, under today's rules of who may call it and how often.
+
+        Raises ToolNotFound and ToolDisabled as `find`; InvalidParams for a version that cannot be called.
+        """
+        from tools_catalog.models import McpToolDefinition, McpToolVersion
+
+        now = cls.load().find(name, caller)
+        if version in ("", now.version):
+            return now
+        past = McpToolVersion.objects.filter(tool__name=name, version=version).first()
+        if past is None:
+            raise InvalidParams(f"The tool {name} has no version {version[:20]}. Its versions are listed over REST.")
+        row = McpToolDefinition(**{**McpToolDefinition.UNSAID, **past.definition})
+        if row.backend == "upstream" or now.connection is not None:
+            raise InvalidParams(
+                f"{name} belongs to an upstream, which has its newest version only. Choose version {now.version}."
+            )
+        try:
+            service, why_not = _service_of(row, _services())
+            parts = _compile(row, service)
+        except Exception as error:
+            logger.exception("Version %s of %s cannot be called", version, name)
+            raise InvalidParams(f"Version {version} of {name} cannot be called any more. Choose another.") from error
+        if why_not or parts.backend is None:
+            raise InvalidParams(f"Version {version} of {name} cannot be called. {why_not}".strip())
+        return replace(
+            now, version=past.version, digest=past.digest, read_only=now.read_only and row.read_only,
+            timeout_seconds=row.timeout_seconds, task_support="forbidden", definition=parts.definition,
+            arguments=parts.arguments, result=parts.result, param_headers=parts.param_headers, backend=parts.backend,
+        )  # fmt: skip
 
     @classmethod
     def load(cls, before: Catalog | None = None) -> Catalog:

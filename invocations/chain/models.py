@@ -217,6 +217,16 @@ class AuditHold(models.Model):
         if all(value in (None, "") for value in described):
             raise ValidationError(_("Say what is held: a tool, a caller, a session, a time or a range of blocks."))
 
+    def description(self) -> dict[str, Any]:
+        """Give what is held, by the names of the command's flags."""
+        described = {
+            "tool": self.tool_name, "principal": self.principal, "session": self.session_id,
+            "from": self.received_from and self.received_from.isoformat(),
+            "until": self.received_until and self.received_until.isoformat(),
+            "first-block": self.first_block, "last-block": self.last_block,
+        }  # fmt: skip
+        return {name: value for name, value in described.items() if value not in (None, "")}
+
     def release(self, reason: str = "") -> None:
         self.released_at = timezone.now()
         self._change_reason = reason[:100] or None

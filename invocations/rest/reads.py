@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 
 from django.db import DatabaseError, models, transaction
@@ -26,10 +27,18 @@ def record(request: Request, *, read: list[str], searched: list[str], rows: list
     query = request.query_params.dict()
     for name in searched:
         query[name] = parse(query[name]).recorded()
-    after = {"bodies": read, "searched": searched, "rows": rows, "query": query}
+    note(request.user, request.path, read, rows, subject, searched=searched, query=query)
+
+
+def note(
+    user: Any, where: str, read: list[str], rows: list[Any], subject: str = "", *, searched: Sequence[str] = (),
+    query: dict[str, Any] | None = None,
+) -> None:  # fmt: skip
+    """Append the event for whoever reads bodies `where` that is, in the admin too."""
+    after = {"bodies": read, "searched": list(searched), "rows": rows, "query": query or {}}
     try:
         with transaction.atomic():
-            events.record("bodies.read", **actor_of(request.user), subject=subject, label=request.path, after=after)
+            events.record("bodies.read", **actor_of(user), subject=subject, label=where, after=after)
     except DatabaseError as error:
         raise AuditUnavailable(
             "Who reads bodies is recorded, and that failed, so none are shown. Try again, or name members without "

@@ -16,12 +16,12 @@ from django.utils.translation import ngettext
 from unfold.contrib.filters.admin import ChoicesDropdownFilter
 
 from invocations import errormap
-from invocations.admin_envelopes import may_read_bodies
+from invocations.admin_envelopes import RecordedReading, may_read_bodies
 from invocations.admin_filters import PrincipalFilter, SessionFilter, ToolFilter
 from invocations.models import McpToolInvocation
 from invocations.tasks import store
 from invocations.tasks.models import McpTask
-from sessions_app.admin_base import TimeRangeFilter, UncountedAdmin, mark, moment, names_and_count
+from sessions_app.admin_base import TimeRangeFilter, mark, moment, names_and_count
 from sessions_app.protocol.tasks import OPEN
 from sessions_app.shown import cell, clipped, json_block, mono, visible
 
@@ -35,7 +35,8 @@ _EXPIRES = moment("expires_at", _("expires"))
 
 
 @admin.register(McpTask)
-class McpTaskAdmin(UncountedAdmin):
+class McpTaskAdmin(RecordedReading):
+    bodies = ("result", "error", "input_requests", "input_responses")
     list_display = [_CREATED, "shown_state", "shown_tool", "shown_caller", "shown_message", _EXPIRES]
     list_display_links = [_CREATED]
     list_filter = [

@@ -22,7 +22,7 @@ _SEALING_SECONDS = 30
 
 def declare(parser: argparse.ArgumentParser) -> None:
     verbs = parser.add_subparsers(
-        metavar="verify|export|checkpoint|rotate-key|policy|retain", required=True, title="verbs", dest="verb"
+        metavar="verify|export|checkpoint|rotate-key|policy|hold|retain", required=True, title="verbs", dest="verb"
     )
     verify = verbs.add_parser("verify", help="say whether all rows are as they were sealed; status 1 if not")
     verify.add_argument("export", nargs="?", type=Path, metavar="EXPORT", help="a file; without it the database")
@@ -50,6 +50,22 @@ def declare(parser: argparse.ArgumentParser) -> None:
     policy.add_argument("--rows-days", type=_days, metavar="DAYS|forever", help="days that rows are kept")
     policy.add_argument("--bodies-days", type=_days, metavar="DAYS|forever", help="days that bodies are kept")
     policy.add_argument("--reason", default="", help="why; kept in the audit")
+    hold = verbs.add_parser("hold", help="list legal holds, set one, or release one")
+    deeds = hold.add_subparsers(metavar="list|set|release", required=True, title="deeds", dest="deed")
+    listed = deeds.add_parser("list", help="one line a hold: state, name, what it holds, reason")
+    listed.add_argument("--all", action="store_true", help="released ones too")
+    made = deeds.add_parser("set", help="rows that it describes lose nothing until it is released")
+    made.add_argument("name")
+    made.add_argument("--reason", required=True, help="why; kept in the audit")
+    for name in ("tool", "principal", "session"):
+        made.add_argument(f"--{name}", default="", metavar=name.upper(), help=f"rows of this {name}")
+    made.add_argument("--from", dest="since", type=_moment, metavar="TIME", help="received at or after")
+    made.add_argument("--until", type=_moment, metavar="TIME", help="received before")
+    made.add_argument("--first-block", type=_number, metavar="N", help="from this block on")
+    made.add_argument("--last-block", type=_number, metavar="N", help="through this block")
+    released = deeds.add_parser("release", help="let retention remove what it kept; it is not set again")
+    released.add_argument("name")
+    released.add_argument("--reason", required=True, help="why; kept in the audit")
     retain = verbs.add_parser("retain", help="remove now what the policy says; a hub does it by itself")
     retain.add_argument("--dry-run", action="store_true", help="only say what would be removed")
 
@@ -62,7 +78,7 @@ def run(options: argparse.Namespace) -> int:
 
     verbs: dict[str, Callable[[argparse.Namespace], int]] = {
         "verify": _verify, "export": _export, "checkpoint": _checkpoint, "rotate-key": _rotate, "policy": _policy,
-        "retain": _retain,
+        "hold": _hold, "retain": _retain,
     }  # fmt: skip
     try:
         if options.verb == "verify" and options.export is not None:
@@ -254,6 +270,41 @@ def _policy(options: argparse.Namespace) -> int:
 
 def _kept(days: int | None) -> str:
     return f"{days} days" if days else "for ever"
+
+
+def _hold(options: argparse.Namespace) -> int:
+    from django.core.exceptions import ValidationError
+
+    from invocations.chain.models import AuditHold
+
+    if options.deed == "list":
+        holds = AuditHold.objects.order_by("created_at")
+        for hold in holds if options.all else holds.filter(released_at=None):
+            state = "released" if hold.released_at else "holds"
+            described = " ".join(f"{name}={value}" for name, value in hold.description().items())
+            print(f"{state:8}  {hold.name}  {described}  {hold.reason}")
+        return 0
+    if options.deed == "release":
+        found = AuditHold.objects.filter(name=options.name, released_at=None).first()
+        if found is None:
+            raise Stop(
+                f"mcphub audit hold: no hold named {options.name!r} is set; `hold list` tells which are.", status=2
+            )
+        found.release(options.reason)
+        print(f"{found.name} is released")
+        return 0
+    hold = AuditHold(
+        name=options.name, reason=options.reason, tool_name=options.tool, principal=options.principal,
+        session_id=options.session, received_from=options.since, received_until=options.until,
+        first_block=options.first_block, last_block=options.last_block,
+    )  # fmt: skip
+    try:
+        hold.full_clean()
+    except ValidationError as error:
+        raise Stop(f"mcphub audit hold: {' '.join(error.messages)}", status=2) from error
+    hold.save()
+    print(f"{hold.name} holds")
+    return 0
 
 
 def _retain(options: argparse.Namespace) -> int:

@@ -8,7 +8,7 @@ import sys
 
 from mcphub.commands.stop import Stop, database_or_stop, start_django
 
-_SCOPES = ("tools:list", "tools:call", "audit:read", "chat", "catalog:write")
+_SCOPES = ("tools:list", "tools:call", "audit:read", "chat", "catalog:write", "calls:replay")
 _DEFAULT = _SCOPES[:2]
 
 

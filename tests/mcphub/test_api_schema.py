@@ -55,6 +55,7 @@ def test_every_address_is_described(schema):
         ("/api/audit/consistency/{old}/{new}/", "get"),
         ("/api/audit/events/", "get"),
         ("/api/audit/proofs/{invocation_id}/", "get"),
+        ("/api/invocations/{invocation_id}/replay/", "post"),
         ("/api/connections/", "get"),
         ("/api/connections/", "post"),
         ("/api/connections/{slug}/", "get"),

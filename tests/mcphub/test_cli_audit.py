@@ -228,3 +228,14 @@ def test_wrong_words_end_with_a_sentence(words: list[str], served: Path) -> None
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
     assert done.stderr.strip()
+
+
+def test_a_hold_is_set_listed_and_released(data: Path) -> None:
+    words = ["set", "case 7", "--tool", "echo", "--from", "2026-01-01", "--reason", "court"]
+    assert run(data, "audit", "hold", *words).stdout == "case 7 holds\n"
+    listed = run(data, "audit", "hold", "list").stdout
+    assert listed == "holds     case 7  tool=echo from=2026-01-01T00:00:00+00:00  court\n"
+    released = run(data, "audit", "hold", "release", "case 7", "--reason", "closed")
+    assert released.stdout == "case 7 is released\n"
+    again = run(data, "audit", "hold", "release", "case 7", "--reason", "x")
+    assert (again.returncode, "no hold named" in again.stderr) == (2, True)

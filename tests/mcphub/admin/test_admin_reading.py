@@ -1,0 +1,62 @@
+"""Who reads bodies in the admin is on record, as over REST; whoever may not read them leaves no such record."""
+
+from __future__ import annotations
+
+import pytest
+from django.urls import reverse
+
+from invocations.chain.models import AuditEvent
+from tests.factories import McpRequestEnvelopeFactory, McpTaskFactory, McpToolInvocationFactory
+
+pytestmark = pytest.mark.django_db
+
+
+def read():
+    return AuditEvent.objects.filter(kind="bodies.read")
+
+
+@pytest.mark.parametrize(
+    ("make", "page"),
+    [
+        (McpToolInvocationFactory, "invocations_mcptoolinvocation"),
+        (McpRequestEnvelopeFactory, "invocations_mcprequestenvelope"),
+        (McpTaskFactory, "invocations_mcptask"),
+    ],
+)
+def test_a_page_with_bodies_is_an_event_and_one_without_is_none(log_in, make, page):
+    row = make()
+    address = reverse(f"admin:{page}_change", args=[row.pk])
+    assert log_in("Viewer").get(address).status_code == 200
+    assert not read().exists()
+    auditor = log_in("Auditor")
+    assert auditor.get(address).status_code == 200
+    event = read().get()
+    assert (event.actor, event.subject_label) == (f"user:{auditor.user.pk}", address)
+    assert event.after["rows"] == [row.pk]
+
+
+def test_a_downloaded_body_is_an_event(log_in):
+    row = McpToolInvocationFactory()
+    log_in("Auditor").get(reverse("admin:invocation_body", args=[row.pk, "result"]))
+    assert read().get().after["bodies"] == ["result"]
+
+
+def test_replay_page_shows_why_a_call_cannot_be_made_again(log_in):
+    row = McpToolInvocationFactory(left_out={"arguments": {"redacted": ["$.text"]}})
+    auditor = log_in("Auditor")
+    page = auditor.get(reverse("admin:invocations_mcptoolinvocation_replay", args=[row.pk]), follow=True)
+    assert "arguments are redacted on record" in page.content.decode()
+    shown = auditor.get(reverse("admin:invocations_mcptoolinvocation_change", args=[row.pk])).content.decode()
+    assert "redacted: $.text" in shown
+    assert log_in("Viewer").get(reverse("invocation_replay", args=[row.pk])).status_code == 403
+
+
+def test_replay_page_asks_before_an_effect(log_in, echo):
+    echo.read_only = False
+    echo.save()
+    row = McpToolInvocationFactory(tool_name="echo", tool_version=echo.version, arguments={"text": "hello"})
+    address = reverse("invocation_replay", args=[row.pk])
+    assert "may not make its calls again" in log_in("Auditor").get(address).content.decode()
+    assert log_in("Auditor").post(address, {"make": "yes", "agreed": "on"}).status_code == 403
+    page = log_in("superuser").post(address, {"make": "yes", "version": echo.version}).content.decode()
+    assert "Tick the box first. No call was made." in page

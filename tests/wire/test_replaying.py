@@ -1,0 +1,112 @@
+"""A recorded call made again over REST: linked, compared, in a version of choice; refused where it cannot be."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import httpx2
+import pytest
+
+from tests.servers import Hub, until
+from tests.wire.speech import Speaker
+
+_PREPARE = """
+import json
+from sessions_app.models import ApiKey
+from tools_catalog.models import McpToolDefinition
+echo = McpToolDefinition.objects.get(name="echo")
+tool = McpToolDefinition(
+    name="versioned", description="Echo.", backend="python", configuration=echo.configuration, read_only=True,
+    destructive=False, input_schema=echo.input_schema, output_schema=echo.output_schema,
+)
+tool.save()
+tool.input_schema = {**echo.input_schema, "required": ["text", "reason"]}
+tool.save()
+every = ["tools:list", "tools:call", "audit:read"]
+print(json.dumps([ApiKey.issue(name, scopes=each)[1] for name, each in (
+    ("reader", every), ("replayer", [*every, "calls:replay"]), ("caller", every[:2]))]))
+"""
+_RULE = """
+from invocations.models import McpRedactionRule
+McpRedactionRule.objects.create(place="$.text", tool_name="versioned", part="arguments")
+"""
+
+
+class Auditor:
+    def __init__(self, hub: Hub, client: httpx2.Client, key: str) -> None:
+        self.hub, self._client, self._key = hub, client, key
+
+    def replay(self, invocation_id: str, **body: Any) -> httpx2.Response:
+        return self._client.post(
+            f"/api/invocations/{invocation_id}/replay/", json=body, headers={"authorization": f"Bearer {self._key}"}
+        )
+
+    def call(self, tool: str, arguments: dict[str, Any]) -> str:
+        with Speaker(self.hub.url, self._key) as speaker:
+            answer = speaker.modern_call(tool, arguments).json()
+        return str(answer["result"]["_meta"]["mcphub/invocationId"])
+
+
+@pytest.fixture(scope="module")
+def people(hub: Hub) -> Iterator[dict[str, Auditor]]:
+    made = json.loads(hub.shell(_PREPARE))
+    with httpx2.Client(base_url=hub.url, timeout=60) as client:
+        found = {
+            name: Auditor(hub, client, key) for name, key in zip(("reader", "replayer", "caller"), made, strict=True)
+        }
+        for key in made:
+            with Speaker(hub.url, key) as speaker:
+                until(lambda speaker=speaker: "versioned" in speaker.modern("tools/list").text, 60)
+        yield found
+
+
+def words(answer: httpx2.Response, status: int) -> str:
+    assert answer.status_code == status, answer.text
+    return str(answer.json()["error"]["message"])
+
+
+def test_effect_comes_again_only_with_the_right_and_a_confirmation(people: dict[str, Auditor]) -> None:
+    replayer = people["replayer"]
+    first = replayer.call("count", {"name": "replayed"})
+    assert "calls:replay" in words(people["reader"].replay(first, confirm=True), 403)
+    assert words(people["caller"].replay(first, confirm=True), 403)
+    assert "confirm: true" in words(replayer.replay(first), 400)
+    told = replayer.replay(first, confirm=True).json()
+    assert (told["status"], told["same"], told["replay_of"]) == ("ok", False, first)
+    assert {"path": "$.result.content[0].text", "kind": "changed", "original": "call number 1",
+            "replay": "call number 2"} in told["difference"]  # fmt: skip
+    (row,) = replayer.hub.rows(replay_of=first)
+    assert (row["invocation_id"], row["transport"]) == (told["invocation_id"], "rest")
+
+
+def test_dry_run_validates_and_calls_nothing(people: dict[str, Auditor]) -> None:
+    reader = people["reader"]
+    first = reader.call("count", {"name": "dry"})
+    told = reader.replay(first, dry_run=True).json()
+    assert (told["valid"], told["invocation_id"], told["difference"]) == (True, None, None)
+    assert reader.hub.rows(replay_of=first) == []
+
+
+def test_version_is_chosen_and_a_redacted_call_is_not_made_again(people: dict[str, Auditor]) -> None:
+    reader = people["reader"]
+    first = reader.call("versioned", {"text": "hello", "reason": "test"})
+    told = reader.replay(first).json()
+    assert (told["tool_version"], told["same"]) == ("2", True)
+    old = reader.replay(first, version="1", dry_run=True).json()
+    assert (old["tool_version"], old["valid"]) == ("1", False)
+    assert old["violations"]
+    assert "no version 7" in words(reader.replay(first, version="7"), 400)
+    assert reader.replay(first, version="1").json()["error"]["data"]["errorCode"] == "invalid_arguments"
+
+    reader.hub.shell(_RULE)
+
+    def latest() -> str:
+        made = reader.call("versioned", {"text": "s3cret", "reason": "test"})
+        rows = reader.hub.rows(tool="versioned", incomplete="true")
+        return made if any(row["invocation_id"] == made for row in rows) else ""
+
+    assert "redacted" in words(reader.replay(until(latest, 60)), 400)
+    assert words(reader.replay("unknown"), 404)
+    assert words(reader.replay(first, whatever=1), 400)
