@@ -143,6 +143,11 @@ class Player:
             )
 
 
+def can_judge(judge: str, scenario: Scenario, stream: bool) -> bool:
+    """Whether the judge has a way to ask so. Python's helper always streams, and raises for answers cut short."""
+    return stream in scenario.only and (judge != "helper" or (stream and scenario.finish in ("stop", "tool_calls")))
+
+
 def unpaired(messages: list[dict[str, Any]]) -> list[str]:
     """Say where a call has no result, or a result no call: no provider takes that."""
     wrong = []

@@ -21,7 +21,7 @@ import struct
 import sys
 from collections import Counter
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import unquote_plus
 
 from tests.chat.answers import Answer
 from tests.chat.complaints import COMPLAINTS, Complaint
@@ -74,7 +74,7 @@ class Connection:
         headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
         body = await self._reader.readexactly(int(headers.get("content-length", 0)))
         if path.startswith("/control/requests"):
-            await self._control(method, unquote(path.partition("?about=")[2]))
+            await self._control(method, unquote_plus(path.partition("?about=")[2]))
         elif path.endswith("/models") and method == "GET":
             await self._json(200, {"object": "list", "data": [_model(name) for name in _MODELS]})
         else:
@@ -116,7 +116,7 @@ class Connection:
         doing = asyncio.ensure_future(work)
         looking = asyncio.ensure_future(self._reader.read(1))
         await asyncio.wait([doing, looking], return_when=asyncio.FIRST_COMPLETED)
-        if not doing.done() and not looking.result():
+        if not doing.done() and _has_gone(looking):
             doing.cancel()
             with contextlib.suppress(asyncio.CancelledError, Exception):
                 await doing
@@ -126,10 +126,10 @@ class Connection:
             await doing
         finally:
             if looking.done():
-                self._early = looking.result()
+                self._early = b"" if _has_gone(looking) else looking.result()
             else:
                 looking.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
+                with contextlib.suppress(asyncio.CancelledError, ConnectionError):
                     self._early = await looking
 
     async def _follow(self, step: Step, body: dict[str, Any]) -> None:
@@ -256,6 +256,11 @@ class Connection:
         held.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self._writer.transport.abort()
         raise Gone
+
+
+def _has_gone(looking: asyncio.Future[bytes]) -> bool:
+    """Whether the look-out saw the end of the connection, or its reset."""
+    return looking.exception() is not None or not looking.result()
 
 
 def _step(messages: list[dict[str, Any]], attempt: int) -> Step:

@@ -1,25 +1,80 @@
-"""The official Python client and a strict reader judge what the door says."""
+"""Both official clients and a strict reader judge turns of every kind, over two kinds of provider."""
 
 from __future__ import annotations
 
-from typing import Any
+import itertools
+import random
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx2
+import openai
 import pytest
 
-from tests.chat import wire
-from tests.chat.script import Step, say, script
+from tests.chat.nodes import NodeClient
+from tests.chat.playing import Player, can_judge
+from tests.chat.running import ScriptedProvider
+from tests.chat.scenarios import ALL, PASSING, Scenario
+from tests.servers import Hub
 
-PROVIDERS = ["openai", "huawei_maas"]
+JUDGES = ["raw", "python", "helper", "node"]
 
 
-def body(*steps: Step, model: str = "openai/scripted-large", stream: bool = False, **more: Any) -> dict[str, Any]:
-    return {"model": model, "stream": stream, "messages": [{"role": "user", "content": script(*steps)}], **more}
+@pytest.fixture(scope="module")
+def player(
+    hub: Hub, chat_key: str, raw: httpx2.Client, client: openai.OpenAI, providers: dict[str, ScriptedProvider]
+) -> Iterator[Player]:
+    with NodeClient(f"{hub.url}/v1", chat_key) as node:
+        yield Player(raw, client, node, providers, chat_key)
 
 
-@pytest.mark.parametrize("stream", [False, True])
-@pytest.mark.parametrize("provider", PROVIDERS)
-def test_an_answer_keeps_every_rule_of_the_wire(raw: httpx2.Client, provider: str, stream: bool) -> None:
-    reading = wire.read(raw, body(say("Жёлтый 😀"), model=f"{provider}/scripted-large", stream=stream))
-    assert reading.violations == []
-    assert reading.text == "Жёлтый 😀"
+def test_a_turn_of_every_kind_keeps_the_rules_of_the_wire(player: Player) -> None:
+    """Each kind of turn once, by each third with one of the official clients, too."""
+    wrong = []
+    for number, scenario in enumerate(each for each in ALL if each not in PASSING):
+        for judge in ("raw", JUDGES[1 + number % 3]):
+            stream = judge == "helper" or scenario.only[number // 3 % len(scenario.only)]
+            provider = scenario.providers[number // 2 % len(scenario.providers)]
+            if can_judge(judge, scenario, stream):
+                wrong += found(player, scenario, judge, provider, stream)
+    assert wrong == []
+
+
+def test_a_fault_that_passes_is_not_heard_of(player: Player) -> None:
+    """The pauses between attempts are real, so all kinds at once."""
+    with ThreadPoolExecutor(len(PASSING)) as pool:
+        asked = [
+            pool.submit(found, player, scenario, "raw", scenario.providers[-1], scenario.only[-1])
+            for scenario in PASSING
+        ]
+        assert [each for answer in asked for each in answer.result()] == []
+
+
+@pytest.mark.rig
+@pytest.mark.parametrize("judge", JUDGES)
+def test_every_turn_in_every_form(player: Player, judge: str) -> None:
+    wrong = []
+    for scenario in ALL:
+        for provider, stream in itertools.product(scenario.providers, (False, True)):
+            if can_judge(judge, scenario, stream):
+                wrong += found(player, scenario, judge, provider, stream)
+    assert wrong == []
+
+
+@pytest.mark.rig
+def test_a_thousand_turns_break_no_rule(player: Player) -> None:
+    chance = random.Random(6)
+    wrong: list[object] = []
+    played = 0
+    while played < 1000:
+        scenario, judge = chance.choice(ALL), chance.choice(JUDGES)
+        provider, stream = chance.choice(scenario.providers), chance.choice((False, True))
+        if can_judge(judge, scenario, stream):
+            wrong += found(player, scenario, judge, provider, stream)
+            played += 1
+    assert wrong == []
+
+
+def found(player: Player, scenario: Scenario, judge: str, provider: str, stream: bool) -> list[object]:
+    wrong = player.play(scenario, judge, provider, stream)
+    return [(scenario.name, judge, provider, stream, wrong)] if wrong else []

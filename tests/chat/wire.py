@@ -34,7 +34,7 @@ class Reading:
     @property
     def text(self) -> str:
         if not self.chunks:
-            return str(self.body_json["choices"][0]["message"]["content"])
+            return self.body_json["choices"][0]["message"]["content"] or ""
         deltas = [choice["delta"].get("content") or "" for chunk in self.chunks for choice in chunk["choices"]]
         return "".join(deltas)
 

@@ -198,6 +198,8 @@ async def _stream(
     async for chunk in _chunks(provider, response, deadline, first=provider.first_byte_seconds):
         for event in decoder.feed(chunk):
             if event.data.strip() == "[DONE]":
+                if answer.is_empty:
+                    raise Malformed("a stream without choices")
                 return
             value = json.loads(event.data.encode("utf-8", "replace"))
             if isinstance(value, dict) and value.get("error"):

@@ -61,6 +61,11 @@ class Answer:
         """Begin again: what came was not the answer."""
         self.__init__()  # type: ignore[misc]
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing came, not even an end."""
+        return not (self.text or self.reasoning or self.refusal or self.calls or self.finish_reason)
+
     def take_whole(self, value: Any) -> None:
         """Read a `chat.completion`."""
         choices = value.get("choices") if isinstance(value, dict) else None

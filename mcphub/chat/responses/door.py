@@ -8,13 +8,12 @@ import uuid
 
 from channels.db import database_sync_to_async
 
-from mcphub import address
-from mcphub.chat import approvals
+from mcphub.chat import approvals, selection
 from mcphub.chat.door import ChatDoor
 from mcphub.chat.errors import ChatError
 from mcphub.chat.events import ApprovalNeeded, ClientToolCalls, Event, Finished, TextDelta, ToolFinished, ToolStarted
 from mcphub.chat.models_responses import ChatApproval, ChatResponse
-from mcphub.chat.responses import requests, servers, store
+from mcphub.chat.responses import requests, store
 from mcphub.chat.responses.items import Composer, JsonObject, new_id
 from mcphub.chat.responses.requests import Asked, Decision
 from mcphub.chat.responses.servers import Server
@@ -34,7 +33,7 @@ class Responses(ChatDoor):
         principal = self.caller.principal
         previous = await database_sync_to_async(_previous)(asked.previous_id, principal) if asked.previous_id else None
         choice = self.chat.providers().choose(asked.model or (previous.model if previous else None))
-        chosen = self._choose(asked.servers)
+        chosen = selection.select(self.hub.catalog(), self.caller, asked.servers)
         messages = [*(previous.messages if previous else []), *asked.messages]
         decided, approved = await self._decide(asked.decisions, messages, principal)
         turn_id = str(uuid.uuid4())
@@ -46,7 +45,7 @@ class Responses(ChatDoor):
             gate=approvals.RowGate(
                 self.caller, turn_id, self.chat.approval_policies(), lambda tool: _wanted(chosen, tool)
             ),
-            idempotency_key=self.header(b"idempotency-key") or None,
+            idempotency_key=self.idempotency_key(),
         )  # fmt: skip
         composer = Composer(
             new_id("resp"), choice.asked_for, {name: server.label for name, (_, server) in chosen.items()}, asked.echo
@@ -58,15 +57,6 @@ class Responses(ChatDoor):
         run.skip = len(instructions)
         new = [server.label for server in asked.servers if server.label not in listed]
         await run.go([(label, [t.definition for t, s in chosen.values() if s.label == label]) for label in new])
-
-    def _choose(self, asked: list[Server]) -> dict[str, tuple[Tool, Server]]:
-        if not asked:
-            return {}
-        self.caller.need("tools:call")
-        catalog = self.hub.catalog()
-        visible = [tool for tool in catalog.tools.values() if tool.visible_to(self.caller)]
-        connections = {slug: spec.url for slug, spec in catalog.upstreams.specs.items()}
-        return servers.choose(asked, visible, connections, [address.endpoint(), address.public_url()])
 
     async def _decide(
         self, decisions: list[Decision], messages: list[JsonObject], principal: str
@@ -137,7 +127,8 @@ class _Run:
         for label, tools in listings:
             self._waiting += composer.listed(label, tools)
         try:
-            async with contextlib.aclosing(self._door.chat.engine.run(self._turn)) as events:
+            engine = self._door.chat.engine
+            async with self._door.attended(self._turn), contextlib.aclosing(engine.run(self._turn)) as events:
                 async for event in events:
                     await self._take(event)
         except ChatError as error:
@@ -210,7 +201,7 @@ def _previous(id_: str, principal: str) -> ChatResponse:
 
 def _wanted(chosen: dict[str, tuple[Tool, Server]], tool: Tool) -> bool:
     found = chosen.get(tool.name)
-    return found is not None and found[1].needs_approval(tool)
+    return found is not None and found[1].needs_approval(tool, unsaid=True)
 
 
 def _limits(asked: Asked) -> Limits:

@@ -42,15 +42,16 @@ class Server:
     always: tuple[Filter, ...] = ()
     """Calls that need an approval."""
     never: tuple[Filter, ...] = ()
-    by_default: bool = True
-    """Whether a call of a tool that no filter names needs one. OpenAI's default is yes."""
+    by_default: bool | None = None
+    """Whether a call of a tool that no filter names needs one; None where the request does not say."""
 
-    def needs_approval(self, tool: Tool) -> bool:
+    def needs_approval(self, tool: Tool, *, unsaid: bool) -> bool:
+        """`unsaid`: what holds where the request says nothing. For Responses OpenAI's default is yes."""
         if any(each.fits(tool) for each in self.always):
             return True
         if any(each.fits(tool) for each in self.never):
             return False
-        return self.by_default
+        return unsaid if self.by_default is None else self.by_default
 
 
 def read(tool: Mapping[str, Any], at: int) -> tuple[Server, list[str]]:
@@ -135,8 +136,10 @@ def _filter(value: Any, where: str) -> Filter:
     return Filter(None if names is None else frozenset(names), read_only)
 
 
-def _approval(value: Any, where: str) -> tuple[tuple[Filter, ...], tuple[Filter, ...], bool]:
-    if value is None or value == "always":
+def _approval(value: Any, where: str) -> tuple[tuple[Filter, ...], tuple[Filter, ...], bool | None]:
+    if value is None:
+        return (), (), None
+    if value == "always":
         return (), (), True
     if value == "never":
         return (), (), False
@@ -146,4 +149,4 @@ def _approval(value: Any, where: str) -> tuple[tuple[Filter, ...], tuple[Filter,
             param=where,
         )  # fmt: skip
     filters = {name: (_filter(each, f"{where}.{name}"),) for name in ("always", "never") if (each := value.get(name))}
-    return filters.get("always", ()), filters.get("never", ()), True
+    return filters.get("always", ()), filters.get("never", ()), "never" in filters

@@ -1,0 +1,80 @@
+"""Calls in chat completions that wait for a yes: the wire has no form for it, so the turn ends and says so."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import httpx2
+import pytest
+
+from tests.chat import wire
+from tests.chat.script import calls, say, script
+from tests.servers import Hub, until
+
+ALWAYS = [{"type": "mcp", "server_label": "hub", "allowed_tools": ["count"], "require_approval": "always"}]
+
+
+def ask(raw: httpx2.Client, name: str, **more: Any) -> wire.Reading:
+    text = script(calls(("count", {"name": name})), say("Counted."))
+    body = {"model": "openai/scripted-large", "messages": [{"role": "user", "content": text}], "tools": ALWAYS, **more}
+    reading = wire.read(raw, body)
+    assert reading.violations == []
+    return reading
+
+
+def decide(raw: httpx2.Client, id_: str, **answer: Any) -> httpx2.Response:
+    return raw.post(f"/approvals/{id_}", json=answer)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_turn_ends_and_the_next_one_makes_the_call_once(raw: httpx2.Client, hub: Hub, stream: bool) -> None:
+    name = uuid.uuid4().hex
+    options: dict[str, Any] = {"stream": True, "stream_options": {"include_x_mcp": True}} if stream else {}
+    first = ask(raw, name, **options)
+    told = (first.body_json or next(chunk for chunk in first.chunks if "x_mcp" in chunk))["x_mcp"]
+    id_ = told["approval_requests"][0]["id"]
+    assert (first.finish, told["stop_reason"], id_ in first.text) == ("stop", "approval_required", True)
+    assert name not in str(hub.rows(tool="count"))
+
+    assert decide(raw, id_, approve=True).json()["status"] == "approved"
+    second = ask(raw, name)
+    assert second.text == "Counted."
+    assert raw.get(f"/approvals/{id_}").json()["status"] == "used"
+    assert [row["status"] for row in hub.rows(tool="count") if row["arguments"] == {"name": name}] == ["ok"]
+    assert ask(raw, name).body_json["x_mcp"]["stop_reason"] == "approval_required"
+
+
+def test_other_arguments_have_no_approval(raw: httpx2.Client) -> None:
+    id_ = ask(raw, uuid.uuid4().hex).body_json["x_mcp"]["approval_requests"][0]["id"]
+    decide(raw, id_, approve=True)
+    assert ask(raw, uuid.uuid4().hex).body_json["x_mcp"]["stop_reason"] == "approval_required"
+
+
+def test_what_was_decided_stays_decided(raw: httpx2.Client) -> None:
+    id_ = ask(raw, uuid.uuid4().hex).body_json["x_mcp"]["approval_requests"][0]["id"]
+    assert decide(raw, id_, approve=False, reason="no").json()["status"] == "denied"
+    assert decide(raw, id_, approve=False).status_code == 200
+    changed = decide(raw, id_, approve=True)
+    assert (changed.status_code, changed.json()["error"]["code"]) == (409, "approval_decided")
+    assert decide(raw, id_).status_code == 400
+    assert decide(raw, "mcpr_unknown", approve=True).status_code == 404
+
+
+def test_an_operator_demands_more_than_the_client(raw: httpx2.Client, hub: Hub) -> None:
+    never = [{"type": "mcp", "server_label": "hub", "allowed_tools": ["hold"], "require_approval": "never"}]
+    row = "from mcphub.chat.models import ToolApproval as A\nfrom tools_catalog.models import McpToolDefinition as T\n"
+    hub.shell(row + "A.objects.create(tool=T.objects.get(name='hold'), policy='always')")
+    text = script(calls(("hold", {"name": "x"})), say("Held."))
+    body = {"model": "openai/scripted-large", "messages": [{"role": "user", "content": text}], "tools": never}
+
+    def waits() -> bool:
+        # Until the hub has heard of the row the call is made, and nobody lets go of it.
+        try:
+            answer = raw.post("/chat/completions", json=body, timeout=5)
+        except httpx2.TimeoutException:
+            return False
+        return answer.json().get("x_mcp", {}).get("stop_reason") == "approval_required"
+
+    until(waits, seconds=60)
+    hub.shell(row + "A.objects.all().delete()")
