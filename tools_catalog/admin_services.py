@@ -8,14 +8,14 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
-from django.urls import reverse
+from django.urls import path, reverse
 from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
 from sessions_app.admin_base import RecordedAdmin, detail_action, moment
 from sessions_app.shown import clipped, mono
-from tools_catalog import requirements
+from tools_catalog import admin_imports, requirements
 from tools_catalog.admin_switch import SwitchActions
 from tools_catalog.models import Backend, HttpService, McpToolDefinition
 
@@ -49,7 +49,8 @@ class HttpServiceAdmin(SwitchActions, RecordedAdmin):
     search_fields = ["slug", "title", "url"]
     search_help_text = _("Name, title or address")
     actions = ["enable_selected", "disable_selected"]
-    actions_detail = ["show_tools"]
+    actions_detail = ["import_again", "show_tools"]
+    actions_list = ["import_new"]
     readonly_fields = ["shown_count", _REGISTERED, _CHANGED]
     fieldsets = [
         (None, {"fields": ["slug", "title", "enabled"]}),
@@ -78,6 +79,24 @@ class HttpServiceAdmin(SwitchActions, RecordedAdmin):
     @admin.display(description=_("tools"))
     def shown_count(self, row: HttpService) -> str:
         return str(tools_of(row.slug).count()) if row.pk else "-"
+
+    def get_urls(self) -> list[Any]:
+        def view(request: HttpRequest) -> HttpResponse:
+            return admin_imports.import_view(self, request)
+
+        return [path("import/", self.admin_site.admin_view(view), name="service_import"), *super().get_urls()]
+
+    @detail_action(description=_("Import a description"), icon="upload_file", url_path="take", permissions=["import"])
+    def import_new(self, request: HttpRequest) -> HttpResponse:
+        return redirect("admin:service_import")
+
+    @detail_action(description=_("Import a description"), icon="upload_file", url_path="again", permissions=["import"])
+    def import_again(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        slug = HttpService.objects.values_list("slug", flat=True).get(pk=object_id)
+        return redirect(f"{reverse('admin:service_import')}?service={slug}")
+
+    def has_import_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
+        return request.user.has_perms(admin_imports.NEEDED)
 
     @detail_action(description=_("Its tools"), icon="build", url_path="its-tools", permissions=["view"])
     def show_tools(self, request: HttpRequest, object_id: str) -> HttpResponse:

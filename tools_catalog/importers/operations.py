@@ -104,7 +104,9 @@ def _bring(
     patterns = list(only) if only is not None else ([] if known else ["*"])
     for candidate in found.candidates:
         row = known.pop(candidate.key, None)
-        chosen = any(fnmatchcase(candidate.key, each) or fnmatchcase(candidate.name, each) for each in patterns)
+        chosen = candidate.key in patterns or any(
+            fnmatchcase(candidate.key, each) or fnmatchcase(candidate.name, each) for each in patterns
+        )
         if row is None and not chosen:
             report.offered.append(candidate.key)
             continue
