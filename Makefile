@@ -4,7 +4,7 @@
 #              CYCLES=1000 is the long form
 # make check   what must be clean before a commit
 # make messages   the Russian catalogue after a change of words; needs gettext
-# make conformance | bench   the official suite, the figures; both start their own hub
+# make conformance | bench   the official suite, as client and as server, and the figures; they start their own hub
 #
 # PYTHON chooses the interpreter, VENV where things are installed: make test PYTHON=python3.13 VENV=.venv-313
 
@@ -53,6 +53,7 @@ check: $(VENV)/.installed-dev
 
 conformance: $(VENV)/.installed-dev
 	@PYTHONPATH=. $(BIN)/python tests/conformance/run.py $(ARGS)
+	@PYTHONPATH=. $(BIN)/python tests/conformance/clients.py
 
 bench: $(VENV)/.installed-dev
 	@PYTHONPATH=. $(BIN)/python benchmarks/run.py $(ARGS)

@@ -77,7 +77,7 @@ def refusal_of(row: McpUpstreamTool) -> str:
             return _t("The URI of a resource stays as the upstream has it.")
         if not URI.match(row.name):
             return _t("%(uri)s is no absolute URI, so nobody can ask for it.") % {"uri": repr(row.name[:80])}
-    return _collision(row) or _fault(row)
+    return _collision(row) or fault_of(row.kind, row.name, row.seen)
 
 
 def hints(definition: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -123,20 +123,21 @@ def _collision(row: McpUpstreamTool) -> str:
     }  # fmt: skip
 
 
-def _fault(row: McpUpstreamTool) -> str:
+def fault_of(kind: str, name: str, definition: Mapping[str, Any]) -> str:
+    """Say what is wrong with a definition by itself; empty where nothing is."""
     try:
-        if row.kind == TEMPLATE:
-            uritemplate.parse(row.name)
-        elif row.kind == RESOURCE and uritemplate.is_template(row.name):
+        if kind == TEMPLATE:
+            uritemplate.parse(name)
+        elif kind == RESOURCE and uritemplate.is_template(name):
             raise ValueError(_t("A URI holds no braces."))
-        elif row.kind == PROMPT:
-            described.check_arguments(row.seen.get("arguments", []))
+        elif kind == PROMPT:
+            described.check_arguments(definition.get("arguments", []))
     except ValueError as error:
         return str(error)
-    if row.kind != TOOL:
+    if kind != TOOL:
         return ""
     for member, is_input in (("inputSchema", True), ("outputSchema", False)):
-        schema = row.seen.get(member)
+        schema = definition.get(member)
         if schema is None and not is_input:
             continue
         try:

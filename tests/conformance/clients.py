@@ -1,0 +1,75 @@
+"""The suite's scenarios for clients, against the hub's upstream side: all but those about OAuth and extensions.
+
+    python -m tests.conformance.clients
+
+The exit status is 0 only if each was run, with at least one success, no failure and no warning.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.clients import install
+from tests.conformance.run import Scenario
+from tests.servers import ROOT
+
+REVISIONS = ("2025-06-18", "2025-11-25", "2026-07-28")
+_LINE = re.compile(r"^  - (\S+) \[([^\]]+)\]", re.MULTILINE)
+_TIMEOUT_SECONDS = 120
+_SEEN_BY_OTHERS = {"http-standard-headers": "Client did not send a"}
+"""What a scenario skips of a client that has no reason to send it, such as a handshake."""
+
+
+def main() -> int:
+    folder = install.node()
+    assert folder is not None
+    program = str(folder / "node_modules/.bin/conformance")
+    environment = {**install.node_environment(folder), "PYTHONPATH": str(ROOT)}
+    told = subprocess.run([program, "list"], env=environment, capture_output=True, text=True, check=True).stdout
+    listed = _LINE.findall(told.partition("Client scenarios")[2].partition("Authorization server")[0])
+    runs = [
+        (name, revision)
+        for name, where in listed
+        if not name.startswith("auth/")
+        for revision in where.split(",")
+        if revision in REVISIONS
+    ]
+    complaints = [] if len(runs) >= 12 else [f"the suite lists only {len(runs)} scenarios for clients"]
+    with tempfile.TemporaryDirectory(prefix="mcphub-clients-") as work:
+        environment["MCPHUB_DATA_DIR"] = os.path.join(work, "data")
+        for name, revision in runs:
+            complaints += _run(program, environment, name, revision, Path(work) / f"{name}-{revision}")
+    for complaint in complaints:
+        print(f"✗ {complaint}", file=sys.stderr)
+    return 1 if complaints else 0
+
+
+def _run(program: str, environment: dict[str, str], name: str, revision: str, out: Path) -> list[str]:
+    command = f"{sys.executable} -m tests.conformance.upstream"
+    done = subprocess.run(
+        [program, "client", "--command", command, "--scenario", name, "--spec-version", revision, "-o", str(out)],
+        env=environment, cwd=ROOT, capture_output=True, text=True, timeout=_TIMEOUT_SECONDS,
+    )  # fmt: skip
+    found = list(out.glob("*/checks.json"))
+    if len(found) != 1:
+        return [f"{name} {revision}: the suite wrote no result: {done.stdout[-500:]}{done.stderr[-500:]}"]
+    checks = json.loads(found[0].read_text())
+    excused = _SEEN_BY_OTHERS.get(name)
+    scenario = Scenario(name, [
+        check for check in checks
+        if not (check["status"] == "SKIPPED" and excused and str(check.get("errorMessage")).startswith(excused))
+        and not (check["status"] == "SKIPPED" and "applies from" in str(check.get("errorMessage")))
+    ])  # fmt: skip
+    problems = scenario.problems()
+    print(f"  {'✗' if problems else '✓'} {name + ' ' + revision:54}{scenario.counts['SUCCESS']:6}")
+    return [f"{name} {revision}: {problem}" for problem in problems]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
