@@ -69,14 +69,14 @@ class Completions(ChatDoor):
             self.more_headers.append((b"x-session-id", session_id.encode("ascii", "replace")[:64]))
         turn_id = str(uuid.uuid4())
 
-        def wanted(tool: Tool) -> bool:
+        def waits(tool: Tool) -> bool:
             return chosen[tool.name][1].needs_approval(tool, unsaid=False)
 
         return Turn(
             turn_id=turn_id, origin=await self.origin(), choice=choice, messages=[],
             tools=[tool for tool, _ in chosen.values()], client_tools=asked.client_tools,
             may_mix=session_id is not None, parameters=asked.parameters, stream=asked.stream,
-            gate=RowGate(self.caller, turn_id, self.chat.approval_policies(), wanted),
+            gate=RowGate(self.caller, turn_id, self.chat.approval_policies(), waits),
             idempotency_key=self.idempotency_key(), chat_session_id=session_id, request_id=self.request_id(),
         )  # fmt: skip
 
