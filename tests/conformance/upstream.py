@@ -1,7 +1,8 @@
 """The hub's upstream side as the client that the official suite tests: `upstream.py URL`, started by the suite.
 
 It connects as the hub does, leaves out what the hub would refuse, and asks for all that is offered: with the arguments
-that the suite names, or else with some that fit. What the server asks is answered as by a person who takes every default.
+that the suite names, or else with some that fit. What the server asks is answered as by a person who takes every
+default.
 """
 
 from __future__ import annotations

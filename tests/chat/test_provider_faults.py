@@ -1,0 +1,126 @@
+"""Providers that fail: tried again, replaced, left alone; and what the client is told of it."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import httpx2
+import pytest
+
+from tests.chat import wire
+from tests.chat.running import ScriptedProvider
+from tests.chat.script import Step, calls, error, say, script
+from tests.servers import Hub, free_port, until
+
+_ROWS = """
+from mcphub.chat.models import ChatModel, ChatProvider
+dead = ChatProvider.objects.create(slug="dead", kind="compatible", base_url="http://127.0.0.1:PORT/v1", retries=0)
+weak = ChatProvider.objects.create(slug="weak", kind="compatible", base_url="http://127.0.0.1:PORT/v1", retries=0,
+                                   breaker_failures=2)
+ChatModel.objects.create(provider=dead, name="replaced", fallbacks=["huawei_maas/scripted-large"])
+ChatModel.objects.create(provider=weak, name="alone")
+openai = ChatProvider.objects.get(slug="openai")
+ChatModel.objects.create(provider=openai, name="scripted-first", fallbacks=["huawei_maas/scripted-large"])
+"""
+
+
+@pytest.fixture(scope="module")
+def _faulty(hub: Hub, raw: httpx2.Client) -> None:
+    hub.shell(_ROWS.replace("PORT", str(free_port())))
+    until(lambda: raw.get("/models/openai/scripted-first").status_code == 200, seconds=60)
+
+
+def body(*steps: Step, model: str, prompt: str = "", **more: Any) -> dict[str, Any]:
+    return {"model": model, "messages": [{"role": "user", "content": script(*steps, prompt=prompt)}], **more}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("name", ["overloaded", "html_502", "ModelArts.81101"])
+def test_what_passes_is_tried_again(
+    raw: httpx2.Client, providers: dict[str, ScriptedProvider], name: str, stream: bool
+) -> None:
+    provider = "huawei_maas" if name.startswith("ModelArts") else "openai"
+    mark = f"again-{uuid.uuid4().hex[:12]}"
+    steps = error(name, times=1, then=say("Here."))
+    reading = wire.read(raw, body(steps, model=f"{provider}/scripted-large", prompt=mark, stream=stream))
+    assert (reading.violations, reading.text) == ([], "Here.")
+    assert [each["attempt"] for each in providers[provider].about(mark)] == [1, 2]
+
+
+@pytest.mark.usefixtures("_faulty")
+@pytest.mark.parametrize("stream", [False, True])
+def test_another_provider_takes_over_before_a_tool_has_run(raw: httpx2.Client, stream: bool) -> None:
+    asked = body(say("Instead."), model="dead/replaced", stream=stream)
+    reading = wire.read(raw, asked)
+    assert (reading.violations, reading.text) == ([], "Instead.")
+    if not stream:
+        told = reading.body_json["x_mcp"]
+        assert (told["provider_used"], reading.body_json["model"]) == ("huawei_maas", "dead/replaced")
+        assert [each.get("error") for each in told["rounds"]] == ["CONNECTION_FAILED", None]
+
+
+@pytest.mark.usefixtures("_faulty")
+def test_nobody_takes_over_once_a_tool_has_run(raw: httpx2.Client, providers: dict[str, ScriptedProvider]) -> None:
+    name = f"f-{uuid.uuid4().hex[:12]}"
+    steps = [calls(("count", {"name": name})), error("empty_500")]
+    reading = wire.read(raw, body(*steps, model="openai/scripted-first", x_mcp={"tools": "all"}))
+    assert (reading.status, reading.body_json["error"]["code"]) == (503, "provider_unavailable")
+    assert providers["huawei_maas"].about(name) == []
+
+
+@pytest.mark.usefixtures("_faulty")
+def test_a_provider_that_fails_again_and_again_is_left_alone(raw: httpx2.Client) -> None:
+    said = []
+    for _ in range(3):
+        reading = wire.read(raw, body(say("Never."), model="weak/alone"))
+        assert reading.violations == []
+        said.append((reading.status, reading.body_json["error"]["code"]))
+    assert said[0] == (502, "upstream_connection_failed")
+    assert (503, "provider_unavailable") in said[1:]
+
+
+@pytest.mark.parametrize("cut", ["error", "reset", "close"])
+def test_a_stream_that_breaks_ends_with_an_error_and_no_end(raw: httpx2.Client, cut: str) -> None:
+    steps = say("a longer answer that will not be whole", cut=cut, after=3)
+    reading = wire.read(raw, body(steps, model="openai/scripted-large", stream=True))
+    assert reading.violations == []
+    assert reading.error is not None
+    assert "whole" not in reading.text
+
+
+@pytest.mark.parametrize("kind", ["content_type", "not_json", "truncated_json", "huge", "huge_line"])
+@pytest.mark.parametrize("stream", [False, True])
+def test_what_is_no_answer_becomes_an_error(raw: httpx2.Client, kind: str, stream: bool) -> None:
+    reading = wire.read(raw, body({"strange": kind}, model="openai/scripted-large", stream=stream))
+    assert reading.violations == []
+    assert (reading.error or reading.body_json["error"])["code"] == "provider_unavailable"
+
+
+@pytest.mark.parametrize(
+    ("change", "param"),
+    [
+        ({"messages": []}, "messages"),
+        ({"messages": [{"role": "user", "content": "  "}]}, "messages"),
+        ({"messages": [{"role": "nobody", "content": "a"}]}, "messages[0].role"),
+        ({"messages": [{"role": "tool", "tool_call_id": "x", "content": "a"}]}, "messages[0]"),
+        ({"n": 2}, "n"),
+        ({"functions": []}, "functions"),
+        ({"temperature": "hot"}, "temperature"),
+        ({"stream": "yes"}, "stream"),
+        ({"tools": [{"type": "retrieval"}]}, "tools[0].type"),
+        ({"tools": [{"type": "function", "function": {"name": "a b"}}]}, "tools[0].function.name"),
+        ({"tools": [{"type": "mcp", "server_label": "elsewhere"}]}, "tools"),
+        ({"tools": [{"type": "mcp", "server_label": "x", "server_url": "https://evil.example/mcp"}]}, "tools"),
+        ({"x_mcp": {"tools": ["no_such_tool"]}}, "tools"),
+        ({"x_mcp": {"tools": 7}}, "x_mcp.tools"),
+        ({"tool_choice": "required"}, "tool_choice"),
+    ],
+)
+def test_what_is_wrong_with_a_request_is_named(raw: httpx2.Client, change: dict[str, Any], param: str) -> None:
+    reading = wire.read(
+        raw, {**body(say("a"), model="openai/scripted-large"), **change, "stream": change.get("stream")}
+    )
+    assert reading.violations == []
+    assert reading.status in (400, 404)
+    assert reading.body_json["error"]["param"] == param
