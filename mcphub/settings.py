@@ -345,5 +345,5 @@ UNFOLD = {
     "DASHBOARD_CALLBACK": "mcphub.dashboard.show",
     "SIDEBAR": {"show_search": False, "navigation": "mcphub.navigation.show"},
     "STYLES": [lambda request: static("mcphub/admin.css")],
-    "SCRIPTS": [lambda request: static("mcphub/copy.js")],
+    "SCRIPTS": [lambda request: static("mcphub/copy.js"), lambda request: static("mcphub/accessible.js")],
 }

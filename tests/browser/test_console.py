@@ -94,4 +94,4 @@ def test_no_page_runs_foreign_text_or_shuts_anybody_out(page: Any) -> None:
             if pictures:
                 name = place.strip("/").replace("/", "-")
                 page.screenshot(path=Path(pictures) / f"{name}-{theme}.png", full_page=True)
-    assert wrong == []
+    assert wrong == [], "\n" + "\n".join(wrong)
