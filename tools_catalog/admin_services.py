@@ -42,7 +42,7 @@ class ServiceFilter(admin.SimpleListFilter):
 
 @admin.register(HttpService)
 class HttpServiceAdmin(SwitchActions, RecordedAdmin):
-    list_display = ["shown_slug", "shown_title", "shown_url", "kind", "version", "shown_count", "state", _CHANGED]
+    list_display = ["shown_slug", "shown_url", "kind", "version", "shown_count", "state", _CHANGED]
     list_display_links = ["shown_slug"]
     list_filter = ["enabled", "kind"]
     list_select_related = False  # no column follows a relation
@@ -67,10 +67,6 @@ class HttpServiceAdmin(SwitchActions, RecordedAdmin):
     @admin.display(description=_("name"), ordering="slug")
     def shown_slug(self, row: HttpService) -> SafeString:
         return mono(row.slug)
-
-    @admin.display(description=_("title"), ordering="title")
-    def shown_title(self, row: HttpService) -> str:
-        return clipped(row.title, 60) or "-"
 
     @admin.display(description=_("address"), ordering="url")
     def shown_url(self, row: HttpService) -> str:

@@ -233,8 +233,11 @@ def _server(document: dict[str, Any], source: str, found: Found) -> str:
     for name, variable in variables.items() if isinstance(variables, dict) else ():
         default = variable.get("default") if isinstance(variable, dict) else None
         url = url.replace(f"{{{name}}}", str(default or ""))
-    if not urlsplit(url).netloc:
-        url = urljoin(source, url) if source else ""
+    try:
+        if not urlsplit(url).netloc:
+            url = urljoin(source, url) if source else ""
+    except ValueError as error:
+        raise DocumentRefused(f"The address of its server is none: {url[:100]!r}.") from error
     if not url:
         found.notes.append("The document names no server: the service needs an address.")
     return url.rstrip("/")

@@ -1,0 +1,180 @@
+"""Two hundred ways to write an address inside, each tried where an address comes in and where a request goes out.
+
+Saved: connections, services, tools, imports. Connected, redirected to, and resolved anew between check and connect.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import json
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import httpcore2
+import httpx2
+import pytest
+from django.core.exceptions import ValidationError
+
+from sessions_app.protocol.errors import EgressRefused, UpstreamError
+from tests.tools_catalog.addresses import CLOSED, ODD_URLS
+from tools_catalog import egress
+from tools_catalog.importers import operations
+from tools_catalog.importers.documents import DocumentRefused
+from tools_catalog.models import HttpService, McpConnection, McpToolDefinition
+
+INSIDE = ["127.0.0.1", "10.1.2.3", "192.168.0.1", "169.254.169.254", "172.16.5.4", "100.100.100.200"]
+
+
+def spellings(text: str) -> Iterable[str]:
+    """Give ways in which resolvers, browsers and libraries read one IPv4 address."""
+    address = ipaddress.IPv4Address(text)
+    number, parts = int(address), [int(part) for part in text.split(".")]
+    yield str(number)
+    yield hex(number)
+    yield f"0{number:o}"
+    yield ".".join(hex(part) for part in parts)
+    yield ".".join(f"0{part:o}" for part in parts)
+    yield f"{parts[0]}.{number & 0xFFFFFF}"
+    yield f"{parts[0]}.{parts[1]}.{number & 0xFFFF}"
+    yield f"{text}."
+    yield text.replace(".", "\u3002")
+    yield "".join(chr(0xFF10 + int(sign)) if sign.isdigit() else sign for sign in text)
+    yield f"[::ffff:{text}]"
+    yield f"[::{text}]"
+    yield f"[64:ff9b::{text}]"
+    yield f"[2002:{number >> 16:x}:{number & 0xFFFF:x}::1]"
+    yield f"[::ffff:{number >> 16:x}:{number & 0xFFFF:x}]"
+    yield f"user@{text}"
+    yield f"example.com@{text}"
+    yield f"{text}:0"
+    yield f"{text}:99999"
+    yield f"{text}\\@example.com"
+    yield f"{text}%00.example.com"
+    yield f"%31{text[1:]}" if text.startswith("1") else f"%30{text}"
+
+
+def _hosts() -> Iterable[str]:
+    for text in CLOSED:
+        yield f"[{text}]" if ":" in text else text
+    for text in INSIDE:
+        yield from spellings(text)
+
+
+FORMS = list(dict.fromkeys([*ODD_URLS, *(f"http://{host}/" for host in _hosts())]))
+
+
+def test_there_are_two_hundred() -> None:
+    assert len(FORMS) >= 200
+
+
+def saved_as_connection(url: str) -> None:
+    McpConnection(slug="x", transport="streamable-http", url=url).full_clean()
+
+
+def saved_as_service(url: str) -> None:
+    HttpService(slug="x", url=url).full_clean()
+
+
+def saved_as_tool(url: str) -> None:
+    McpToolDefinition(
+        name="x", description="x", input_schema={"type": "object"}, backend="http", configuration={"url": url}
+    ).full_clean()
+
+
+def imported(url: str) -> None:
+    document = {"openapi": "3.1.0", "servers": [{"url": url}], "paths": {"/a": {"get": {}}}}
+    found = operations.look(json.dumps(document).encode(), operations.OPENAPI, slug="x", prefix="x.")
+    operations.bring(found, "x", dry_run=True)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("save", [saved_as_connection, saved_as_service, saved_as_tool, imported])
+def test_none_can_be_saved(save: Callable[[str], None]) -> None:
+    passed = []
+    for form in FORMS:
+        try:
+            save(form)
+        except (ValidationError, DocumentRefused):
+            continue
+        passed.append(form)
+    assert passed == []
+
+
+class Scripted(httpcore2.AsyncNetworkBackend):
+    """Opens nothing to the network: says where it was asked to go, and answers like a web server."""
+
+    def __init__(self) -> None:
+        self.went: list[str] = []
+        self.answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+
+    async def connect_tcp(self, host: str, port: int, *_: Any, **__: Any) -> httpcore2.AsyncNetworkStream:
+        self.went.append(host)
+        return httpcore2.AsyncMockStream([self.answer])
+
+    async def sleep(self, seconds: float) -> None:
+        raise AssertionError
+
+
+class Names:
+    """A resolver whose one answer can be changed."""
+
+    def __init__(self, answer: str) -> None:
+        self.answer = answer
+
+    async def resolve(self, host: str, port: int) -> list[str]:
+        return [self.answer]
+
+
+PUBLIC = "93.184.216.34"
+STOPPED = (EgressRefused, UpstreamError, httpx2.HTTPError)
+
+
+async def get(client: httpx2.AsyncClient, url: str) -> None:
+    async with egress.stream(client, "GET", url) as response:
+        await response.aread()
+
+
+def test_none_is_connected_to() -> None:
+    async def go() -> tuple[list[str], list[str]]:
+        inner, passed = Scripted(), []
+        async with egress.client(egress.EgressPolicy(), resolve=Names(PUBLIC).resolve, inner=inner) as client:
+            for form in FORMS:
+                try:
+                    await get(client, form)
+                except STOPPED:
+                    continue
+                passed.append(form)
+        return inner.went, passed
+
+    assert asyncio.run(go()) == ([], [])
+
+
+def test_none_is_followed_from_a_public_place() -> None:
+    async def go() -> set[str]:
+        inner = Scripted()
+        async with egress.client(egress.EgressPolicy(), resolve=Names(PUBLIC).resolve, inner=inner) as client:
+            for form in FORMS:
+                place = form.encode("ascii", "ignore").replace(b"\r", b"").replace(b"\n", b"")
+                head = b"HTTP/1.1 302 Found\r\nLocation: %b\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+                inner.answer = head % place
+                with pytest.raises(STOPPED):
+                    await get(client, "http://public.example/")
+        return set(inner.went)
+
+    assert asyncio.run(go()) == {PUBLIC}
+
+
+def test_none_is_reached_by_a_name_that_changes_its_mind() -> None:
+    async def go() -> set[str]:
+        inner, names = Scripted(), Names(PUBLIC)
+        async with egress.client(egress.EgressPolicy(), resolve=names.resolve, inner=inner) as client:
+            for closed in CLOSED:
+                names.answer = PUBLIC
+                await get(client, "http://public.example/")
+                names.answer = closed
+                with pytest.raises(EgressRefused):
+                    await get(client, "http://public.example/")
+        return set(inner.went)
+
+    assert asyncio.run(go()) == {PUBLIC}
