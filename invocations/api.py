@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from django.db.models import OuterRef, QuerySet, Subquery
-from drf_spectacular.utils import extend_schema, extend_schema_view
+from django.http import StreamingHttpResponse
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_view
 from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from invocations.models import McpRequestEnvelope, McpToolInvocation
-from invocations.rest import figures, reads
+from invocations.rest import figures, live, reads
 from invocations.rest.filters import InvocationFilter
 from invocations.rest.serializers import (
     BODIES,
@@ -22,7 +25,9 @@ from invocations.rest.serializers import (
 )
 from invocations.rest.walking import WalkingPagination
 from sessions_app.rest import selection
+from sessions_app.rest.access import still_granted
 from sessions_app.rest.lists import StrictFilterBackend, limit_of
+from sessions_app.rest.wire import AnyAccept
 
 _TIME = (
     f"Of the last day where no time is given; of {figures.LONGEST_TIME.days} days and {figures.MOST_ROWS} recorded "
@@ -84,6 +89,49 @@ class InvocationViewSet(reads.RecordedViewSet[McpToolInvocation]):
 
     def bodies_searched(self) -> list[str]:
         return [name for name in BODIES if name in self.request.query_params]
+
+    @extend_schema(
+        summary="Calls as they are recorded", filters=True,
+        parameters=[
+            selection.PARAMETER,
+            OpenApiParameter(
+                "Last-Event-ID", {"type": "string", "pattern": "^[0-9]{1,18}$"}, location=OpenApiParameter.HEADER,
+                description="The sequence after which the stream begins; without it now.",
+            ),
+        ],
+        responses={(200, "text/event-stream"): OpenApiTypes.STR},
+        description="Server-sent events `invocation`, whose id is the sequence. Bodies only where `fields` names them.",
+    )  # fmt: skip
+    @action(
+        detail=False, filterset_class=live.LiveFilter, pagination_class=None, content_negotiation_class=AnyAccept,
+        filter_backends=[],
+    )  # fmt: skip
+    def stream(self, request: Request) -> StreamingHttpResponse:
+        live.check_room()
+        known = InvocationSerializer.Meta.fields
+        named = selection.PARAMETER.name in request.query_params
+        members = selection.chosen(request, known) if named else [name for name in known if name not in BODIES]
+        bodies = [name for name in BODIES if name in members] if sees_bodies(request) else []
+        rows = McpToolInvocation.objects.defer(*set(BODIES).difference(bodies))
+        asked = StrictFilterBackend().valid_filterset(request, rows, self)
+        position = live.position_of(request.headers.get("Last-Event-ID"))
+        searched = self.bodies_searched()
+        if searched:
+            reads.record(request, read=[], searched=searched, rows=[])
+        context = {**self.get_serializer_context(), "fields": members}
+
+        def shown(found: list[McpToolInvocation]) -> Iterator[Any]:
+            if bodies and found:
+                reads.record(request, read=bodies, searched=[], rows=[row.pk for row in found])
+            return iter(InvocationSerializer(found, many=True, context=context).data)
+
+        def may_read() -> bool:
+            return still_granted(request, "invocations.view_mcptoolinvocation")
+
+        streamed = live.events(asked.qs, position, shown, may_read)
+        answer = StreamingHttpResponse(streamed, content_type="text/event-stream")
+        answer["X-Accel-Buffering"] = "no"
+        return answer
 
     @extend_schema(
         summary="Which values occur among calls", parameters=[figures.LIMIT], responses=figures.FacetsSerializer,

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
-from django.db import connection
-from django.http import Http404
-from drf_spectacular.utils import extend_schema, extend_schema_field, extend_schema_view
+from django.db import DatabaseError, connection
+from django.http import Http404, StreamingHttpResponse
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_field, extend_schema_view
 from rest_framework import mixins, serializers
+from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from invocations.chain import service
+from invocations.chain import events, exporting, service
 from invocations.chain.log import Log, inclusion_in, row_leaf
 from invocations.chain.models import AuditBlock, AuditEvent
+from invocations.chain.records import Selection
 from invocations.chain.sealer import checkpoint_note
 from invocations.chain.tables import ENVELOPE, INVOCATION, Audited
 from invocations.chain.verifier import row_bytes
+from invocations.governance import actor_of
 from invocations.models import McpRequestEnvelope, McpToolInvocation
-from sessions_app.protocol.errors import InvalidParams
+from invocations.rest.exports import Pipe
+from sessions_app.database import Dedicated
+from sessions_app.protocol.errors import AuditUnavailable, InvalidParams
 from sessions_app.rest.lists import ExactFilter, FilterSet, MomentFilter
+from sessions_app.rest.wire import AnyAccept
 from sessions_app.rest.writing import JSONObject, JSONValue, RowSerializer, RowViewSet
 
 _READ_LOG = {"read": "invocations.view_auditblock", "write": "invocations.view_auditblock"}
@@ -223,6 +231,100 @@ class EventFilter(FilterSet):
     class Meta:
         model = AuditEvent
         fields: list[str] = []
+
+
+_EXPORT_FILTERS = {
+    "tool": "Exact name.", "principal": "`key:<id>`, `user:<id>` or `anonymous`.", "session": "Exact id.",
+    "status": "`ok` or `error`.", "received_from": "ISO 8601, included.", "received_until": "ISO 8601, excluded.",
+}  # fmt: skip
+
+
+class ExportViewSet(RowViewSet[AuditBlock]):
+    queryset = AuditBlock.objects.none()
+    serializer_class = CheckpointSerializer
+    required_scope = _SCOPE
+    required_permission = {"read": "invocations.read_bodies", "write": "invocations.read_bodies"}
+    content_negotiation_class = AnyAccept
+
+    @extend_schema(
+        summary="The audit as a file that verifies",
+        parameters=[
+            OpenApiParameter("format", str, enum=["jsonl", "csv"], default="jsonl"),
+            OpenApiParameter("first_block", {"type": "integer", "minimum": 0}, description="Begin with this block."),
+            OpenApiParameter("last_block", {"type": "integer", "minimum": 0}, description="End with this block."),
+            *(OpenApiParameter(name, str, description=words) for name, words in _EXPORT_FILTERS.items()),
+        ],
+        responses={(200, "application/jsonl"): OpenApiTypes.STR, (200, "text/csv"): OpenApiTypes.STR},
+        description="What `mcphub audit export` writes, streamed and recorded. Without its last line it was cut off.",
+    )  # fmt: skip
+    def export(self, request: Request) -> StreamingHttpResponse:
+        form, selection, first, last = _export_asked(request.query_params)
+        after: dict[str, Any] = {"format": form, "filters": selection.words(), "first_block": first}
+        if last is not None:
+            after["last_block"] = last
+        try:
+            events.record("audit.exported", **actor_of(request.user), label=request.path, after=after)
+        except DatabaseError as error:
+            raise AuditUnavailable("An export is recorded, and that failed, so there is none. Try again.") from error
+
+        def write(out: Any) -> None:
+            database = Dedicated()
+            try:
+                if form == "csv":
+                    exporting.write_csv(out, service.log_of(database), selection)
+                else:
+                    exporting.write_jsonl(
+                        out, service.log_of(database), service.keys(), selection, first or 0, last
+                    )  # fmt: skip
+            finally:
+                database.close()
+
+        kind = "text/csv; charset=utf-8" if form == "csv" else "application/jsonl"
+        answer = StreamingHttpResponse(Pipe(write).chunks(), content_type=kind)
+        answer["Content-Disposition"] = f'attachment; filename="audit.{form}"'
+        answer["X-Content-Type-Options"] = "nosniff"
+        return answer
+
+
+def _export_asked(given: Any) -> tuple[str, Selection, int, int | None]:
+    """Give format, selection, first and last block; raise ValidationError."""
+    known = ("format", "first_block", "last_block", *_EXPORT_FILTERS)
+    problems: dict[str, list[str]] = {
+        name: [f"Unknown parameter. Parameters here: {', '.join(known)}."] for name in given if name not in known
+    }
+    words: dict[str, str] = {}
+    blocks: dict[str, int | None] = {"first_block": 0, "last_block": None}
+    for name in known:
+        if name not in given:
+            continue
+        values = given.getlist(name)
+        word = values[0]
+        if len(values) > 1 or not word or "\0" in word:
+            problems[name] = ["Give one value."]
+        elif name in blocks:
+            if word.isascii() and word.isdecimal() and len(word) <= 15:
+                blocks[name] = int(word)
+            else:
+                problems[name] = ["Give the number of a block, 0 or more."]
+        elif name.startswith("received_"):
+            try:
+                moment = datetime.fromisoformat(word)
+                moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+                words[name] = moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+            except (ValueError, OverflowError):
+                problems[name] = ["Give a time such as 2026-11-21T08:30:00Z."]
+        elif name == "status" and word not in ("ok", "error"):
+            problems[name] = ["Choose ok or error."]
+        elif name == "format" and word not in ("jsonl", "csv"):
+            problems[name] = ["Choose jsonl or csv."]
+        else:
+            words[name] = word
+    form = words.pop("format", "jsonl")
+    if form == "csv" and (blocks["first_block"] or blocks["last_block"] is not None):
+        problems["first_block"] = ["CSV is not by blocks. Give a time instead."]
+    if problems:
+        raise ValidationError(problems)
+    return form, Selection(**words), blocks["first_block"] or 0, blocks["last_block"]
 
 
 @extend_schema_view(list=extend_schema(summary="What operators changed, newest first"))

@@ -20,7 +20,7 @@ from rest_framework.routers import SimpleRouter
 from rest_framework.views import APIView
 
 from invocations.api import InvocationViewSet
-from invocations.api_audit import CheckpointViewSet, ConsistencyViewSet, EventViewSet, ProofViewSet
+from invocations.api_audit import CheckpointViewSet, ConsistencyViewSet, EventViewSet, ExportViewSet, ProofViewSet
 from invocations.rest.mappings import ErrorMappingViewSet
 from invocations.tasks.api import TaskViewSet
 from mcphub.replaying import ReplayViewSet
@@ -89,6 +89,7 @@ router.register("audit/proofs", ProofViewSet, basename="proof")
 
 urlpatterns = [
     *router.urls,
+    re_path(r"^audit/export/?$", ExportViewSet.as_view({"get": "export"})),
     re_path(r"^invocations/(?P<invocation_id>[^/]+)/replay/?$", ReplayViewSet.as_view({"post": "replay"})),
     re_path(
         r"^audit/consistency/(?P<old>[0-9]{1,18})/(?P<new>[0-9]{1,18})/?$",

@@ -26,6 +26,7 @@ from invocations.ledger import Ledger
 from invocations.mapping import ErrorMap
 from invocations.redaction import load as redaction_rules
 from invocations.redaction.policy import Policy
+from invocations.rest import live
 from invocations.tasks import store as tasks
 from invocations.tasks.desk import Desk
 from mcphub import first_run
@@ -121,6 +122,7 @@ class Hub:
 
     async def start(self) -> None:
         self.loop = asyncio.get_running_loop()
+        live.begin()
         await database_sync_to_async(self._enter)()
         self._listen()
         await asyncio.to_thread(self.follower.start, asyncio.get_running_loop())
@@ -152,6 +154,7 @@ class Hub:
 
     async def _drain(self) -> None:
         self.is_draining = True
+        live.end_all()
         await self.streams.stop()
         with contextlib.suppress(Exception):
             await database_sync_to_async(self._set_status)(ServerProcess.Status.STOPPING)

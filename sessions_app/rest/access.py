@@ -11,6 +11,7 @@ import logging
 from datetime import timedelta
 from typing import Any
 
+from django.contrib.auth import get_user_model
 from django.db import DatabaseError
 from django.utils import timezone
 from rest_framework.authentication import BaseAuthentication
@@ -111,6 +112,15 @@ def is_granted(request: Request, *, scope: str, permission: str) -> bool:
     if isinstance(request.auth, ApiKey):
         return scope in request.auth.scopes
     return bool(request.user and request.user.has_perm(permission))
+
+
+def still_granted(request: Request, permission: str) -> bool:
+    """Say whether who began a long answer may still have it, by what the database says now."""
+    if isinstance(request.auth, ApiKey):
+        key = ApiKey.objects.filter(pk=request.auth.pk, revoked_at__isnull=True).first()
+        return key is not None and key.is_usable()
+    person = get_user_model()._default_manager.filter(pk=request.user.pk or 0, is_active=True).first()
+    return person is not None and bool(person.has_perm(permission))
 
 
 def _declared(by_deed: dict[str, str], deed: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import IO, Any
 
 from django.conf import settings
+from rest_framework.negotiation import BaseContentNegotiation
 from rest_framework.parsers import BaseParser
 from rest_framework.renderers import BaseRenderer
 
@@ -42,3 +43,13 @@ class JSONRenderer(BaseRenderer):
         renderer_context: Mapping[str, Any] | None = None,
     ) -> bytes:
         return b"" if data is None else json.dumps(data)
+
+
+class AnyAccept(BaseContentNegotiation):
+    """For answers that are a stream: whatever Accept says, errors are JSON."""
+
+    def select_parser(self, request: Any, parsers: Any) -> Any:
+        return parsers[0]
+
+    def select_renderer(self, request: Any, renderers: Any, format_suffix: str | None = None) -> Any:
+        return renderers[0], renderers[0].media_type

@@ -56,6 +56,8 @@ def test_every_address_is_described(schema):
         ("/api/audit/events/", "get"),
         ("/api/audit/proofs/{invocation_id}/", "get"),
         ("/api/invocations/{invocation_id}/replay/", "post"),
+        ("/api/invocations/stream/", "get"),
+        ("/api/audit/export/", "get"),
         ("/api/connections/", "get"),
         ("/api/connections/", "post"),
         ("/api/connections/{slug}/", "get"),
