@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import socket
 import uuid
 from typing import Any
 
@@ -124,3 +126,20 @@ def test_what_is_wrong_with_a_request_is_named(raw: httpx2.Client, change: dict[
     assert reading.violations == []
     assert reading.status in (400, 404)
     assert reading.body_json["error"]["param"] == param
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_client_that_goes_lets_the_provider_go(
+    hub: Hub, chat_key: str, providers: dict[str, ScriptedProvider], stream: bool
+) -> None:
+    mark = f"gone-{uuid.uuid4().hex[:12]}"
+    steps = say("never whole", cut="stall", after=1)
+    asked = json.dumps(body(steps, model="openai/scripted-large", prompt=mark, stream=stream))
+    with socket.create_connection(("127.0.0.1", hub.port), timeout=60) as connection:
+        head = (
+            f"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1:{hub.port}\r\nAuthorization: Bearer {chat_key}\r\n"
+            f"Content-Type: application/json\r\nContent-Length: {len(asked)}\r\n\r\n"
+        )
+        connection.sendall((head + asked).encode())
+        until(lambda: providers["openai"].about(mark), seconds=60)
+    until(lambda: providers["openai"].about(mark)[0]["is_gone"], seconds=15)
