@@ -254,8 +254,10 @@ class McpToolInvocationAdmin(RecordedReading):
             "round": row.turn_round or 0, "call": clipped(row.tool_call_id or "", 64),
         }  # fmt: skip
         return format_html(
-            '<a class="hub-link hub-mono" href="{}?turn_id__exact={}">{}</a> · {}',
-            reverse("admin:invocations_mcptoolinvocation_changelist"), row.turn_id, row.turn_id, told,
+            '<a class="hub-link hub-mono" href="{}?q={}">{}</a> · {} · '
+            '<a class="hub-link" href="{}?turn_id__exact={}">{}</a>',
+            reverse("admin:chat_query_changelist"), row.turn_id, row.turn_id, told,
+            reverse("admin:invocations_mcptoolinvocation_changelist"), row.turn_id, _t("its calls"),
         )  # fmt: skip
 
     @admin.display(description=_("left out"))

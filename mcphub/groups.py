@@ -13,6 +13,7 @@ _SEEN = (
     "tools_catalog.view_mcptoolset", "tools_catalog.view_httpservice",
     "chat.view_chatapproval", "chat.view_toolapproval", "invocations.view_mcpredactionrule",
     "chat.view_chatprovider", "chat.view_chatmodel", "chat.view_chatkey",
+    "chat.view_chatsession", "chat.view_query", "sessions_app.view_ratelimitbucket",
 )  # fmt: skip
 _CATALOGUE = (
     "tools_catalog.add_mcptooldefinition", "tools_catalog.change_mcptooldefinition",
@@ -39,15 +40,15 @@ _EVIDENCE = (
 
 ROLES: Mapping[str, tuple[str, ...]] = {
     "Viewer": _SEEN,
-    "Auditor": (*_SEEN, *_EVIDENCE, "invocations.read_bodies", "sessions_app.view_apikey"),
+    "Auditor": (*_SEEN, *_EVIDENCE, "invocations.read_bodies", "chat.read_conversations", "sessions_app.view_apikey"),
     "Operator": (
         *_SEEN, *_CATALOGUE, "invocations.cancel_mcptask", "invocations.change_mcperrormapping",
         "invocations.add_mcperrormapping", "chat.decide_chatapproval", "chat.add_toolapproval",
         "chat.change_toolapproval", "chat.delete_toolapproval", "chat.add_chatprovider", "chat.change_chatprovider",
         "chat.test_chatprovider", "chat.add_chatmodel", "chat.change_chatmodel", "chat.delete_chatmodel",
         "chat.add_chatkey", "chat.change_chatkey", "chat.delete_chatkey",
-        "sessions_app.change_mcpsession", "sessions_app.view_apikey", "sessions_app.add_apikey",
-        "sessions_app.change_apikey",
+        "sessions_app.change_mcpsession", "sessions_app.change_ratelimitbucket", "sessions_app.view_apikey",
+        "sessions_app.add_apikey", "sessions_app.change_apikey",
     ),
     "Upstream manager": (
         *_SEEN, *_CATALOGUE, "tools_catalog.launch_mcpconnection", "tools_catalog.view_launchprofile",

@@ -62,6 +62,8 @@ def show(request: HttpRequest) -> list[dict[str, Any]]:
         {
             "title": _("Chat"),
             "items": [
+                item(_("Conversations"), "forum", "chat_chatsession"),
+                item(_("Questions"), "contact_support", "chat_query"),
                 item(_("Approvals"), "how_to_reg", "chat_chatapproval"),
                 item(_("Approval policies"), "rule", "chat_toolapproval"),
                 item(_("Providers"), "hub", "chat_chatprovider"),
@@ -73,6 +75,7 @@ def show(request: HttpRequest) -> list[dict[str, Any]]:
             "title": _("Access"),
             "items": [
                 item(_("API keys"), "key", "sessions_app_apikey"),
+                item(_("Rate limits"), "speed", "sessions_app_ratelimitbucket"),
                 item(_("Users"), "person", "auth_user"),
                 item(_("Groups"), "group", "auth_group"),
             ],

@@ -15,7 +15,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 from unfold.contrib.filters.admin import ChoicesDropdownFilter
 
-from sessions_app import admin_keys, admin_people  # noqa: F401 - they register their pages
+from sessions_app import admin_keys, admin_limits, admin_people  # noqa: F401 - they register their pages
 from sessions_app.admin_base import ReadOnlyAdmin, TimeRangeFilter, mark, moment, names_and_count
 from sessions_app.models import McpSession, ServerProcess
 from sessions_app.shown import clipped, json_block, visible

@@ -346,6 +346,11 @@ class RateLimitBucket(models.Model):
     def __str__(self) -> str:
         return self.client_id
 
+    def level(self, now: datetime) -> float:
+        """Give what is in the bucket at a moment: what was left, and what has come since."""
+        elapsed = max(0.0, (now - self.last_refill).total_seconds())
+        return min(float(self.capacity), self.tokens + elapsed * self.refill_per_second)
+
 
 class BusEvent(models.Model):
     """News between processes. Triggers write one whenever configuration changes, whatever changed it."""

@@ -1,0 +1,77 @@
+"""Turns as people read them: messages in order, and in each its tool calls with their results and invocations."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from django.urls import reverse
+
+from invocations.models import McpToolInvocation
+from mcphub.chat.history import text_of
+from mcphub.chat.models_conversations import ChatMessage, Query
+from sessions_app.shown import INLINE_CHARACTERS, clipped, duration, visible
+
+
+@dataclass(slots=True)
+class Call:
+    """One call of a model and what came of it."""
+
+    tool: str
+    arguments: str
+    result: str = ""
+    link: str = ""
+    """The page of its invocation; empty where the client made the call, or nobody."""
+    took: str = ""
+    is_error: bool = False
+    is_made_up: bool = False
+
+
+@dataclass(slots=True)
+class Entry:
+    """One message."""
+
+    role: str
+    text: str
+    left_out: str
+    calls: list[Call] = field(default_factory=list)
+
+
+def transcript(queries: Sequence[Query]) -> Iterator[tuple[Query, list[Entry]]]:
+    """Give the messages of each query, results inside the message that called for them."""
+    ids = [query.pk for query in queries]
+    messages: dict[object, list[ChatMessage]] = defaultdict(list)
+    for message in ChatMessage.objects.filter(query__in=ids).order_by("id"):
+        messages[message.query_id].append(message)
+    made: dict[tuple[str, str], McpToolInvocation] = {}
+    rows = McpToolInvocation.objects.filter(turn_id__in=[str(id_) for id_ in ids], duplicate_of="")
+    for row in rows.defer("arguments", "result", "error").order_by("id"):
+        made.setdefault((row.turn_id or "", row.tool_call_id or ""), row)
+    for query in queries:
+        yield query, list(_entries(messages[query.pk], str(query.pk), made))
+
+
+def _entries(
+    messages: Iterable[ChatMessage], turn_id: str, made: dict[tuple[str, str], McpToolInvocation]
+) -> Iterator[Entry]:
+    waiting: dict[str, Call] = {}
+    found: list[Entry] = []
+    for message in messages:
+        text = visible(text_of(message.content)[:INLINE_CHARACTERS])
+        if message.role == "tool" and message.tool_call_id in waiting:
+            call = waiting.pop(message.tool_call_id)
+            call.result, call.is_made_up = text, message.is_synthetic
+            continue
+        entry = Entry(message.role, text, message.get_left_out_display() if message.left_out else "")
+        for asked in message.tool_calls or ():
+            row = made.get((turn_id, asked["id"]))
+            call = Call(clipped(asked["function"]["name"], 128), visible(asked["function"]["arguments"][:10_000]))
+            if row is not None:
+                call.tool, call.took = clipped(row.tool_name, 128), duration(row.duration_ms)
+                call.is_error = row.status == "error"
+                call.link = reverse("admin:invocations_mcptoolinvocation_change", args=[row.pk])
+            waiting[asked["id"]] = call
+            entry.calls.append(call)
+        found.append(entry)
+    yield from found
