@@ -21,6 +21,7 @@ from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import ChoicesDropdownFilter
 
 from invocations import admin_audit, admin_mapping  # noqa: F401 - they register their pages
+from invocations.admin_detail import CallDetail
 from invocations.admin_envelopes import RecordedReading, may_read_bodies
 from invocations.admin_filters import (
     ClientFilter,
@@ -45,7 +46,7 @@ SEARCHED_CALLS = 200_000
 
 
 @admin.register(McpToolInvocation)
-class McpToolInvocationAdmin(RecordedReading):
+class McpToolInvocationAdmin(CallDetail, RecordedReading):
     bodies = BODIES
     list_display = [
         "shown_time", "shown_status", "shown_tool", "shown_caller", "shown_client", "shown_duration", "shown_code",

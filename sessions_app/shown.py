@@ -45,6 +45,11 @@ def pretty(value: Any) -> str:
     return visible(json.dumps(value, indent=2, ensure_ascii=False))
 
 
+def unmistakable(text: str) -> str:
+    """Give JSON text with deceiving characters as the escapes of JSON, so that it still means the same."""
+    return _DECEIVING.sub(lambda match: _json_escape(match[0]), text)
+
+
 def json_block(value: Any, label: str = "") -> SafeString:
     """Give a JSON value as an HTML block that can be scrolled with the keyboard."""
     text = pretty(value)
@@ -70,3 +75,8 @@ def mono(words: str) -> SafeString:
 def _escape(match: re.Match[str]) -> str:
     point = ord(match[0])
     return f"\\u{point:04x}" if point < 0x10000 else f"\\U{point:08x}"
+
+
+def _json_escape(character: str) -> str:
+    units = character.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))

@@ -1,0 +1,115 @@
+"""The page of one call tells what it has to do with others and how to make it again, and lets no secret out."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+
+import pytest
+from django.urls import reverse
+
+from invocations.copying import copies
+from tests.factories import (
+    McpRequestEnvelopeFactory,
+    McpSessionFactory,
+    McpToolInvocationFactory,
+    ServerProcessFactory,
+)
+
+
+def page_of(client, row, **query):
+    return client.get(reverse("admin:invocations_mcptoolinvocation_change", args=[row.pk]), query)
+
+
+def address(row):
+    return reverse("admin:invocations_mcptoolinvocation_change", args=[row.pk])
+
+
+def test_the_timeline_tells_what_is_on_record(log_in):
+    row = McpToolInvocationFactory(failed=True)
+    steps = page_of(log_in("Viewer"), row).context["timeline"].steps
+    assert [step.word for step in steps] == ["received", "handed to the tool", "failed: execution_error"]
+    assert [step.after for step in steps] == ["+0 ms", "+0 ms", "+5 ms"]
+    McpRequestEnvelopeFactory(invocation_id=row.invocation_id, received_at=row.received_at)
+    assert page_of(log_in("Viewer"), row).context["timeline"].steps[1].word == "recorded before it ran"
+
+
+def test_relatives_are_found_by_what_the_rows_say(log_in):
+    session, process = McpSessionFactory(), ServerProcessFactory()
+    common = {"process": process, "session": session}
+    first = McpToolInvocationFactory(**common, request_id=7, turn_id="turn", trace_id="trace")
+    stranger = McpToolInvocationFactory(process=process, tool_name="other")
+    row = McpToolInvocationFactory(**common, request_id=7, duplicate_of=first.invocation_id, turn_id="turn")
+    again = McpToolInvocationFactory(process=process, replay_of=row.invocation_id, tool_name="third")
+    later = McpToolInvocationFactory(**common, tool_name="fourth", continues=row.invocation_id)
+
+    def relations(of):
+        told = page_of(log_in("Viewer"), of).context["related"]
+        return {each.title: [call["address"] for call in each.calls] for each in told}
+
+    assert relations(row) == {
+        "Calls of this tool before and after": [address(first)],
+        "Calls of this session before and after": [address(first), address(later)],
+        "Same request id, same session": [address(first)],
+        "Repeats, and what they repeat": [address(first)],
+        "Rounds of one call": [address(later)],
+        "Replays, and what they make again": [address(again)],
+        "Same turn of a chat": [address(first)],
+    }
+    assert relations(first)["Repeats, and what they repeat"] == [address(row)]
+    assert relations(later)["Rounds of one call"] == [address(row)]
+    assert relations(again) == {"Replays, and what they make again": [address(row)]}
+    assert relations(stranger) == {}
+
+
+def test_a_viewer_is_shown_neither_arguments_nor_the_proof(log_in):
+    row = McpToolInvocationFactory(arguments={"text": "a-body"})
+    page = page_of(log_in("Viewer"), row, verify="1")
+    assert "a-body" not in page.content.decode()
+    assert (page.context["copies"].forms, page.context["integrity"]) == ([], None)
+    assert "a-body" in "".join(form.text for form in page_of(log_in("Auditor"), row).context["copies"].forms)
+
+
+@pytest.mark.parametrize(
+    ("changes", "forms", "said"),
+    [
+        ({"arguments": {"text": "x" * 70_000}}, 0, "too large"),
+        ({"left_out": {"arguments": {"truncated": True, "bytes": 5}}}, 0, "cut short"),
+        ({"left_out": {"arguments": {"redacted": ["$.text"]}}}, 3, "redacted"),
+        ({"left_out": {"result": {"redacted": ["$.text"]}}}, 3, ""),
+    ],
+)
+def test_what_cannot_be_copied_is_said(changes, forms, said, log_in):
+    copied = page_of(log_in("Auditor"), McpToolInvocationFactory(**changes)).context["copies"]
+    assert len(copied.forms) == forms
+    assert said in copied.why + copied.caution
+
+
+HOSTILE = {"text": 'it\'s \u202e"$HOME" `id` \\ \U000e0041\x7f \ud800 привет 🌍\n', "n": [1, 2.5, None, True]}
+
+
+@pytest.mark.parametrize("arguments", [{}, {"text": "hi"}, HOSTILE])
+def test_each_copy_says_the_same_call_visibly(arguments):
+    row = McpToolInvocationFactory.build(session=None, process=None, tool_name="имя", arguments=arguments)
+    made = {form.key: form.text for form in copies(row, "http://hub.example/mcp", {})}
+    assert not set("\u202e\x7f\U000e0041\ud800") & set("".join(made.values()))
+    message = json.loads(made["mcp"])
+    assert message["params"]["arguments"] == arguments
+    words = shlex.split(made["curl"].replace("\\\n", " "))
+    assert json.loads(words[-1]) == message
+    assert "Authorization: Bearer YOUR-KEY" in words
+    assert "Mcp-Name: =?base64?0LjQvNGP?=" in words
+    compile(made["python"], "copied", "exec")
+    values = made["python"].split("ARGUMENTS = ")[1].split("\n")[0]
+    told = subprocess.run(
+        [sys.executable, "-c", f"import json; print(json.dumps({values}))"], capture_output=True, text=True, check=True
+    )
+    assert json.loads(told.stdout) == arguments
+
+
+def test_a_copy_repeats_the_arguments_that_go_into_headers():
+    schema = {"type": "object", "properties": {"region": {"type": "string", "x-mcp-header": "Region"}}}
+    row = McpToolInvocationFactory.build(session=None, process=None, arguments={"region": "eu"})
+    assert "-H 'Mcp-Param-Region: eu'" in copies(row, "http://hub.example/mcp", schema)[0].text
