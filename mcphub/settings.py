@@ -243,6 +243,10 @@ MCPHUB_CHAT_KEEP_DAYS = env.whole("MCPHUB_CHAT_KEEP_DAYS", 30, least=1, most=36_
 """What was said is removed so long after; the tool calls stay in the audit."""
 MCPHUB_EGRESS_ALLOW = env.names("MCPHUB_EGRESS_ALLOW")
 """Hosts, host:port or networks that tools may reach although they are private."""
+MCPHUB_EGRESS_PROXY = env.text("MCPHUB_EGRESS_PROXY")
+"""The HTTP proxy that every request goes out through, such as http://user:password@proxy.example:3128."""
+if MCPHUB_EGRESS_PROXY and not MCPHUB_EGRESS_PROXY.startswith(("http://", "https://")):
+    raise ImproperlyConfigured("MCPHUB_EGRESS_PROXY is not the address of a proxy; write http://proxy.example:3128.")
 
 # Clients and REST ------------------------------------------------------------------------------------
 

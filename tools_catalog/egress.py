@@ -9,6 +9,7 @@ nothing that uses that client can go round them, redirects included.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ipaddress
 import re
 import socket
@@ -212,6 +213,12 @@ class GuardedBackend(httpcore2.AsyncNetworkBackend):
             raise httpcore2.ConnectTimeout from exc
         raise failure or httpcore2.ConnectError("The name has no address.")
 
+    async def check_name(self, url: httpx2.URL) -> None:
+        """Raise EgressRefused for a name that leads inside, as far as is known here."""
+        port = url.port or {"http": 80, "https": 443}[url.scheme]
+        with contextlib.suppress(httpcore2.ConnectError):
+            await checked_addresses(self._policy, url.raw_host.decode("ascii"), port, self._resolve)
+
     async def connect_unix_socket(self, *_: Any, **__: Any) -> httpcore2.AsyncNetworkStream:
         raise EgressRefused
 
@@ -220,23 +227,34 @@ class GuardedBackend(httpcore2.AsyncNetworkBackend):
 
 
 class GuardedTransport(httpx2.AsyncHTTPTransport):
-    """httpx2's transport over a pool whose connections are guarded."""
+    """httpx2's transport over a pool whose connections are guarded.
 
-    def __init__(self, policy: EgressPolicy, backend: GuardedBackend, connections: int = POOL_CONNECTIONS) -> None:
+    Through a `proxy`, which is the operator's own and not guarded, a name is looked at where it can be resolved here.
+    """
+
+    def __init__(
+        self, policy: EgressPolicy, backend: GuardedBackend, connections: int = POOL_CONNECTIONS, proxy: str = ""
+    ) -> None:
         context = tls_context()
         super().__init__(verify=context, trust_env=False)
         self._policy = policy
+        self._backend = backend
+        self._proxied = bool(proxy)
+        limits: dict[str, Any] = {
+            "ssl_context": context,
+            "max_connections": connections,
+            "max_keepalive_connections": KEEPALIVE_CONNECTIONS,
+            "keepalive_expiry": KEEPALIVE_SECONDS,
+        }
         # httpx2 has no argument for the network backend (2.16); its pool is replaced before first use.
-        self._pool = httpcore2.AsyncConnectionPool(
-            ssl_context=context,
-            max_connections=connections,
-            max_keepalive_connections=KEEPALIVE_CONNECTIONS,
-            keepalive_expiry=KEEPALIVE_SECONDS,
-            network_backend=backend,
+        self._pool = (
+            _through(proxy, limits) if proxy else httpcore2.AsyncConnectionPool(network_backend=backend, **limits)
         )
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         self._policy._check_parsed(request.url)
+        if self._proxied:
+            await self._backend.check_name(request.url)
         return await super().handle_async_request(request)
 
 
@@ -248,15 +266,20 @@ def client(
     inner: httpcore2.AsyncNetworkBackend | None = None,
     wrap: Callable[[httpx2.AsyncBaseTransport], httpx2.AsyncBaseTransport] | None = None,
     connections: int = POOL_CONNECTIONS,
+    proxy: str | None = None,
 ) -> httpx2.AsyncClient:
-    """Give a guarded, pooled client without cookies, proxies or anything else from the environment.
+    """Give a guarded, pooled client without cookies, or anything from the environment of other programs.
+
+    Without a policy those of the settings hold, their proxy too.
 
     It does not follow redirects by itself; `stream` does. Whoever asks for one closes it. `wrap` may put a
     transport of its own around the guarded one.
     """
+    if proxy is None:
+        proxy = "" if policy is not None else proxy_of_settings()
     policy = policy or EgressPolicy.from_settings()
     transport: httpx2.AsyncBaseTransport = GuardedTransport(
-        policy, GuardedBackend(policy, resolve=resolve, inner=inner), connections
+        policy, GuardedBackend(policy, resolve=resolve, inner=inner), connections, proxy
     )
     return httpx2.AsyncClient(
         transport=wrap(transport) if wrap is not None else transport,
@@ -267,6 +290,20 @@ def client(
         trust_env=False,
         follow_redirects=False,
     )
+
+
+def proxy_of_settings() -> str:
+    """Give the address of the proxy that requests leave through, or nothing."""
+    from django.conf import settings
+
+    return str(settings.MCPHUB_EGRESS_PROXY)
+
+
+def _through(proxy: str, limits: dict[str, Any]) -> httpcore2.AsyncHTTPProxy:
+    address = httpx2.URL(proxy)
+    auth = (address.username, address.password) if address.username else None
+    bare = address.copy_with(username=None, password=None)
+    return httpcore2.AsyncHTTPProxy(proxy_url=str(bare), proxy_auth=auth, **limits)
 
 
 _clients: WeakKeyDictionary[asyncio.AbstractEventLoop, httpx2.AsyncClient] = WeakKeyDictionary()

@@ -178,3 +178,37 @@ def test_none_is_reached_by_a_name_that_changes_its_mind() -> None:
         return set(inner.went)
 
     assert asyncio.run(go()) == {PUBLIC}
+
+
+def test_a_proxy_is_spoken_to_and_guards_nothing_away() -> None:
+    asked: list[bytes] = []
+
+    async def proxy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi")
+        await writer.drain()
+        writer.close()
+        await writer.wait_closed()
+
+    async def unknown(host: str, port: int) -> list[str]:
+        raise OSError
+
+    async def go() -> None:
+        server = await asyncio.start_server(proxy, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        address = f"http://me:secret@127.0.0.1:{port}"
+        policy = egress.EgressPolicy()
+        async with server, egress.client(policy, proxy=address, resolve=unknown) as client:
+            await get(client, "http://public.example/path")
+            for form in FORMS:
+                with pytest.raises(STOPPED):
+                    await get(client, form)
+        inside = Names("10.0.0.1")
+        async with egress.client(policy, proxy=address, resolve=inside.resolve) as client:
+            with pytest.raises(EgressRefused):
+                await get(client, "http://public.example/path")
+
+    asyncio.run(go())
+    [head] = asked
+    assert head.startswith(b"GET http://public.example/path HTTP/1.1\r\n")
+    assert b"proxy-authorization: basic bwu6c2vjcmv0" in head.lower()

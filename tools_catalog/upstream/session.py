@@ -25,6 +25,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from sessions_app.protocol import envelope, errors
 from sessions_app.protocol.envelope import LOG_LEVELS
+from tools_catalog import egress
 from tools_catalog.backends.base import ToolContext
 from tools_catalog.upstream import bridge, http
 from tools_catalog.upstream.bridge import FORM, ROOTS, SAMPLING, TOOLS, URL, Abilities
@@ -288,7 +289,8 @@ class Session:
                     self.protocol_version, self._capabilities = client.protocol_version, client.server_capabilities
                     info = client.server_info
                     self.server = f"{info.name} {info.version}"[:200] if info is not None else ""
-                    if self.is_modern and self._spec.transport == STREAMABLE_HTTP and self._like is None:
+                    is_direct = self.is_modern and self._spec.transport == STREAMABLE_HTTP and self._like is None
+                    if is_direct and not egress.proxy_of_settings():  # which only the SDK's client speaks to
                         self.direct = Direct(self._spec, self._secret, client.protocol_version, self._version)
                     if not ready.done():
                         ready.set_result(None)
