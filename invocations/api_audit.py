@@ -45,12 +45,7 @@ class Hashes(serializers.Field[Any, Any, Any, Any]):
 
 def log() -> Log:
     """The log on Django's own connection."""
-
-    def connect() -> Any:
-        connection.ensure_connection()
-        return connection.connection
-
-    return Log(connect, connection.vendor == "sqlite")
+    return service.log_on(connection)
 
 
 class CheckpointSerializer(RowSerializer[AuditBlock]):

@@ -74,6 +74,11 @@ class Ledger:
         """Why a reported commit might not survive a crash of the machine; None when it does."""
         return self._batches.not_durable
 
+    @property
+    def waiting(self) -> int:
+        """Records that were appended and have no verdict yet."""
+        return len(self._waiting)
+
     # On the event loop ---------------------------------------------------------------------------
 
     def start(self) -> None:

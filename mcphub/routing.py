@@ -23,6 +23,7 @@ CONSUMERS: dict[str, Application] = {
     "/.well-known/mcp": wellknown.Description.as_asgi(),
     "/live": health.Live.as_asgi(),
     "/ready": health.Ready.as_asgi(),
+    "/metrics": health.Metrics.as_asgi(),
     **chat.CONSUMERS,
 }
 

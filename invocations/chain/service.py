@@ -38,6 +38,16 @@ def checkpoints() -> Path:
     return Path(settings.MCPHUB_AUDIT_DIR) / "checkpoints"
 
 
+def log_on(connection: Any) -> Log:
+    """The log on a connection of Django's."""
+
+    def connect() -> Any:
+        connection.ensure_connection()
+        return connection.connection
+
+    return Log(connect, connection.vendor == "sqlite")
+
+
 def log_of(database: Dedicated) -> Log:
     return Log(lambda: database.raw, database.is_sqlite)
 

@@ -18,7 +18,7 @@ from django.db import DatabaseError, connection
 from django.db.models import QuerySet
 from rest_framework.exceptions import ValidationError
 
-from invocations.chain.log import Log
+from invocations.chain.service import log_on
 from invocations.models import McpToolInvocation
 from invocations.rest.filters import InvocationFilter
 from sessions_app.protocol import json
@@ -63,7 +63,7 @@ class Settling:
             return self._settled
 
     def _ask(self) -> None:
-        log = _log()
+        log = log_on(connection)
         if self._pending:
             self._pending &= log.writers()
         if self._pending:
@@ -74,14 +74,6 @@ class Settling:
         self._pending = log.writers()
         if not self._pending:
             self._settled = max(self._settled, self._bound)
-
-
-def _log() -> Log:
-    def connect() -> Any:
-        connection.ensure_connection()
-        return connection.connection
-
-    return Log(connect, connection.vendor == "sqlite")
 
 
 settling = Settling()

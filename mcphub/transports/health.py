@@ -1,7 +1,8 @@
-"""Probes: `/live` says that the process answers, `/ready` that it can serve, part by part."""
+"""Probes: `/live` says that the process answers, `/ready` that it can serve, part by part; and `/metrics`."""
 
 from __future__ import annotations
 
+from mcphub import metrics
 from mcphub.transports.base import HubConsumer
 from sessions_app.protocol import json
 
@@ -24,3 +25,13 @@ class Ready(HubConsumer):
         fine = all(state == "ok" or state.startswith("not promised") for state in parts.values())
         body = {"status": "ok" if fine else "unavailable", "parts": parts}
         await self.respond(200 if fine else 503, json.dumps(body))
+
+
+class Metrics(HubConsumer):
+    """What Prometheus scrapes, with a key that may read the audit: how busy a hub is concerns nobody else."""
+
+    allowed_methods = ("GET", "HEAD")
+
+    async def handle(self) -> None:
+        self.caller.need("audit:read")
+        await self.respond(200, await metrics.exposition(self.hub), [(b"content-type", metrics.CONTENT_TYPE)])
