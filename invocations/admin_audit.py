@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 
 from invocations.chain.models import AuditBlock, AuditEvent, AuditHold, AuditPolicy, AuditTombstone
-from sessions_app.admin_base import RecordedAdmin, UncountedAdmin, detail_action, mark, moment
+from sessions_app.admin_base import RecordedAdmin, UncountedAdmin, detail_action, mark, moment, row_of
 from sessions_app.shown import clipped, json_block, mono
 
 _HAPPENED = moment("happened_at", _("time"))
@@ -144,7 +144,7 @@ class AuditHoldAdmin(RecordedAdmin):
 
     @detail_action(description=_("Release"), icon="lock_open", permissions=["release"])
     def release_hold(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        hold = AuditHold.objects.get(pk=object_id)
+        hold = row_of(self, request, object_id)
         page = reverse("admin:invocations_audithold_change", args=[hold.pk])
         asked = self.confirmation(
             request, title=_t("Release the hold %(name)s?") % {"name": hold}, items=[(hold.name, hold.reason)],

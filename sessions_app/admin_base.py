@@ -14,7 +14,7 @@ from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.core.paginator import Page, Paginator
 from django.db.models import Model, QuerySet
-from django.http import HttpRequest
+from django.http import Http404, HttpRequest
 from django.template.loader import render_to_string
 from django.template.response import TemplateResponse
 from django.utils import timezone
@@ -71,6 +71,14 @@ def mark(kind: str, word: object) -> SafeString:
         '<span class="hub-mark hub-{}"><span class="material-symbols-outlined" aria-hidden="true">{}</span>{}</span>',
         kind, _MARKS[kind], word,
     )  # fmt: skip
+
+
+def row_of(page: Any, request: HttpRequest, object_id: str) -> Any:
+    """Give the row that an address of an admin's page names; raise Http404."""
+    row = page.get_object(request, object_id)
+    if row is None:
+        raise Http404
+    return row
 
 
 def moment(field: str, words: Any) -> Any:

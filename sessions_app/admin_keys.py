@@ -21,7 +21,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import gettext_noop, ngettext
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
-from sessions_app.admin_base import RecordedAdmin, detail_action, mark, moment, names_and_count
+from sessions_app.admin_base import RecordedAdmin, detail_action, mark, moment, names_and_count, row_of
 from sessions_app.models import ApiKey
 
 if TYPE_CHECKING:
@@ -197,7 +197,7 @@ class ApiKeyAdmin(RecordedAdmin):
 
     @detail_action(description=_("Rotate"), permissions=["rotate"], icon="autorenew")
     def rotate(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        key = ApiKey.objects.get(pk=object_id)
+        key = row_of(self, request, object_id)
         page = self.confirmation(
             request, title=_t("Rotate this key?"), items=[(str(key), "")],
             explanation=_t("The key gets a new text, shown once. The old text stops working at once."),
@@ -212,7 +212,7 @@ class ApiKeyAdmin(RecordedAdmin):
 
     @detail_action(description=_("Revoke"), permissions=["end"], icon="block")
     def revoke(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        key = ApiKey.objects.get(pk=object_id)
+        key = row_of(self, request, object_id)
         back = reverse("admin:sessions_app_apikey_change", args=[key.pk])
         page = self.confirmation(
             request, title=_t("Revoke this key?"), items=[(str(key), "")], explanation=_t(_FINAL), reason=True,

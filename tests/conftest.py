@@ -19,3 +19,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if len(kept) < len(items):
         config.hook.pytest_deselected(items=[item for item in items if item not in kept])
         items[:] = kept
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--write-policy", action="store_true", help="write who gets in where, instead of comparing")

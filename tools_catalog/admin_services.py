@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
-from sessions_app.admin_base import RecordedAdmin, detail_action, moment
+from sessions_app.admin_base import RecordedAdmin, detail_action, moment, row_of
 from sessions_app.shown import clipped, mono
 from tools_catalog import admin_imports, requirements
 from tools_catalog.admin_switch import SwitchActions
@@ -88,7 +88,7 @@ class HttpServiceAdmin(SwitchActions, RecordedAdmin):
 
     @detail_action(description=_("Import a description"), icon="upload_file", url_path="again", permissions=["import"])
     def import_again(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        slug = HttpService.objects.values_list("slug", flat=True).get(pk=object_id)
+        slug = row_of(self, request, object_id).slug
         return redirect(f"{reverse('admin:service_import')}?service={slug}")
 
     def has_import_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
@@ -96,7 +96,7 @@ class HttpServiceAdmin(SwitchActions, RecordedAdmin):
 
     @detail_action(description=_("Its tools"), icon="build", url_path="its-tools", permissions=["view"])
     def show_tools(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        slug = HttpService.objects.values_list("slug", flat=True).get(pk=object_id)
+        slug = row_of(self, request, object_id).slug
         return redirect(f"{reverse('admin:tools_catalog_mcptooldefinition_changelist')}?service={slug}")
 
     def switch_words(self, enabled: bool, count: int) -> tuple[str, str, str]:
