@@ -67,7 +67,8 @@ class _Run:
         self._turn = turn
         self._client = client
         self._functions = asking.functions_of(turn)
-        self._runs = ToolRuns(turn, calls, self._functions)
+        self._deadline = time.monotonic() + turn.limits.seconds
+        self._runs = ToolRuns(turn, calls, self._functions, self._deadline)
         self._candidates = [turn.choice.model, *turn.choice.fallbacks]
         self._messages = list(turn.messages)
         self._added: list[dict[str, Any]] = []
@@ -75,7 +76,6 @@ class _Run:
         self._usage: Usage | None = Usage()
         self._text: list[str] = []
         self._reasoning: list[str] = []
-        self._deadline = time.monotonic() + turn.limits.seconds
         self._round = 0
 
     async def events(self) -> AsyncGenerator[Event, None]:

@@ -34,7 +34,9 @@ from tools_catalog.catalog import Tool
 class ToolRuns:
     """What was called in a turn so far."""
 
-    def __init__(self, turn: Turn, calls: Calls, functions: Functions) -> None:
+    def __init__(self, turn: Turn, calls: Calls, functions: Functions, until: float = float("inf")) -> None:
+        """`until`: the moment (monotonic seconds) after which no call is begun."""
+        self._until = until
         self._turn = turn
         self._calls = calls
         self._functions = functions
@@ -164,6 +166,8 @@ class ToolRuns:
             refusal = ExecutionError(
                 f"Not called: one turn may call {limits.calls} tools, and has. Answer with what there is."
             )
+        elif time.monotonic() >= self._until:
+            refusal = ExecutionError("Not called: the time of this turn is over. Answer with what there is.")
         elif self._same[same] >= limits.repeats and refusal is None:
             refusal = ExecutionError(
                 f"Repeated call: {call.name} was called {self._same[same] - 1} times with these arguments. "

@@ -244,7 +244,7 @@ def test_a_model_without_functions_uses_tools_by_a_schema(
     hub: Hub, raw: httpx2.Client, openai_provider: ScriptedProvider, stream: bool
 ) -> None:
     name = unique()
-    steps = [calls(("count", {"name": name})), say('{"answer": "Once."}')]
+    steps = [calls(("count", {"name": name})), say("Once.")]
     reading = wire.read(raw, body(*steps, stream=stream) | {"model": "openai/scripted-plain"})
     assert (reading.violations, reading.text) == ([], "Once.")
     first, second = openai_provider.about(name)
@@ -290,3 +290,9 @@ def test_a_failure_after_a_tool_may_be_retried_only_where_nothing_was_done(
     reading = wire.read(raw, body(calls((name, arguments)), error("empty_500")))
     assert (reading.status, reading.headers["x-should-retry"], reading.violations) == (503, retry, [])
     assert len(reading.body_json["x_mcp"]["invocation_ids"]) == 1
+
+
+def test_the_retry_of_a_client_is_marked_in_the_audit(hub: Hub, raw: httpx2.Client) -> None:
+    name = unique()
+    reading = wire.read(raw, body(calls(("count", {"name": name})), say("Done.")), {"x-stainless-retry-count": "2"})
+    assert made(hub, "count", name)[0]["request_id"] == f"{reading.headers['x-request-id']} retry 2"

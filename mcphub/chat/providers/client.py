@@ -31,6 +31,7 @@ MAX_ANSWER_BYTES = 32 * 1024 * 1024
 MAX_EVENT_BYTES = 8 * 1024 * 1024
 _MAX_COMPLAINT_BYTES = 64 * 1024
 _CONNECTIONS = 1000
+_LAST_SECONDS = 0.25
 _LONGEST_PAUSE_SECONDS = 8.0
 """A provider that asks for a longer one is not tried again: its client is told when to come back."""
 
@@ -73,8 +74,9 @@ class ProviderClient:
         told = False
         try:
             response, deadline = await self._send(provider, body, stream=stream, until=until)
-            async with contextlib.aclosing(response):
-                async for piece in _read(provider, response, answer, deadline, stream=stream):
+            reading = _read(provider, response, answer, deadline, stream=stream)
+            async with contextlib.aclosing(response), contextlib.aclosing(reading) as pieces:
+                async for piece in pieces:
                     yield piece
             breaker.succeeded()
             told = True
@@ -169,14 +171,15 @@ class _Passing(Exception):
 
 async def _read(
     provider: Provider, response: httpx2.Response, answer: Answer, deadline: float, *, stream: bool
-) -> AsyncIterator[tuple[str, str]]:
+) -> AsyncGenerator[tuple[str, str], None]:
     kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     try:
         if kind == "text/event-stream":
             if not stream:
                 raise Malformed("a stream, though none was asked for")
-            async for piece in _stream(provider, response, answer, deadline):
-                yield piece
+            async with contextlib.aclosing(_stream(provider, response, answer, deadline)) as pieces:
+                async for piece in pieces:
+                    yield piece
         elif kind == "application/json" or kind.endswith("+json"):
             # Also in place of a stream: some providers cannot.
             chunks = [chunk async for chunk in _chunks(provider, response, deadline, first=provider.total_seconds)]
@@ -193,28 +196,38 @@ async def _read(
 
 async def _stream(
     provider: Provider, response: httpx2.Response, answer: Answer, deadline: float
-) -> AsyncIterator[tuple[str, str]]:
+) -> AsyncGenerator[tuple[str, str], None]:
     decoder = sse.Decoder(max_event_bytes=MAX_EVENT_BYTES)
-    async for chunk in _chunks(provider, response, deadline, first=provider.first_byte_seconds):
-        for event in decoder.feed(chunk):
-            if event.data.strip() == "[DONE]":
-                if answer.is_empty:
-                    raise Malformed("a stream without choices")
-                return
-            value = json.loads(event.data.encode("utf-8", "replace"))
-            if isinstance(value, dict) and value.get("error"):
-                complaint = Complaint.read(500, {}, event.data.encode("utf-8", "replace"))
-                raise understand(provider.slug, provider.kind, complaint)
-            said = answer.take_chunk(value)
-            if said != ("", ""):
-                yield said
+    async with contextlib.aclosing(_chunks(provider, response, deadline, first=provider.first_byte_seconds)) as chunks:
+        async for chunk in chunks:
+            for event in decoder.feed(chunk):
+                if event.data.strip() == "[DONE]":
+                    if answer.is_empty:
+                        raise Malformed("a stream without choices")
+                    await _drain(chunks)
+                    return
+                value = json.loads(event.data.encode("utf-8", "replace"))
+                if isinstance(value, dict) and value.get("error"):
+                    complaint = Complaint.read(500, {}, event.data.encode("utf-8", "replace"))
+                    raise understand(provider.slug, provider.kind, complaint)
+                said = answer.take_chunk(value)
+                if said != ("", ""):
+                    yield said
     if answer.finish_reason is None:
         raise ChatError("TRANSPORT_ERROR", f"{provider.slug} broke off in the middle of its answer.")
 
 
+async def _drain(chunks: AsyncIterator[bytes]) -> None:
+    """Read what little stands behind the last event, so that the connection can be used again."""
+    with contextlib.suppress(TimeoutError, ChatError, Malformed):
+        async with asyncio.timeout(_LAST_SECONDS):
+            async for _ in chunks:
+                pass
+
+
 async def _chunks(
     provider: Provider, response: httpx2.Response, deadline: float, *, first: float
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[bytes, None]:
     """Give the body; each wait ends with the provider's time for it. Raises ChatError, Malformed."""
     chunks = response.aiter_bytes()
     seconds, size = first, 0
