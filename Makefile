@@ -1,7 +1,7 @@
 # make serve   a fresh clone becomes a running hub; ARGS="--port 9000" passes flags on
 # make test    the test suite; ARGS="tests/wire -x" passes arguments on
-# make rigs    what kills, floods, tampers and races for minutes; needs PostgreSQL. KILLS=300 ROWS=100000 SPOILT=10000
-#              CYCLES=1000 is the long form
+# make rigs    what kills, floods, tampers and races for minutes; needs PostgreSQL. KILLS=300 KILLS_BOTH=150
+#              ROWS=100000 SPOILT=10000 CYCLES=1000 is the long form
 # make check   what must be clean before a commit
 # make messages   the Russian catalogue after a change of words; needs gettext
 # make conformance | bench   the official suite, as client and as server, and the figures; they start their own hub
@@ -15,6 +15,7 @@ ARGS ?=
 JOBS ?= 3
 # How long the rigs run.
 KILLS ?= 20
+KILLS_BOTH ?= 6
 ROWS ?= 4000
 SPOILT ?= 1500
 CYCLES ?= 40
@@ -35,8 +36,11 @@ test: $(VENV)/.installed-dev
 
 rigs: $(VENV)/.installed-dev
 	@$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile -m rig $(ARGS)
-	@$(BIN)/python -m tests.rigs.kill_nine --kills $(KILLS) --ready-seconds 15
-	@$(BIN)/python -m tests.rigs.kill_nine --kills $(KILLS) --ready-seconds 15 --database postgresql --workers 2
+	@$(BIN)/python -m tests.rigs.kill_nine --kills $(KILLS) --ready-seconds 30
+	@$(BIN)/python -m tests.rigs.kill_nine --kills $(KILLS) --ready-seconds 30 --database postgresql --workers 2
+	@$(BIN)/python -m tests.rigs.kill_nine --kills $(KILLS_BOTH) --ready-seconds 30 --database cluster --victim both
+	@$(BIN)/python -m tests.rigs.no_audit
+	@$(BIN)/python -m tests.rigs.no_audit --database cluster
 	@$(BIN)/python -m tests.rigs.two_workers
 	@$(BIN)/python -m tests.rigs.tampering --rows $(ROWS) --samples 5 --bytes 500
 	@$(BIN)/python -m tests.rigs.tampering --rows $(ROWS) --samples 5 --bytes 500 --database postgresql

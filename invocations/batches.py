@@ -65,9 +65,10 @@ class Batches:
                 continue
             if record.session_id is not None or record.key is not None:
                 plain = False
-        if plain and self._append(intents, outcomes):
+        frees = any(record.frees is not None for record in outcomes)
+        if plain and not frees and self._append(intents, outcomes):
             return [_FINE] * len(batch)
-        if plain or self.is_sqlite or any(type(record) is Take for record in batch):
+        if plain or frees or self.is_sqlite or any(type(record) is Take for record in batch):
             return self._step_by_step(batch)
         return self._at_once(batch, intents, outcomes)
 
@@ -121,6 +122,9 @@ class Batches:
             rows = [record.row for record in accepted if type(record) is Outcome]
             if rows and statements.insert(self._database, statements.INVOCATION, rows) != len(rows):
                 superseded = statements.superseded(self._database, rows)
+            for record in accepted:
+                if type(record) is Outcome and record.frees is not None:
+                    statements.free_key(self._database, record.frees, record.invocation_id)
             self._committing = True
         if not firsts and not drawn and not superseded and all(
             record.session_id is None or record.session_id in alive for record in batch

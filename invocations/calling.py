@@ -250,8 +250,11 @@ class Calls:
         if verdict.session_alive and not verdict.first_invocation_id:
             rendered = self._errors().render(error, invocation_id=call.invocation_id)
             row = self.rows.outcome(call, time.time(), 0, None, error.code, rendered)
+            outcome = Outcome(row, call.invocation_id)
+            if isinstance(error, AuditUnavailable):
+                outcome.frees = call.key  # its caller was told to try again
             try:
-                future = self.ledger.append(Outcome(row, call.invocation_id))
+                future = self.ledger.append(outcome)
                 future.add_done_callback(lambda future: future.cancelled() or future.exception())
             except AuditUnavailable:
                 logger.warning("The intent %s stays without an outcome until recovery", call.invocation_id)

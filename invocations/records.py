@@ -80,6 +80,9 @@ class Intent(Record):
 class Outcome(Record):
     """A call whose outcome is known; its row goes to McpToolInvocation."""
 
+    frees: Key | None = None
+    """A key that this call claimed and did not use, as nothing ran: the next call under it is the first."""
+
     def __init__(self, row: Row, invocation_id: str, key: Key | None = None, session_id: str | None = None) -> None:
         self.row, self.invocation_id, self.key, self.session_id = row, invocation_id, key, session_id
 

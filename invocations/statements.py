@@ -19,7 +19,7 @@ import orjson
 import psycopg
 
 from invocations import durability
-from invocations.records import Row
+from invocations.records import Key, Row
 from sessions_app.database import Dedicated
 
 _SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
@@ -220,6 +220,12 @@ def claim_keys(
             ([claim[0] for claim in claims], [claim[1] for claim in claims]),
         ).fetchall()
     return {(scope, key): (id_, fingerprint) for scope, key, id_, fingerprint in rows}
+
+
+def free_key(database: Dedicated, key: Key, invocation_id: str) -> None:
+    """Let go of a key that this call claimed."""
+    statement = f"DELETE FROM {KEY.name} WHERE scope = $1 AND key = $2 AND invocation_id = $3"  # noqa: S608
+    _execute(database, statement, key[0], key[1], invocation_id)
 
 
 def _execute(database: Dedicated, query: str, *values: Any) -> Any:

@@ -58,7 +58,7 @@ if _engine.endswith("sqlite3"):
     # A file, so that the ledger's own connection sees what a test wrote.
     DATABASES["default"]["TEST"] = {"NAME": str(MCPHUB_DATA_DIR / "test.sqlite3")}
 elif _engine.endswith("postgresql"):
-    DATABASES["default"]["OPTIONS"] = {"pool": {"min_size": 1, "max_size": 8, "timeout": 10}}
+    DATABASES["default"]["OPTIONS"] = {"pool": {"min_size": 1, "max_size": 8, "timeout": 3}}
 else:
     raise ImproperlyConfigured("MCPHUB_DATABASE_URL names neither SQLite nor PostgreSQL; the hub runs on these two.")
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"

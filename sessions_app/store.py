@@ -10,10 +10,10 @@ import asyncio
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from channels.db import database_sync_to_async
 from django.conf import settings
@@ -24,8 +24,10 @@ from sessions_app import bus
 from sessions_app.caller import Caller
 from sessions_app.models import McpSession
 from sessions_app.protocol import json
-from sessions_app.protocol.errors import AlreadyInitialized, ServerBusy, SessionNotFound
+from sessions_app.protocol.errors import AlreadyInitialized, AuditUnavailable, ServerBusy, SessionNotFound
 from sessions_app.protocol.lifecycle import LifecycleError, SessionEvent, SessionState, advance
+
+_Found = TypeVar("_Found")
 
 _LIVE = [SessionState.CREATED.value, SessionState.INITIALIZED.value]
 _KEPT_VIEWS = 20_000
@@ -100,7 +102,7 @@ class Sessions:
         self._wanted.append(wanted)
         if self._opening is None or self._opening.done():
             self._opening = asyncio.create_task(self._open(), name="mcphub-sessions")
-        return self._keep(await wanted.future)
+        return self._keep(await _soon(wanted.future))
 
     async def _open(self) -> None:
         """Open what is wanted until nothing is; what gathers during one commit shares the next."""
@@ -124,13 +126,13 @@ class Sessions:
 
         Raises AlreadyInitialized where it has been through it.
         """
-        return self._keep(await database_sync_to_async(_initialize)(session_id, client))
+        return self._keep(await _soon(database_sync_to_async(_initialize)(session_id, client)))
 
     async def find(self, session_id: str, caller: Caller, transport: str) -> SessionView:
         """Give the caller's own session. Unknown, foreign and ended ones all raise SessionNotFound."""
         view = self._views.get(session_id)
         if view is None:
-            view = await database_sync_to_async(_find)(session_id)
+            view = await _soon(database_sync_to_async(_find)(session_id))
             if view is None:
                 raise SessionNotFound
             self._keep(view)
@@ -157,7 +159,7 @@ class Sessions:
         identity = (caller.principal, transport, client_name[:200], client_version[:100])
         known = self._implicit.get(identity)
         if known is None:
-            known = await database_sync_to_async(_implicit)(caller, identity[1:], protocol_version)
+            known = await _soon(database_sync_to_async(_implicit)(caller, identity[1:], protocol_version))
             if len(self._implicit) < _KEPT_VIEWS:
                 self._implicit[identity] = known
                 self._identities[known] = identity
@@ -176,6 +178,19 @@ class Sessions:
         if len(self._views) > _KEPT_VIEWS:
             self._views.popitem(last=False)
         return view
+
+
+async def _soon(asked: Awaitable[_Found]) -> _Found:
+    """Wait for the database as long as a call waits for the ledger; raise AuditUnavailable after that.
+
+    What was asked for goes on, since a thread cannot be called back.
+    """
+    task = asyncio.ensure_future(asked)
+    done, _ = await asyncio.wait({task}, timeout=settings.MCPHUB_LEDGER_TIMEOUT_SECONDS)
+    if done:
+        return task.result()
+    task.add_done_callback(lambda late: late.cancelled() or late.exception())
+    raise AuditUnavailable("The hub's database does not answer, so there is no session. Try again.")
 
 
 def end(session_ids: list[str], event: SessionEvent, reason: str) -> int:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
+import stat
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -185,7 +187,8 @@ def _output(options: argparse.Namespace) -> Iterator[BinaryIO]:
         sys.stdout.buffer.flush()
         return
     with options.output.open("r+b" if options.resume else "wb") as out:
-        options.output.chmod(0o600)
+        if stat.S_ISREG(os.fstat(out.fileno()).st_mode):  # a device or a pipe is not the hub's to close to others
+            os.fchmod(out.fileno(), 0o600)
         yield out
 
 

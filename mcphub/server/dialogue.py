@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from invocations.origin import Origin, Voice
 from invocations.running import Watch
-from mcphub.server import methods
+from mcphub.server import failures, methods
 from mcphub.server.context import RequestContext
 from sessions_app.caller import Caller
 from sessions_app.protocol import envelope, jsonrpc, revisions
-from sessions_app.protocol.errors import HubError, InvalidRequest, MethodNotFound, ServerError
+from sessions_app.protocol.errors import InvalidRequest, MethodNotFound
 from sessions_app.store import SessionView
 
 if TYPE_CHECKING:
@@ -105,10 +105,8 @@ async def take(hub: Hub, session: SessionView, caller: Caller, message: jsonrpc.
 
 def failure(hub: Hub, request: jsonrpc.Request, error: Exception) -> bytes:
     """Give the encoded error that answers a request. Called while the exception is handled."""
-    if not isinstance(error, HubError):
-        logger.exception("The method %s failed", request.method[:100])
-        error = ServerError()
-    return jsonrpc.encode_error(request.id, hub.errors().render(error, invocation_id=error.invocation_id))
+    told = failures.told(error, "The method %s failed", request.method[:100])
+    return jsonrpc.encode_error(request.id, hub.errors().render(told, invocation_id=told.invocation_id))
 
 
 def context_of(

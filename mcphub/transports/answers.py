@@ -8,11 +8,12 @@ from typing import Any
 
 from django.conf import settings
 
+from mcphub.server import failures
 from mcphub.server.listening import HEARTBEAT
 from mcphub.server.resuming import CallStream
 from mcphub.transports.base import HubConsumer
 from sessions_app.protocol import jsonrpc, revisions, sse
-from sessions_app.protocol.errors import HubError, ServerBusy, ServerError
+from sessions_app.protocol.errors import HubError, ServerBusy
 from sessions_app.store import SessionView
 
 logger = logging.getLogger(__name__)
@@ -56,12 +57,11 @@ class Answer:
         else:
             await self._door.respond(status, self._door.render(error))
 
-    async def crash(self, request: jsonrpc.Request) -> None:
+    async def crash(self, request: jsonrpc.Request, error: Exception) -> None:
         """Answer a failure of our own to the request that met it. Called while the exception is handled."""
-        logger.exception("The method %s failed", request.method[:100])
-        error = ServerError()
-        error.request_id = request.id
-        await self.fail(error)
+        told = failures.told(error, "The method %s failed", request.method[:100])
+        told.request_id = request.id
+        await self.fail(told)
 
     async def cut_off(self, request: jsonrpc.Request) -> None:
         """Answer what the hub's own stop cuts off; pass every other cancellation on. Called while one is handled."""

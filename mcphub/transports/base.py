@@ -15,6 +15,7 @@ from channels.consumer import AsyncConsumer
 from django.conf import settings
 
 from mcphub import runtime
+from mcphub.server import failures
 from mcphub.transports import entrance
 from mcphub.transports.entrance import Entrance
 from sessions_app.caller import ANONYMOUS, Caller
@@ -25,7 +26,6 @@ from sessions_app.protocol.errors import (
     MethodNotAllowed,
     PayloadTooLarge,
     ServerBusy,
-    ServerError,
     ToolFailure,
     UnsupportedMediaType,
 )  # fmt: skip
@@ -82,11 +82,8 @@ class HubConsumer(AsyncConsumer):
             await self.handle()
         except Disconnected:
             pass
-        except HubError as error:
-            await self.refuse(error)
-        except Exception:
-            logger.exception("A request to %s failed", scope["path"])
-            await self.refuse(ServerError())
+        except Exception as error:
+            await self.refuse(failures.told(error, "A request to %s failed", scope["path"]))
 
     async def handle(self) -> None:
         raise NotImplementedError

@@ -22,7 +22,7 @@ from django.db import DatabaseError
 from django.utils import timezone
 
 from invocations.records import Touch
-from mcphub.server import dialogue, methods
+from mcphub.server import dialogue, failures, methods
 from mcphub.server.context import RequestContext
 from mcphub.server.listening import HEARTBEAT, Filter
 from mcphub.transports.base import JSON, Headers, HubConsumer
@@ -34,7 +34,6 @@ from sessions_app.protocol.errors import (
     InvalidRequest,
     NotAcceptable,
     ServerBusy,
-    ServerError,
     SessionNotFound,
     ToolFailure,
 )  # fmt: skip
@@ -229,11 +228,9 @@ class Messages(RemoteConsumer):
                 return "error", json.dumps(_tool_error(request, result))
             return "message", jsonrpc.encode_result(request.id, result)
         except Exception as error:
-            if not isinstance(error, HubError):
-                logger.exception("The method %s failed", request.method)
-                error = ServerError()
-            error.request_id = request.id
-            return "error", self.render(error)
+            told = failures.told(error, "The method %s failed", request.method)
+            told.request_id = request.id
+            return "error", self.render(told)
 
 
 class Voice:

@@ -18,7 +18,7 @@ from django.conf import settings
 
 from invocations.records import Touch
 from mcphub import runtime
-from mcphub.server import dialogue, methods
+from mcphub.server import dialogue, failures, methods
 from mcphub.server.listening import EVERY_LIST, HEARTBEAT, Stream
 from mcphub.transports.pipes import Input, Output
 from sessions_app.caller import Caller, local_caller
@@ -30,7 +30,6 @@ from sessions_app.protocol.errors import (
     MethodNotFound,
     PayloadTooLarge,
     ServerBusy,
-    ServerError,
     SessionNotFound,
 )  # fmt: skip
 from sessions_app.protocol.lines import LineReader, TooLong, glimpse_id
@@ -143,11 +142,9 @@ class Pipe:
             else:
                 await self._message(value, jsonrpc.parse(value), self.send)
         except Exception as error:
-            if not isinstance(error, HubError):
-                logger.exception("A line could not be handled")
-                error = ServerError()
-            error.request_id = _answerable_id(value)
-            await self._refuse(error)
+            told = failures.told(error, "A line could not be handled")
+            told.request_id = _answerable_id(value)
+            await self._refuse(told)
 
     async def _message(self, value: Any, message: jsonrpc.Message, out: Out) -> asyncio.Task[None] | None:
         """Take one message; give the task that answers it, where one does. `value` is what it was read from."""

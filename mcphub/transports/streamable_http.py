@@ -89,8 +89,8 @@ class StreamableHttp(HubConsumer):
             await voice.fail(error)
         except asyncio.CancelledError:
             await voice.cut_off(request)
-        except Exception:
-            await voice.crash(request)
+        except Exception as error:
+            await voice.crash(request, error)
         else:
             await voice.finish(jsonrpc.encode_result(request.id, result))
 
@@ -188,8 +188,8 @@ class StreamableHttp(HubConsumer):
             await voice.fail(error, status=None if isinstance(error, SessionNotFound | Refused) else 200)
         except asyncio.CancelledError:
             await voice.cut_off(message)
-        except Exception:
-            await voice.crash(message)
+        except Exception as error:
+            await voice.crash(message, error)
         else:
             await voice.finish(jsonrpc.encode_result(message.id, result))
 

@@ -1,6 +1,11 @@
-"""Kill the hub at random instants under 16 clients, start it again, and compare their journals with the audit.
+"""Kill the hub at random instants under 16 clients over all transports, start it again, compare journals and audit.
 
-    python -m tests.rigs.kill_nine --kills 20 [--database sqlite|postgresql] [--workers N] [--seed N]
+    python -m tests.rigs.kill_nine --kills 20 [--database sqlite|postgresql|cluster] [--workers N] [--seed N]
+        [--victim hub|database|both]
+
+A `cluster` is a PostgreSQL server of the rig's own, which is killed too: `both` kills now the hub, now the server, now
+both at once. Where PostgreSQL is not installed there is none, and it says so. Programs that speak over stdio are
+killed with the hub, every fourth time.
 
 Every answer must be in the audit once, with the same words; what was not answered is absent, interrupted or
 final; every side effect has its envelope; nothing ran twice. Exit status 0, or 1 with the reasons.
@@ -13,6 +18,7 @@ import asyncio
 import contextlib
 import json
 import random
+import shutil
 import sqlite3
 import sys
 import tempfile
@@ -23,10 +29,18 @@ from typing import Any
 
 import psycopg
 
-from tests.rigs.clients import Client, Entry
+from tests.rigs.clients import Entry, Stdio, crowd
+from tests.rigs.cluster import Cluster, binaries
 from tests.rigs.process import Hub
 from tests.servers import postgres_database
 
+_VICTIMS: dict[str, list[set[str]]] = {
+    "hub": [{"hub"}],
+    "database": [{"database"}],
+    "both": [{"hub", "database"}, {"database"}, {"hub"}],
+}
+_UNAVAILABLE = {"audit_unavailable", "server_busy", "session_not_found!"}
+"""What a client may be told by a hub that is up again, or whose database is away."""
 _SETTLE_SECONDS = 30
 """Until every envelope has its outcome after the last start; recovery looks every 3 s."""
 
@@ -38,31 +52,42 @@ def main() -> int:
           f"{options.workers} worker(s)", flush=True)  # fmt: skip
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kill-nine-")))
-        address = stack.enter_context(postgres_database()) if options.database == "postgresql" else ""
+        cluster = None
+        address = ""
+        if options.database == "cluster":
+            if binaries() is None:
+                print("PostgreSQL's programs are not here: left out")
+                return 0
+            cluster = stack.enter_context(Cluster(folder))
+            address = cluster.address
+        elif options.database == "postgresql":
+            address = stack.enter_context(postgres_database())
         hub = Hub(folder, database=address, workers=options.workers)
         hub.prepare()
         began = time.monotonic()
-        journal = asyncio.run(_torment(hub, options, rng))
+        journal, recovered = asyncio.run(_torment(hub, cluster, options, rng))
         seconds = time.monotonic() - began
         audit = Audit(address or str(hub.data / "hub.sqlite3"))
         audit.settle()
         status = hub.stop()
         audit.read()
-        problems = check(journal, audit, _effects(hub.data / "toolbox"))
+        problems = check(journal, audit, effects(hub.data / "toolbox"))
         try:  # its sealing process was killed with it each time
             print(hub.command("audit", "verify").strip())
         except AssertionError as error:
             problems.append(f"the audit does not verify: {error}")
         if status:
             problems.append(f"the hub ended with status {status}")
-        slowest = max(hub.ready_seconds[1:], default=0)
+        slowest = max([*hub.ready_seconds[1:], *recovered], default=0)
         if slowest > options.ready_seconds:
             problems.append(f"the slowest restart took {slowest:.1f} s")
-        _report(journal, audit, hub, seconds)
+        _report(journal, audit, hub, recovered, seconds)
         for problem in problems[:40]:
             print(f"WRONG: {problem}")
         if problems:
             print(f"{len(problems)} problems. Lines at error level: {len(hub.errors())}", *hub.errors()[-5:], sep="\n")
+            shutil.copy(hub.log, "kill-nine.log")
+            print("The hub's log: kill-nine.log")
     return 1 if problems else 0
 
 
@@ -70,30 +95,57 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--clients", type=int, default=16)
-    parser.add_argument("--database", choices=["sqlite", "postgresql"], default="sqlite")
+    parser.add_argument("--database", choices=["sqlite", "postgresql", "cluster"], default="sqlite")
+    parser.add_argument("--victim", choices=["hub", "database", "both"], default="hub")
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
+    parser.add_argument("--minutes", type=float, default=600, help="after which no more are killed")
     parser.add_argument("--ready-seconds", type=float, default=5)
     return parser.parse_args()
 
 
-async def _torment(hub: Hub, options: argparse.Namespace, rng: random.Random) -> list[Entry]:
-    """Start, call, kill, start again, so often; give all journals."""
+async def _torment(
+    hub: Hub, cluster: Cluster | None, options: argparse.Namespace, rng: random.Random
+) -> tuple[list[Entry], list[float]]:
+    """Start, call, kill, start again, so often.
+
+    Gives all journals, and the seconds after which a hub was ready again whose database had come back.
+    """
     stopping = asyncio.Event()
+    recovered: list[float] = []
     await asyncio.to_thread(hub.start)
-    clients = [Client(number, hub.url, hub.key, stopping) for number in range(options.clients)]
+    clients = crowd(options.clients, hub.url, hub.key, stopping, hub.environment)
     tasks = [asyncio.create_task(client.run()) for client in clients]
-    for _ in range(options.kills):
+    until = time.monotonic() + options.minutes * 60
+    for number in range(options.kills):
+        if time.monotonic() > until:
+            print(f"{number} kills in {options.minutes:g} minutes", flush=True)
+            break
         await asyncio.sleep(rng.uniform(0.05, 1.5))
-        if options.workers > 1 and rng.random() < 0.5:
+        victims = {"hub"} if cluster is None else _VICTIMS[options.victim][number % len(_VICTIMS[options.victim])]
+        if cluster is not None and "database" in victims:
+            if "hub" in victims:
+                hub.kill()
+            await asyncio.to_thread(cluster.kill)
+            await asyncio.sleep(rng.uniform(0, 3))  # longer than the ledger's bound, or not
+            await asyncio.to_thread(cluster.start)
+            if "hub" not in victims:
+                recovered.append(await asyncio.to_thread(hub.await_ready))
+        elif options.workers > 1 and rng.random() < 0.5:
             hub.kill_one_worker(rng.random())
+            continue
         else:
             hub.kill()
+        if "hub" in victims:
+            if number % 4 == 1:
+                for client in clients:
+                    if isinstance(client, Stdio):
+                        client.kill()
             await asyncio.to_thread(hub.start)
     await asyncio.sleep(1)
     stopping.set()
     await asyncio.gather(*tasks)
-    return [entry for client in clients for entry in client.journal]
+    return [entry for client in clients for entry in client.journal], recovered
 
 
 class Audit:
@@ -129,7 +181,7 @@ class Audit:
         self.envelopes = [{"invocation_id": row[0], "params": row[1]} for row in rows]
 
 
-def check(journal: list[Entry], audit: Audit, effects: dict[str, int]) -> list[str]:
+def check(journal: list[Entry], audit: Audit, done: dict[str, int]) -> list[str]:
     """Give what contradicts the promises, in words."""
     problems = []
     rows = {row["invocation_id"]: row for row in audit.invocations}
@@ -137,6 +189,8 @@ def check(journal: list[Entry], audit: Audit, effects: dict[str, int]) -> list[s
         problems.append("an invocation id stands twice in the audit")
     intended = {row["invocation_id"]: json.loads(row["params"])["arguments"]["name"] for row in audit.envelopes}
     for entry in journal:
+        strange = set(entry.refusals) - _UNAVAILABLE
+        problems += [f"{entry.name} ({entry.way}) was told {code}" for code in strange]
         for invocation_id, is_error, text, repeated in entry.answers:
             row = rows.get(invocation_id)
             if row is None:
@@ -149,12 +203,14 @@ def check(journal: list[Entry], audit: Audit, effects: dict[str, int]) -> list[s
             if bool(row["duplicate_of"]) != repeated:
                 problems.append(f"{entry.name}: the row and the answer disagree on whether it was a repeat")
             if not is_error and text != "call number 1":
-                problems.append(f"{entry.name} ran more than once: {text!r}")
+                problems.append(f"{entry.name} ({entry.way}) ran more than once: {text!r}")
     firsts = Counter(intended.values())
-    for name, count in firsts.items():
+    # An intent whose caller was told in time that nothing runs is closed so, and its key may be used again.
+    unused = {id_ for id_, row in rows.items() if row["error_code"] == "audit_unavailable"}
+    for name, count in Counter(name for id_, name in intended.items() if id_ not in unused).items():
         if count > 1:
             problems.append(f"{name} has {count} envelopes")
-    for name, count in effects.items():
+    for name, count in done.items():
         if count != 1:
             problems.append(f"{name} took effect {count} times")
         if name not in firsts:
@@ -163,28 +219,41 @@ def check(journal: list[Entry], audit: Audit, effects: dict[str, int]) -> list[s
         row = rows.get(invocation_id)
         if row is None:
             problems.append(f"the envelope of {name} has no outcome")
-        elif row["status"] == "ok" and name not in effects:
+        elif row["status"] == "ok" and name not in done:
             problems.append(f"{name} is recorded as done and took no effect")
         elif row["status"] == "error" and row["error_code"] not in ("interrupted", "cancelled", "audit_unavailable"):
             problems.append(f"{name} ended as {row['error_code']}")
     return problems
 
 
-def _effects(folder: Path) -> dict[str, int]:
+def effects(folder: Path) -> dict[str, int]:
     # The file is made before the byte is written: an empty one is a tool that was killed in between.
     sizes = {path.stem: path.stat().st_size for path in folder.glob("*.counted")}
     return {name: size for name, size in sizes.items() if size}
 
 
-def _report(journal: list[Entry], audit: Audit, hub: Hub, seconds: float) -> None:
+def _report(journal: list[Entry], audit: Audit, hub: Hub, recovered: list[float], seconds: float) -> None:
     answered = sum(bool(entry.answers) for entry in journal)
     codes = Counter(row["error_code"] or "ok" for row in audit.invocations)
     repeats = sum(bool(row["duplicate_of"]) for row in audit.invocations)
     refused = Counter(code for entry in journal for code in entry.refusals)
     starts = hub.ready_seconds
+    ways: dict[str, list[int]] = {}
+    for entry in journal:
+        counts = ways.setdefault(entry.way, [0, 0])
+        counts[0] += 1
+        counts[1] += bool(entry.answers)
     print(f"{len(journal)} calls in {seconds:.0f} s, {answered} answered, {len(journal) - answered} not")
     print(f"audit: {len(audit.envelopes)} envelopes, {dict(codes)}, {repeats} repeats; refusals heard: {dict(refused)}")
-    print(f"{len(starts)} starts, ready after {min(starts):.1f} to {max(starts):.1f} s", flush=True)
+    print("answered by way: " + ", ".join(f"{way} {told} of {asked}" for way, (asked, told) in sorted(ways.items())))
+    print(f"{len(starts)} starts, ready after {_spread(starts)}", flush=True)
+    if recovered:
+        print(f"{len(recovered)} returns of the database alone, ready after {_spread(recovered)}", flush=True)
+
+
+def _spread(seconds: list[float]) -> str:
+    ordered = sorted(seconds)
+    return f"{ordered[0]:.1f} to {ordered[-1]:.1f} s, median {ordered[len(ordered) // 2]:.1f} s"
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -10,22 +11,25 @@ import sys
 import time
 from pathlib import Path
 
+import httpx2
+
 from tests.servers import ROOT, free_port
 
 TOOLBOX = ROOT / "tests" / "toolbox" / "bundle.json"
 
 
 class Hub:
-    def __init__(self, folder: Path, *, database: str = "", workers: int = 1) -> None:
+    def __init__(self, folder: Path, *, database: str = "", workers: int = 1, data: Path | None = None) -> None:
         self.folder = folder
+        self.database = database
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
-        self.data = folder / "data"
+        self.data = data or folder / "data"
         self.key = ""
         self.ready_seconds: list[float] = []
         self._workers = workers
         self._process: subprocess.Popen[str] | None = None
-        self._log = folder / f"hub-{self.port}.log"
+        self.log = folder / f"hub-{self.port}.log"
         self.environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith("MCPHUB_")},
             "MCPHUB_DATA_DIR": str(self.data),
@@ -53,7 +57,7 @@ class Hub:
     def start(self) -> float:
         """Start and give the seconds until it accepts connections."""
         began = time.monotonic()
-        with self._log.open("a") as log:
+        with self.log.open("a") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "mcphub.cli", "serve",
                  "--port", str(self.port), "--workers", str(self._workers)],
@@ -65,9 +69,28 @@ class Hub:
             if line.startswith("ready "):
                 break
         else:
-            raise SystemExit(f"The hub did not start:\n{self._log.read_text()[-4000:]}")
+            raise SystemExit(f"The hub did not start:\n{self.log.read_text()[-4000:]}")
         self.ready_seconds.append(time.monotonic() - began)
         return self.ready_seconds[-1]
+
+    def await_ready(self) -> float:
+        """Ask until every part is ready; give the seconds that took."""
+        began = time.monotonic()
+        while True:
+            with contextlib.suppress(httpx2.HTTPError):
+                if httpx2.get(f"{self.url}/ready", timeout=5).status_code == 200:
+                    return time.monotonic() - began
+            if time.monotonic() - began > 90:
+                raise SystemExit("The hub was not ready again in 90 s.")
+            time.sleep(0.02)
+
+    def processes(self) -> list[int]:
+        """The hub's process and those under it."""
+        assert self._process is not None
+        found = [self._process.pid]
+        for pid in found:
+            found += [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+        return found
 
     def kill(self) -> None:
         """SIGKILL to the whole process group."""
@@ -94,4 +117,4 @@ class Hub:
 
     def errors(self) -> list[str]:
         """Lines of the log at level error."""
-        return [line for line in self._log.read_text().splitlines() if re.search(r"\[(error|critical) *\]", line)]
+        return [line for line in self.log.read_text().splitlines() if re.search(r"\[(error|critical) *\]", line)]
