@@ -171,7 +171,7 @@ def test_outcome_that_meets_a_full_queue_is_owed_and_said_to_be_unknown(settings
 
             rendered = {"code": 1, "message": "", "data": {"retryable": False}}
             return desk.calls.rows.refusal(
-                origin(), "x", "{}", None, 0, "server_error", rendered, invocation_id=new_invocation_id()
+                origin(), "x", "{}", "0" * 64, None, 0, "server_error", rendered, invocation_id=new_invocation_id()
             )
 
         outcomes = []
@@ -282,7 +282,7 @@ def test_poison_record_is_refused_alone_and_its_batch_is_written():
                 {"tool_name": "\ud800"},
             ):
                 rendered = {"code": 1, "message": "", "data": {"retryable": False}}
-                row = list(desk.calls.rows.refusal(origin(), "x", "{}", None, 0, "server_error", rendered))
+                row = list(desk.calls.rows.refusal(origin(), "x", "{}", "0" * 64, None, 0, "server_error", rendered))
                 from invocations import statements
 
                 for column, value in spoilt.items():
@@ -304,7 +304,7 @@ def test_poison_among_what_is_owed_does_not_stop_the_rest():
             rendered = {"code": 1, "message": "", "data": {"retryable": False}}
             waits = []
             for transport in ("sse", "pigeon", "stdio"):
-                row = list(desk.calls.rows.refusal(origin(), "x", "{}", None, 0, "server_error", rendered))
+                row = list(desk.calls.rows.refusal(origin(), "x", "{}", "0" * 64, None, 0, "server_error", rendered))
                 from invocations import statements
 
                 row[list(statements.INVOCATION.columns).index("transport")] = transport
