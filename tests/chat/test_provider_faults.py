@@ -73,13 +73,13 @@ def test_nobody_takes_over_once_a_tool_has_run(raw: httpx2.Client, providers: di
 
 @pytest.mark.usefixtures("_faulty")
 def test_a_provider_that_fails_again_and_again_is_left_alone(raw: httpx2.Client) -> None:
-    said = []
-    for _ in range(3):
+    def ask() -> tuple[int, str]:
         reading = wire.read(raw, body(say("Never."), model="weak/alone"))
         assert reading.violations == []
-        said.append((reading.status, reading.body_json["error"]["code"]))
-    assert said[0] == (502, "upstream_connection_failed")
-    assert (503, "provider_unavailable") in said[1:]
+        return reading.status, reading.body_json["error"]["code"]
+
+    assert ask() == (502, "upstream_connection_failed")
+    until(lambda: ask() == (503, "provider_unavailable"), seconds=60)
 
 
 @pytest.mark.parametrize("cut", ["error", "reset", "close"])
@@ -142,4 +142,4 @@ def test_a_client_that_goes_lets_the_provider_go(
         )
         connection.sendall((head + asked).encode())
         until(lambda: providers["openai"].about(mark), seconds=60)
-    until(lambda: providers["openai"].about(mark)[0]["is_gone"], seconds=15)
+    until(lambda: providers["openai"].about(mark)[0]["is_gone"], seconds=60)

@@ -40,7 +40,7 @@ def told(provider: ScriptedProvider, words: str) -> list[dict[str, Any]]:
 def made(hub: Hub, tool: str, name: str) -> list[dict[str, Any]]:
     """The recorded calls of a tool with this name for its argument."""
     asked = {"tool": tool, "arguments": f'$.name="{name}"', "started_after": "2026-01-01T00:00:00Z"}
-    return until(lambda: hub.rows(**asked))
+    return until(lambda: hub.rows(**asked), seconds=60)
 
 
 @pytest.fixture
@@ -267,7 +267,7 @@ def test_a_client_that_goes_ends_its_tools(hub: Hub, chat_key: str, stream: bool
         )
         connection.sendall(head.encode() + asked)
         until(lambda: (folder / f"{name}.began").exists(), seconds=60)
-    until(lambda: (folder / f"{name}.cancelled").exists(), seconds=30)
+    until(lambda: (folder / f"{name}.cancelled").exists(), seconds=60)
     row = made(hub, "hold", name)[0]
     assert (row["status"], row["error_code"]) == ("error", "cancelled")
 
