@@ -19,11 +19,12 @@ from typing import Any, TypeVar
 from channels.db import database_sync_to_async
 
 from mcphub import runtime
-from mcphub.chat import conversations
+from mcphub.chat import approvals, conversations
 from mcphub.chat.conversations import Asked, Begun, Conversations, Said
 from mcphub.chat.errors import ChatError
 from mcphub.chat.events import ClientToolCalls, Event, Finished, MessageAdded
 from mcphub.chat.models_conversations import AIResponse, ChatMessage, ChatSession, Query
+from mcphub.chat.responses import store
 from sessions_app.caller import Caller
 
 logger = logging.getLogger(__name__)
@@ -186,6 +187,8 @@ class Talks:
                 if settled:
                     logger.warning("%d turns of processes that are gone were ended as interrupted", settled)
                 await database_sync_to_async(conversations.purge)()
+                await database_sync_to_async(store.sweep)()
+                await database_sync_to_async(approvals.sweep)()
             except Exception as error:
                 logger.warning("Conversations could not be swept: %s", error)
             await asyncio.sleep(_SWEEP_SECONDS)

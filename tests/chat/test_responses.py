@@ -108,7 +108,9 @@ def test_the_clients_own_function_goes_out_and_comes_back(client: openai.OpenAI)
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_a_call_waits_for_a_yes_and_is_made_once(client: openai.OpenAI, hub: Hub, stream: bool) -> None:
+def test_a_call_waits_for_a_yes_and_is_made_once(
+    client: openai.OpenAI, hub: Hub, providers: dict[str, ScriptedProvider], stream: bool
+) -> None:
     name = uuid.uuid4().hex
     tools = [{"type": "mcp", "server_label": "tools", "server_url": "hub", "allowed_tools": ["count"]}]
     first = ask(client, calls(("count", {"name": name})), say("Counted."), tools=tools)
@@ -129,6 +131,10 @@ def test_a_call_waits_for_a_yes_and_is_made_once(client: openai.OpenAI, hub: Hub
     call = second.output[0]
     assert (call.approval_request_id, call.output) == (request.id, "call number 1")
     assert second.output_text == "Counted."
+    third = ask(client, say("Yes."), previous_response_id=second.id)
+    told = providers["openai"].about(name)[-1]["body"]["messages"]
+    assert [message["content"] for message in told if message["role"] == "tool"] == ["call number 1"]
+    assert third.output_text == "Yes."
     with pytest.raises(openai.ConflictError) as again:
         client.responses.create(**asked)
     assert again.value.code == "approval_used"
@@ -146,6 +152,7 @@ def test_a_no_is_told_to_the_model(client: openai.OpenAI, providers: dict[str, S
     ]  # fmt: skip
     second = client.responses.create(model=MODEL, previous_response_id=first.id, input=no, tools=tools)
     assert second.output_text == "As you like."
+    assert [item.type for item in second.output] == ["message"]
     told = providers["openai"].about(name)[-1]["body"]["messages"][-1]
     assert (told["role"], "not on Sundays" in told["content"]) == ("tool", True)
 

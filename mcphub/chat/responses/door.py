@@ -8,10 +8,11 @@ import uuid
 
 from channels.db import database_sync_to_async
 
-from mcphub.chat import approvals, selection
+from mcphub.chat import approvals, conversations, selection
 from mcphub.chat.door import ChatDoor
 from mcphub.chat.errors import ChatError
 from mcphub.chat.events import ApprovalNeeded, ClientToolCalls, Event, Finished, TextDelta, ToolFinished, ToolStarted
+from mcphub.chat.models_conversations import Query
 from mcphub.chat.models_responses import ChatApproval, ChatResponse
 from mcphub.chat.responses import requests, store
 from mcphub.chat.responses.items import Composer, JsonObject, new_id
@@ -115,6 +116,7 @@ class _Run:
         self._asked = asked
         self._turn = turn
         self._composer = composer
+        self._denied = {each.call_id for each in turn.decided if not each.approve}
         self.labels: list[str] = []
         self._waiting: list[JsonObject] = []
         """What is told with the engine's first event: a provider that refuses is an HTTP error until then."""
@@ -127,17 +129,36 @@ class _Run:
         for label, tools in listings:
             self._waiting += composer.listed(label, tools)
         try:
-            engine = self._door.chat.engine
-            async with self._door.attended(self._turn), contextlib.aclosing(engine.run(self._turn)) as events:
+            chat, turn = self._door.chat, self._turn
+            async with (
+                self._door.attended(turn),
+                chat.talks.begin(self._recorded()) as talk,
+                contextlib.aclosing(chat.engine.run(turn)) as events,
+            ):
                 async for event in events:
+                    await talk.hear(event)
                     await self._take(event)
         except ChatError as error:
             if not self._door.has_begun:
                 raise
             await self._send(composer.fail(error), last=True)
 
+    def _recorded(self) -> conversations.Asked:
+        """Give the turn as the record of what was asked takes it."""
+        turn = self._turn
+        return conversations.Asked(
+            caller=self._door.caller, door=Query.Door.RESPONSES.value, messages=turn.messages,
+            provider=self._asked.model or "", metadata=self._door.metadata(),
+            client_functions=frozenset(str(each["function"]["name"]) for each in turn.client_tools),
+            query_id=uuid.UUID(turn.turn_id),
+        )  # fmt: skip
+
     async def _take(self, event: Event) -> None:
         composer = self._composer
+        if isinstance(event, ToolFinished):
+            self._replace(event)
+        if isinstance(event, ToolStarted | ToolFinished) and event.call_id in self._denied:
+            return  # it was told by the client itself
         match event:
             case TextDelta():
                 await self._send(composer.text(event.text))
@@ -156,6 +177,12 @@ class _Run:
                     await self._send(told, last=True)
                 else:
                     await self._door.give(composer.response)
+
+    def _replace(self, event: ToolFinished) -> None:
+        """Put the result of a call that had waited in the place of the note that it waits."""
+        for at, message in enumerate(self._turn.messages):
+            if message["role"] == "tool" and message.get("tool_call_id") == event.call_id:
+                self._turn.messages[at] = {**message, "content": event.content}
 
     async def _keep(self, event: Finished) -> None:
         """Before the client hears of the end, so that its next request finds it."""
