@@ -24,12 +24,16 @@ from invocations import admin_audit, admin_mapping  # noqa: F401 - they register
 from invocations.admin_detail import CallDetail
 from invocations.admin_envelopes import RecordedReading, may_read_bodies
 from invocations.admin_filters import (
+    SEARCHED_CALLS,
+    ArgumentFilter,
     ClientFilter,
+    ConnectionFilter,
     DuplicateFilter,
     ErrorCodeFilter,
     PrincipalFilter,
     SessionFilter,
     ToolFilter,
+    TurnFilter,
 )
 from invocations.models import McpToolInvocation
 from invocations.redaction import admin as admin_redaction  # noqa: F401 - it registers its pages
@@ -41,8 +45,6 @@ from sessions_app.shown import INLINE_CHARACTERS, cell, clipped, duration, json_
 from tools_catalog.models import McpToolVersion
 
 BODIES = ("arguments", "result", "error")
-SEARCHED_CALLS = 200_000
-"""Request and trace ids have no index of their own, so only so many of the newest calls are searched."""
 
 
 @admin.register(McpToolInvocation)
@@ -61,6 +63,9 @@ class McpToolInvocationAdmin(CallDetail, RecordedReading):
         PrincipalFilter,
         SessionFilter,
         ErrorCodeFilter,
+        ConnectionFilter,
+        TurnFilter,
+        ArgumentFilter,
         ("transport", ChoicesDropdownFilter),
         DuplicateFilter,
     ]

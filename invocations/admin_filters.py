@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from django.contrib import admin
-from django.db.models import QuerySet
+from django.contrib import admin, messages
+from django.core.exceptions import ValidationError
+from django.db.models import Max, QuerySet
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
+from invocations.rest import jsonpath, reads
 from sessions_app.models import McpSession
 from sessions_app.protocol import errors
+from sessions_app.protocol.errors import AuditUnavailable
+
+SEARCHED_CALLS = 200_000
+"""What has no index of its own is looked for among so many of the newest calls."""
 
 if TYPE_CHECKING:
     _Text = admin.SimpleListFilter
@@ -53,6 +59,45 @@ class ClientFilter(_Exactly):
     def narrow(self, queryset: QuerySet[Any], written: str) -> QuerySet[Any]:
         # Sessions are few and calls are many; calls have an index by session.
         return queryset.filter(session__in=McpSession.objects.filter(client_name=written).order_by().values("pk"))
+
+
+class ConnectionFilter(_Exactly):
+    title = _("connection (short name)")
+    parameter_name = "connection"
+
+
+class TurnFilter(_Exactly):
+    title = _("turn of a chat")
+    parameter_name = "turn_id"
+
+
+class ArgumentFilter(_Text):
+    """One place in the arguments and the value there; also what redaction left of it."""
+
+    title = _('argument, such as $.city="Berlin"')
+    parameter_name = "arguments"
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        written = self.value() or ""
+        if not written:
+            return queryset
+        try:
+            condition = jsonpath.parse(written)
+        except ValidationError as error:
+            messages.error(request, " ".join(error.messages))
+            return queryset.none()
+        if not request.user.has_perm("invocations.read_bodies"):
+            messages.error(request, _("Your account may not read bodies, so not search them."))
+            return queryset.none()
+        query = {"arguments": condition.recorded()}
+        try:
+            reads.note(request.user, request.path, [], [], searched=["arguments"], query=query)
+        except AuditUnavailable as error:
+            messages.error(request, str(error))
+            return queryset.none()
+        newest = queryset.model._default_manager.aggregate(newest=Max("id"))["newest"] or 0
+        found = condition.on(queryset.model._meta.db_table, "arguments")
+        return queryset.filter(found, id__gt=newest - SEARCHED_CALLS)
 
 
 class ErrorCodeFilter(_Choice):

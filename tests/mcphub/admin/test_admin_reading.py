@@ -6,6 +6,7 @@ import pytest
 from django.urls import reverse
 
 from invocations.chain.models import AuditEvent
+from invocations.redaction.hiding import tag
 from tests.factories import McpRequestEnvelopeFactory, McpTaskFactory, McpToolInvocationFactory
 
 pytestmark = pytest.mark.django_db
@@ -60,3 +61,21 @@ def test_replay_page_asks_before_an_effect(log_in, echo):
     assert log_in("Auditor").post(address, {"make": "yes", "agreed": "on"}).status_code == 403
     page = log_in("superuser").post(address, {"make": "yes", "version": echo.version}).content.decode()
     assert "Tick the box first. No call was made." in page
+
+
+def test_calls_are_found_by_an_argument_also_a_redacted_one_and_the_search_is_on_record(log_in, settings):
+    mark = tag("s3cret", settings.MCPHUB_ENCRYPTION_KEYS)
+    rows = [McpToolInvocationFactory(arguments={"text": text}) for text in ("hello", mark)]
+    address = reverse("admin:invocations_mcptoolinvocation_changelist")
+
+    def found(role, condition):
+        page = log_in(role).get(address, {"arguments": condition})
+        return [row.pk for row in page.context["cl"].result_list], page.content.decode()
+
+    assert found("Auditor", '$.text="hello"')[0] == [rows[0].pk]
+    assert found("Auditor", '$.text="s3cret"')[0] == [rows[1].pk]
+    assert "s3cret" not in repr(list(read().values_list("after")))
+    assert found("Auditor", "text=1")[0] == []
+    pages, words = found("Viewer", '$.text="hello"')
+    assert pages == []
+    assert "may not read bodies" in words
