@@ -67,6 +67,8 @@ def prepare(packs: Sequence[str] = (), *, credentials: bool = True) -> Credentia
         _migrate()
         check_durability()
         _load_packs(packs)
+        if settings.MCPHUB_RELOAD:
+            _follow_functions()
         with transaction.atomic():
             return _first_credentials() if credentials else Credentials()
 
@@ -141,6 +143,20 @@ def _load_packs(packs: Sequence[str]) -> None:
         if report.refused:
             name, why = report.refused[0]
             raise PackRefused(f"The pack {pack} cannot be loaded: {name}: {why}")
+
+
+def _follow_functions() -> None:
+    """Bring every function of the operator's own apps into the catalogue; what came otherwise is kept."""
+    from tools_catalog.backends import python
+    from tools_catalog.importers import bundle
+
+    own = [name for name in python.registry if name.startswith(tuple(f"{app}." for app in settings.MCPHUB_APPS))]
+    tools = [{"backend": "python", "configuration": {"function": name}} for name in sorted(own)]
+    report = bundle.load({"format": bundle.FORMAT, "tools": tools}, reason="reload")
+    for name, why in report.refused:
+        print(f"{name}: {why}", file=sys.stderr)
+    for name in [*report.created, *report.changed]:
+        print(f"{name}: taken into the catalogue as its function is now.", file=sys.stderr)
 
 
 def _first_credentials() -> Credentials:

@@ -93,6 +93,8 @@ INSTALLED_APPS = [
 MCPHUB_APPS = env.modules("MCPHUB_APPS")
 """Apps of the operator's own: the tools that their `tools.py` registers can be put into the catalogue."""
 INSTALLED_APPS += MCPHUB_APPS
+MCPHUB_RELOAD = env.flag("MCPHUB_RELOAD")
+"""Set by `serve --reload`: a start takes the functions of these apps into the catalogue, and follows them."""
 
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",

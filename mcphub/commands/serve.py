@@ -45,6 +45,11 @@ def declare(parser: argparse.ArgumentParser) -> None:
         help="load this pack of tools at the start; may be repeated (MCPHUB_PACKS)",
     )  # fmt: skip
 
+    add(
+        "--reload", action="store_true",
+        help="for development: start anew when a source of MCPHUB_APPS changes, and take its tools into the catalogue",
+    )  # fmt: skip
+
 
 def run(options: argparse.Namespace) -> int:
     if (options.mode or env.text("MCPHUB_MODE")) == "stdio":
@@ -52,6 +57,13 @@ def run(options: argparse.Namespace) -> int:
     _into_environment(options)
     from django.core.exceptions import ImproperlyConfigured
 
+    if options.reload:
+        from mcphub import reloading
+
+        try:
+            return reloading.serve(env.modules("MCPHUB_APPS"))
+        except ImproperlyConfigured as error:
+            raise Stop(f"mcphub serve: {error}", status=2) from error
     from mcphub.serve import Listen, serve
 
     try:
@@ -68,7 +80,7 @@ def _over_stdio(options: argparse.Namespace) -> int:
     from mcphub.commands import stdio
 
     told = {name for name, value in vars(options).items() if value not in (None, False)}
-    useless = sorted(told & {"host", "port", "workers", "cors", "allow_anonymous", "max_clients"})
+    useless = sorted(told & {"host", "port", "workers", "cors", "allow_anonymous", "max_clients", "reload"})
     if useless:
         flag = useless[0].replace("_", "-")
         raise Stop(f"mcphub serve: --{flag} is about HTTP; leave it or --mode stdio out.", status=2)
