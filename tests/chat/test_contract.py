@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import httpx2
+import jsonschema
 import pytest
 
 from sessions_app.protocol import sse
@@ -248,3 +249,20 @@ def test_tool_calls_stand_in_the_answer(api):
     assert (call["tool_name"], call["arguments"], call["error"]) == ("add", {"a": 2, "b": 3}, None)
     assert "5" in call["result"]
     assert call["started_at"] <= call["completed_at"]
+
+
+def test_answers_are_as_openapi_describes_them(api):
+    schema = api.get("/api/schema").json()
+
+    def check(name: str, value: Any) -> None:
+        whole = {"$ref": f"#/components/schemas/{name}", "components": schema["components"]}
+        jsonschema.validate(value, whole, format_checker=jsonschema.FormatChecker())
+
+    session = api.post("/api/session", json={}).json()
+    told = ask(api, calls(("add", {"a": 2, "b": 3})), say("Five."), tools=["add"], session_id=session["id"])
+    check("ChatAnswer", told)
+    check("ChatSession", session)
+    check("ChatSession", api.get(f"/api/session/{session['id']}").json())
+    check("ChatTools", api.get("/api/tools").json())
+    check("ChatHealth", api.get("/api/health").json())
+    check("ChatFailure", api.post("/api/query", json={}).json())
