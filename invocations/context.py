@@ -215,6 +215,26 @@ class CallContext(Asks):
     def _revision(self) -> revisions.Revision:
         return revisions.revision(self._origin.protocol_version)
 
+    @property
+    def parked(self) -> str:
+        return getattr(self._ready_asker(), "parked", "")
+
+    @property
+    def is_suspended(self) -> bool:
+        return self.running is not None and self.running.why == "asks"
+
+    def park(self, name: str) -> bool:
+        asker = self._ready_asker()
+        if not hasattr(asker, "parked"):
+            return False
+        asker.parked = name
+        return True
+
+    def _ready_asker(self) -> Any:
+        if self._asker is None and self.make_asker is not None:
+            self._asker = self.make_asker()
+        return self._asker
+
     async def suspend(self) -> NoReturn:
         """Give the call up until the client has answered: the tool is cancelled and never comes back from here.
 

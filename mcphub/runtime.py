@@ -76,9 +76,12 @@ class Hub:
             Surroundings(
                 secret=secret_for, version=settings.MCPHUB_VERSION, report=self.links.report,
                 lasts_seconds=settings.MCPHUB_CALL_TIMEOUT_SECONDS, discovered=self._discovered, lease=self.links.lease,
-                updated=self._reads_differently,
+                updated=self._reads_differently, answer_seconds=settings.MCPHUB_ANSWER_SECONDS,
+                is_alone=lambda: self._is_alone,
             )
         )  # fmt: skip
+        self._is_alone = False
+        """No other process of the hub runs."""
         self.max_body_bytes = settings.MCPHUB_MAX_BODY_BYTES
         self.body_timeout_seconds = settings.MCPHUB_BODY_TIMEOUT_SECONDS
         self.is_draining = False
@@ -134,6 +137,7 @@ class Hub:
         self._prompts = await database_sync_to_async(Prompts.load)()
         await database_sync_to_async(recovery.recover)(self.host, self.process_id, self._errors)
         await database_sync_to_async(store.sweep)()
+        await database_sync_to_async(self._look_for_others)()
         self.ledger.start()
         self.calls.start()
         self.streams.start()
@@ -312,6 +316,7 @@ class Hub:
     def _round(self, sweep: bool) -> None:
         ServerProcess.objects.filter(pk=self.process_id).update(last_seen_at=timezone.now())
         recovery.recover(self.host, self.process_id, self._errors)
+        self._look_for_others()
         self._flush()
         self.sealing.look()
         if sweep:
@@ -343,6 +348,10 @@ class Hub:
             process_id=self.process_id, version=settings.MCPHUB_VERSION, host=self.host, pid=os.getpid(),
             boot_mark=recovery.boot_mark(os.getpid()),
         )  # fmt: skip
+
+    def _look_for_others(self) -> None:
+        over = [ServerProcess.Status.STOPPED, ServerProcess.Status.ERROR]
+        self._is_alone = not ServerProcess.objects.exclude(pk=self.process_id).exclude(status__in=over).exists()
 
     def _set_status(self, status: str) -> None:
         ended = {"stopped_at": timezone.now()} if status == ServerProcess.Status.STOPPED else {}

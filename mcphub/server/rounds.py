@@ -43,6 +43,8 @@ class Rounds:
         self._revision = revision
         self._binding = binding
         self._first = ""
+        self.parked = ""
+        """Under which name the call waits that asked; empty where it is made again."""
         self._number = 0
         self._asked: dict[str, str] = {}
         """Key -> digest of the question, of the round before."""
@@ -129,6 +131,7 @@ class Rounds:
             {
                 "until": int(time.time() + settings.MCPHUB_ANSWER_SECONDS),
                 "first": self._first or invocation_id,
+                "parked": self.parked,
                 "number": self._number + 1,
                 "asked": {key: self._digest(question) for key, question in self._pending.items()},
                 "answers": self._answers,
@@ -155,6 +158,7 @@ class Rounds:
         if known["until"] < time.time():
             raise InvalidParams("requestState has expired. Send the request again without it.")
         self._first, self._number = known["first"], known["number"]
+        self.parked = known.get("parked", "")
         self._asked, self._answers = known["asked"], known["answers"]
 
 

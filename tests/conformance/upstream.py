@@ -1,8 +1,7 @@
 """The hub's upstream side as the client that the official suite tests: `upstream.py URL`, started by the suite.
 
-It connects as the hub does, leaves out what the hub would refuse, and asks for all that is offered: with the arguments
-that the suite names, or else with some that fit. What the server asks is answered as by a person who takes every
-default.
+It connects as the hub does, leaves out what the hub would refuse, and asks for all that is offered: with the
+arguments that the suite names, or else with some that fit. Questions are answered as by who takes every default.
 """
 
 from __future__ import annotations
@@ -39,6 +38,11 @@ class Person:
     client_capabilities: Mapping[str, Any] = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}}
     meta: Mapping[str, Any] = {"progressToken": "suite"}
     log_level = LOG_LEVELS[0]
+    parked = ""
+    is_suspended = False
+
+    def park(self, name: str) -> bool:
+        return False
 
     async def progress(self, *_: Any) -> None:
         """Nobody looks."""

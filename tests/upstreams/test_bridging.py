@@ -73,6 +73,22 @@ def test_a_client_without_sessions_is_asked_by_rounds(kind: str, tool: str, spea
     assert text_of(second) == TOOLS[tool]
 
 
+@pytest.mark.parametrize("kind", ["ask1", "askio1"])
+def test_what_a_call_did_before_it_asked_is_not_done_again(kind: str, speaker: Speaker) -> None:
+    state, answers = None, {}
+    for _ in range(2):
+        more = {"inputResponses": answers, "requestState": state} if state else {}
+        asked = round_of(modern_call(speaker, f"{kind}.charge", **more))
+        state = asked["requestState"]
+        answers = {key: ANSWERS[each["method"]] for key, each in asked["inputRequests"].items()}
+    done = modern_call(speaker, f"{kind}.charge", inputResponses=answers, requestState=state)
+    assert text_of(done) == "0 more, accept accept"
+    # Whoever comes back a second time with what was answered finds nothing to go on with, and starts nothing.
+    again = modern_call(speaker, f"{kind}.charge", inputResponses=answers, requestState=state).json()["result"]
+    assert again["isError"] is True
+    assert "not made again" in again["content"][0]["text"]
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_person_may_decline(kind: str, speaker: Speaker) -> None:
     session = speaker.open_session(elicitation={})

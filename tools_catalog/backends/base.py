@@ -96,6 +96,20 @@ class ToolContext(Protocol):
         """Answer the client with a task now, if the call may be one, and go on in the background."""
         ...
 
+    @property
+    def parked(self) -> str:
+        """The name under which a call waits elsewhere to which the client comes back with answers; empty for none."""
+        ...
+
+    @property
+    def is_suspended(self) -> bool:
+        """Whether the call is being given up only until its client has answered."""
+        ...
+
+    def park(self, name: str) -> bool:
+        """Have the client bring this name back with its answers; False where it is asked while the call waits."""
+        ...
+
     def remaining_seconds(self) -> float:
         """Give the time left until the call's deadline; never negative."""
         ...

@@ -17,6 +17,7 @@ from tools_catalog.upstream import bridge
 from tools_catalog.upstream.calls import SessionLost
 from tools_catalog.upstream.link import Link, Offer, Surroundings
 from tools_catalog.upstream.listing import PROMPT, RESOURCE, TEMPLATE, TOOL
+from tools_catalog.upstream.parking import Lot
 from tools_catalog.upstream.spec import ConnectionSpec
 from tools_catalog.upstream.supervisor import Supervisor
 
@@ -27,6 +28,8 @@ _LEFT_SECONDS = 0.25
 """A call that is cancelled with less time left ran into its deadline."""
 
 
+COMPLETE = "completion/complete"
+"""It asks nobody."""
 _WORDS = {TOOL: "tool", RESOURCE: "resource", TEMPLATE: "resource template", PROMPT: "prompt"}
 
 
@@ -36,10 +39,23 @@ class Connection:
     def __init__(self, spec: ConnectionSpec, around: Surroundings) -> None:
         self.spec = spec
         self._up = Supervisor(spec, around)
+        self._around = around
+        self._lot = Lot(around.answer_seconds)
+        self._up.is_parking = lambda: bool(self._lot)
         self._slots = asyncio.Semaphore(spec.max_concurrent)
         self._waiting = 0
-        self.start, self.stop, self.retire = self._up.start, self._up.stop, self._up.retire
+        self.start = self._up.start
         self.want, self.refresh, self.subscribe = self._up.want, self._up.refresh, self._up.subscribe
+
+    async def stop(self) -> None:
+        """End everything of it, children included, and say so."""
+        await self._lot.end()
+        await self._up.stop()
+
+    async def retire(self) -> None:
+        """End once the calls under way have ended. Another connection may stand in its place at once."""
+        await self._up.retire()
+        await self._lot.end()
 
     @property
     def link(self) -> Link:
@@ -62,7 +78,7 @@ class Connection:
             async with self._slot():
                 main = await self._up.ready()
                 reached = True
-                result: dict[str, Any] = self._up.scrub.value(await self._request(main, method, params, context, offer))
+                result: dict[str, Any] = self._up.scrub.value(await self._made(main, method, params, context, offer))
         except asyncio.CancelledError:
             self._judge(reached and context.remaining_seconds() < _LEFT_SECONDS, reached)
             raise
@@ -79,6 +95,16 @@ class Connection:
         else:
             self._judge(False, reached)
             return result
+
+    async def _made(
+        self, main: Session, method: str, params: dict[str, Any], context: ToolContext, offer: Offer
+    ) -> dict[str, Any]:
+        """Make the request. A call that may ask a client without a session waits where the upstream has sessions."""
+        if main.is_modern or not self.spec.may_ask or method == COMPLETE or not context.client_capabilities:
+            return await self._request(main, method, params, context, offer)
+        if not context.parked and not (self._around.is_alone() and context.park("")):
+            return await self._request(main, method, params, context, offer)
+        return await self._lot.call(context, lambda there: self._request(main, method, params, there, offer))
 
     async def _request(
         self, main: Session, method: str, params: dict[str, Any], context: ToolContext, offer: Offer

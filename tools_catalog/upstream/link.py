@@ -62,6 +62,10 @@ class Surroundings:
     secret: Secrets
     version: str = ""
     lasts_seconds: float = 60.0
+    answer_seconds: float = 900.0
+    """So long a call waits for its client to come back."""
+    is_alone: Callable[[], bool] = lambda: True
+    """Whether a client that comes back reaches this process for certain."""
     report: Callable[[Link], None] = lambda link: None
     discovered: Callable[[int, listing.Offers], Awaitable[None]] | None = None
     updated: Callable[[str], None] = lambda uri: None

@@ -420,7 +420,9 @@ class Session:
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
-                raise
+                if not call.is_suspended or self.closed.is_set():
+                    raise
+                task.uncancel()  # of the call, not of the session, which goes on
             # The call itself was given up until its client has answered; it comes again.
             return types.ErrorData(code=types.INVALID_REQUEST, message="The call was ended.")
 

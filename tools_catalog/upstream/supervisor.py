@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import importlib
 import logging
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -50,6 +51,8 @@ class Supervisor:
         self.breaker = Breaker(self.loop.time)
         self.under_way = 0
         self.last_call = self.loop.time()
+        self.is_parking: Callable[[], bool] = lambda: False
+        """Whether calls wait over there that are not under way here."""
         self.ended = asyncio.Event()
         """Set whenever a call ends."""
         self.scrub = Scrubber(around.secret)
@@ -195,8 +198,9 @@ class Supervisor:
     async def _open(self, like: Session | None = None, can_ask: Abilities = frozenset()) -> Session:
         # A third of a second and thirty megabytes: only hubs with upstreams pay, and not on the loop.
         module = await asyncio.to_thread(importlib.import_module, "tools_catalog.upstream.session")
+        lasts = self._around.lasts_seconds + (self._around.answer_seconds if self.spec.may_ask else 0)
         session: Session = module.Session(
-            self.spec, self.scrub, self._around.version, lasts_seconds=self._around.lasts_seconds,
+            self.spec, self.scrub, self._around.version, lasts_seconds=lasts,
             list_changed=self.list_changed, updated=self._around.updated, like=like, can_ask=can_ask,
         )  # fmt: skip
         try:
@@ -272,7 +276,8 @@ class Supervisor:
     def _idles_at(self) -> float:
         if self.spec.starts_eagerly or not self.spec.idle_seconds or self.under_way or self._subscribed:
             return float("inf")
-        return self.last_call + self.spec.idle_seconds
+        after_last = self.last_call + self.spec.idle_seconds
+        return max(after_last, self.loop.time() + self.spec.idle_seconds) if self.is_parking() else after_last
 
     def _refreshes_at(self, kind: str) -> float:
         # With 0 each call lists for itself.

@@ -72,6 +72,20 @@ async def where(context: Context) -> str:
     return ", ".join(str(root.uri) for root in listed.roots)
 
 
+charged = 0
+
+
+@server.tool()
+async def charge(context: Context) -> str:
+    """Do something that must not be done twice, then ask twice."""
+    global charged
+    charged += 1
+    mine = charged
+    first = await context.elicit("Are you sure?", Sure)
+    second = await context.elicit("Are you really sure?", Sure)
+    return f"{charged - mine} more, {first.action} {second.action}"
+
+
 def note() -> str:
     """A note."""
     return "note 0"
