@@ -21,12 +21,12 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks import calls, edits, environments, holding, proxied
+from benchmarks import calls, chat, edits, environments, holding, proxied
 from benchmarks.measuring import Bench, say, warn
 from benchmarks.servers import Failed, Pinning
 
 _RESULTS = Path(__file__).parent / "results"
-PARTS = ("calls", "handshake", "tools", "postgres", "workers", "memory", "start", "streams", "edits", "proxied")
+PARTS = ("calls", "handshake", "tools", "postgres", "workers", "memory", "start", "streams", "edits", "proxied", "chat")
 
 
 def main() -> int:
@@ -62,6 +62,7 @@ def main() -> int:
             "edits": lambda: edits.edits(bench, place),
             "start": lambda: holding.start(bench, place),
             "proxied": lambda: proxied.proxied(bench, place),
+            "chat": lambda: chat.chat(bench, place),
         }
         for part in options.only or PARTS:
             if part in ("postgres", "workers") and (why := calls.reachable(options.postgres)):
