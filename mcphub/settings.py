@@ -301,6 +301,7 @@ SPECTACULAR_SETTINGS = {
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
         "sessions_app.rest.schema.close_requests",
+        "sessions_app.rest.schema.fill_parameters",
         "mcphub.chat.described.add_doors",
     ],
 }

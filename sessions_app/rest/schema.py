@@ -77,3 +77,14 @@ def close_requests(result: dict[str, Any], generator: Any, request: Any, public:
         if name.endswith("Request"):
             component["additionalProperties"] = False
     return result
+
+
+def fill_parameters(result: dict[str, Any], generator: Any, request: Any, public: bool) -> dict[str, Any]:
+    """Say that a query parameter which is given has a value; a postprocessing hook."""
+    for item in result["paths"].values():
+        for operation in item.values():
+            for parameter in operation.get("parameters", ()):
+                shape = parameter["schema"]
+                if parameter["in"] == "query" and shape.get("type") == "string" and "enum" not in shape:
+                    shape["minLength"] = 1
+    return result

@@ -155,6 +155,16 @@ def test_bodies_are_free_and_requests_are_closed(schema):
     assert "reason" not in parts["ToolDefinition"]["properties"]
 
 
+def test_parameters_that_may_not_be_empty_say_so(schema):
+    told = {
+        parameter["name"]: parameter["schema"]
+        for parameter in schema["paths"]["/api/invocations/"]["get"]["parameters"]
+    }
+    assert told["tool"]["minLength"] == 1
+    assert "minLength" not in told["status"]
+    error_of(by_key("audit:read").get("/api/invocations/?tool="), 400, "invalid_params")
+
+
 @pytest.mark.parametrize("path", ["/api/docs", "/api/docs/"])
 def test_the_docs_ask_nothing_of_the_internet(path):
     response = Client().get(path)
