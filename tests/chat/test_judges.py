@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 import random
+import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import httpx2
 import openai
@@ -15,6 +17,7 @@ from tests.chat.nodes import NodeClient
 from tests.chat.playing import Player, can_judge
 from tests.chat.running import ScriptedProvider
 from tests.chat.scenarios import ALL, PASSING, Scenario
+from tests.chat.script import error, script
 from tests.servers import Hub
 
 JUDGES = ["raw", "python", "helper", "node"]
@@ -78,3 +81,15 @@ def test_a_thousand_turns_break_no_rule(player: Player) -> None:
 def found(player: Player, scenario: Scenario, judge: str, provider: str, stream: bool) -> list[object]:
     wrong = player.play(scenario, judge, provider, stream)
     return [(scenario.name, judge, provider, stream, wrong)] if wrong else []
+
+
+@pytest.mark.parametrize(("fault", "attempts"), [("server_error", 2), ("insufficient_quota", 1)])
+def test_a_client_tries_again_only_where_it_is_told_to(
+    client: openai.OpenAI, providers: dict[str, ScriptedProvider], fault: str, attempts: int
+) -> None:
+    mark = uuid.uuid4().hex
+    messages: list[Any] = [{"role": "user", "content": script(error(fault), prompt=mark)}]
+    with pytest.raises(openai.APIStatusError) as raised:
+        client.with_options(max_retries=1).chat.completions.create(model="openai/scripted-large", messages=messages)
+    assert raised.value.request_id
+    assert len(providers["openai"].about(mark)) == attempts

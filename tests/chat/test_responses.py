@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import uuid
 from typing import Any
@@ -10,6 +11,7 @@ import httpx2
 import openai
 import pytest
 
+from tests.chat.nodes import NodeClient, NodeError
 from tests.chat.running import ScriptedProvider
 from tests.chat.script import Step, calls, error, say, script
 from tests.servers import Hub, until
@@ -219,3 +221,32 @@ def test_a_failure_before_the_first_word_is_an_error_and_after_it_an_event(clien
     assert events[-1].type == "response.failed"
     assert events[-1].response.error.code == "server_error"
     assert [event.sequence_number for event in events] == list(range(len(events)))
+
+
+def test_the_javascript_client_understands_it_too(hub: Hub, chat_key: str) -> None:
+    text = script(calls(("add", {"a": 2, "b": 3})), say("Five."))
+    asked = {"model": MODEL, "input": text, "tools": [{**HUB, "allowed_tools": ["add"]}]}
+    kinds = ["mcp_list_tools", "mcp_call", "message"]
+    with NodeClient(f"{hub.url}/v1", chat_key) as node:
+        assert [item["type"] for item in node.ask("responses", asked)["output"]] == kinds
+        events = node.ask("responses_stream", asked)
+        assert [event["sequence_number"] for event in events] == list(range(len(events)))
+        final = node.ask("responses_helper", asked)
+        assert ([item["type"] for item in final["output"]], final["output_text"]) == (kinds, "Five.")
+        with pytest.raises(NodeError) as refused:
+            node.ask("responses", {**asked, "previous_response_id": "resp_unknown"})
+    assert (refused.value.told["name"], refused.value.told["status"]) == ("BadRequestError", 400)
+
+
+async def _asynchronously(hub: Hub, key: str) -> tuple[str, list[str]]:
+    async with openai.AsyncOpenAI(base_url=f"{hub.url}/v1", api_key=key, max_retries=0, timeout=120) as client:
+        said = await client.responses.create(model=MODEL, input=script(say("Async.")))
+        stream = await client.chat.completions.create(
+            model=MODEL, messages=[{"role": "user", "content": script(say("Async."))}], stream=True
+        )
+        return said.output_text, [chunk.choices[0].delta.content or "" async for chunk in stream]
+
+
+def test_the_asynchronous_client_understands_it_too(hub: Hub, chat_key: str) -> None:
+    said, pieces = asyncio.run(_asynchronously(hub, chat_key))
+    assert (said, "".join(pieces)) == ("Async.", "Async.")
