@@ -35,6 +35,7 @@ from invocations.admin_filters import (
     ToolFilter,
     TurnFilter,
 )
+from invocations.admin_live import LiveList
 from invocations.models import McpToolInvocation
 from invocations.redaction import admin as admin_redaction  # noqa: F401 - it registers its pages
 from invocations.rest import reads
@@ -48,7 +49,7 @@ BODIES = ("arguments", "result", "error")
 
 
 @admin.register(McpToolInvocation)
-class McpToolInvocationAdmin(CallDetail, RecordedReading):
+class McpToolInvocationAdmin(CallDetail, LiveList, RecordedReading):
     bodies = BODIES
     list_display = [
         "shown_time", "shown_status", "shown_tool", "shown_caller", "shown_client", "shown_duration", "shown_code",

@@ -135,7 +135,11 @@ async def events(
             await asyncio.sleep(_LOOK_SECONDS)
     finally:
         _open.discard(ticket)
-        await sync_to_async(connection.close)()
+        await sync_to_async(_close)()
+
+
+def _close() -> None:
+    connection.close()  # this thread's own: Django's proxy gives each thread another
 
 
 def check_room() -> None:

@@ -134,3 +134,37 @@ def test_pages_fit_and_show_where_the_focus_is(width: int, theme: str, page: Any
     page.keyboard.press("Tab")
     outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
     assert outline == "solid"
+
+
+def _call_echo(context: Any, text: str) -> None:
+    other = context.new_page()
+    _open_tool(other, "echo")
+    other.get_by_role("link", name="Try it").click()
+    other.get_by_label("text").fill(text)
+    other.get_by_role("button", name="Call", exact=True).click()
+    expect(other.get_by_role("status")).to_contain_text("OK")
+    other.close()
+
+
+def test_the_list_of_calls_is_followed_live_and_pauses_under_the_pointer(page: Any) -> None:
+    patient = {"timeout": 60_000}
+    _call_echo(page.context, "before")
+    page.goto("/admin/invocations/mcptoolinvocation/")
+    page.get_by_role("button", name="Follow live").click()
+    state = page.locator("[data-live=state]")
+    expect(state).to_contain_text("Following live", **patient)
+    rows = page.locator("#result_list > tbody")
+    shown = rows.count()
+    _call_echo(page.context, "while it is followed")
+    expect(rows).to_have_count(shown + 1, **patient)
+    page.bring_to_front()
+    rows.first.hover()
+    expect(state).to_contain_text("Paused while the pointer is on the list")
+    _call_echo(page.context, "while it is paused")
+    expect(page.get_by_role("button", name="Show 1 new")).to_be_visible(**patient)
+    expect(rows).to_have_count(shown + 1)
+    page.bring_to_front()
+    page.mouse.move(5, 5)
+    expect(rows).to_have_count(shown + 2, **patient)
+    page.get_by_role("button", name="Stop following").click()
+    expect(state).to_be_hidden()
