@@ -107,7 +107,7 @@ def test_help_and_version_need_no_settings(tmp_path: Path) -> None:
 
 
 def test_a_command_that_does_not_exist_is_answered_with_the_ones_that_do(home: Path) -> None:
-    ended = run(home, "chat")
+    ended = run(home, "dance")
     assert ended.returncode == 2
     assert all(name in ended.stderr for name in ("serve", "token", "catalog", "doctor", "migrate"))
 

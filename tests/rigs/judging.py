@@ -151,8 +151,11 @@ def judge_rest(call: Call, answer: Answer) -> None:
         error = _parsed(answer.body)
         if not isinstance(error, dict) or set(error) != {"error"} or not error["error"].get("message"):
             raise Wrong(f"not the shape of an error: {answer.body[:200]!r}")
-    elif answer.headers.get("content-type", "").startswith("application/json"):
-        _parsed(answer.body)
+        return
+    kind = answer.headers.get("content-type", "").partition(";")[0]
+    for document in answer.body.splitlines() if kind == "application/jsonl" else [answer.body]:
+        if kind in ("application/json", "application/jsonl"):
+            _parsed(document)
 
 
 def _parsed(raw: bytes) -> Any:

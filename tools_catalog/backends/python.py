@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.util import find_spec
 from pkgutil import iter_modules
 from typing import Any, Literal, TypeVar, overload
 
@@ -172,7 +173,8 @@ def discover(packs: Iterable[str] = ()) -> None:
     for pack in packs:
         if pack not in known:
             raise UnknownFunction(f"There is no pack '{pack}'. Packs: {', '.join(sorted(known))}.")
-        import_module(f"tools_catalog.packs.{pack}.tools")
+        if find_spec(f"tools_catalog.packs.{pack}.tools") is not None:  # some packs have no functions
+            import_module(f"tools_catalog.packs.{pack}.tools")
 
 
 def find(reference: str) -> PythonTool:

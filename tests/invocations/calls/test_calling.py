@@ -238,8 +238,9 @@ def test_error_result_owes_nothing_to_the_output_schema():
     run(scenario)
 
 
-def test_huge_arguments_and_results_are_recorded_whole():
+def test_huge_arguments_and_results_are_recorded_whole(settings):
     async def scenario():
+        settings.MCPHUB_AUDIT_BODY_CHARACTERS = 4_000_000
         text = "x" * 3_000_000
         echo = gives(ToolResult(content=[{"type": "text", "text": text}]))
         async with Desk(tool(echo)) as desk:
