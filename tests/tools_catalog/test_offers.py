@@ -187,6 +187,6 @@ def test_every_kind_of_change_is_announced_by_its_own_name():
             lambda row=row: row.delete(),
         ):
             change()
-            # Deleting unlinks what an upstream offered, and PostgreSQL tells of statements, whether they find a row or not.
+            # Deleting unlinks what an upstream offered, and PostgreSQL tells of a statement that finds no row, too.
             more = {"tools_changed"} if connection.vendor == "postgresql" and row.pk is None else set()
             assert announced() - more == {subject}
