@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 POSTGRES = os.environ.get("MCPHUB_TEST_POSTGRES", "postgres://postgres@127.0.0.1:5432")
 """A PostgreSQL server on which databases may be made and dropped."""
 
-_READY_SECONDS = 90
+_READY_SECONDS = 240
 _STOP_SECONDS = 40
 
 _OPERATOR = """
@@ -125,7 +125,7 @@ class Hub:
         """Run another `mcphub` command over the same data, in a process of its own; give what it prints."""
         done = subprocess.run(
             [sys.executable, "-m", "mcphub.cli", *words],
-            cwd=ROOT, env=self.environment, input=stdin, capture_output=True, text=True, timeout=90,
+            cwd=ROOT, env=self.environment, input=stdin, capture_output=True, text=True, timeout=240,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
@@ -152,7 +152,7 @@ class Hub:
             f"{self.url}/api/invocations/",
             params={"limit": 100, **filters},
             headers={"Authorization": f"Bearer {self.key}"},
-            timeout=20,
+            timeout=60,
         )
         assert answer.status_code == 200, answer.text
         rows: list[dict[str, Any]] = answer.json()["results"]
