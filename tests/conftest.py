@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from django.conf import settings
+from django.utils import translation
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -23,3 +24,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--write-policy", action="store_true", help="write who gets in where, instead of comparing")
+
+
+@pytest.fixture(autouse=True)
+def _default_language() -> None:
+    """A request in another language leaves it active in its thread, for whatever runs there next."""
+    translation.deactivate()

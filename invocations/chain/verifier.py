@@ -207,7 +207,7 @@ class PublicKey:
     def parse(cls, line: str) -> PublicKey:
         try:
             name, key_id, data = line.strip().split("+", 2)
-            packed = base64.b64decode(data, validate=True)
+            packed = from_base64(data)
         except (ValueError, binascii.Error):
             raise Bad(f"Not a public key: {line.strip()[:80]!r}.") from None
         if packed[:1] != b"\x01" or len(packed) != 33 or key_id != make_key_id(name, packed[1:]):
@@ -223,6 +223,22 @@ class PublicKey:
         except InvalidSignature:
             return False
         return True
+
+
+def from_base64(text: str) -> bytes:
+    """Decode base64 in its one due spelling; raise ValueError for all others, which would hide a changed byte."""
+    raw = base64.b64decode(text, validate=True)
+    if base64.b64encode(raw).decode() != text:
+        raise ValueError("not the due spelling of base64")
+    return raw
+
+
+def from_hex(text: str) -> bytes:
+    """Decode hexadecimal digits in their one due spelling; raise ValueError for all others."""
+    raw = bytes.fromhex(text)
+    if raw.hex() != text:
+        raise ValueError("not the due spelling of hexadecimal digits")
+    return raw
 
 
 def make_key_id(name: str, raw: bytes) -> str:
@@ -253,8 +269,8 @@ class Checkpoint:
             text, _, signatures = note.strip("\n").partition("\n\n")
             origin, size, root = text.split("\n")[:3]
             dash, name, packed = signatures.split("\n")[0].split(" ")
-            data = base64.b64decode(packed, validate=True)
-            found = cls(origin, int(size), base64.b64decode(root, validate=True), data[:4].hex(), data[4:])
+            data = from_base64(packed)
+            found = cls(origin, int(size), from_base64(root), data[:4].hex(), data[4:])
             if dash != "\u2014" or name != origin or found.text.strip("\n") != text or len(found.root) != 32:
                 raise ValueError
         except (ValueError, binascii.Error):
@@ -385,7 +401,11 @@ class Verifier:
             raise Bad(f"The export is cut off after {self._so_far()}.")
         for tombstone, signature in self._tombstones:
             key = self._keys.get(str(tombstone.get("key")))
-            if key is None or not key.has_signed(base64.b64decode(signature), tombstone_bytes(tombstone)):
+            try:
+                signed = from_base64(signature)
+            except (TypeError, ValueError):
+                signed = b""
+            if key is None or not key.has_signed(signed, tombstone_bytes(tombstone)):
                 raise Bad(f"The tombstone of blocks {_span(tombstone)} is not signed by a key that is trusted.")
         missed = [size for size in self._checkpoints if size > self._tree.size]
         if missed:
@@ -403,7 +423,7 @@ class Verifier:
         if record["export"] != 1 or self._origin:
             raise Bad("Not an export of the kind that this verifier knows.")
         self._origin = record["origin"]
-        self._tree = Frontier(record["first_block"], [bytes.fromhex(root) for root in record["frontier"]])
+        self._tree = Frontier(record["first_block"], [from_hex(root) for root in record["frontier"]])
         self._previous, self._position = record["previous"], record["first_position"]
         self._through = {table: record["through"][table] for table in TABLES}
         if not record["first_block"] and (self._previous, self._position, *self._through.values()) != (
@@ -439,7 +459,7 @@ class Verifier:
                 "yours, give its public key as well."
             )
         text = checkpoint_text(key.name, self._tree.size, self._tree.root()).encode()
-        if key.name != self._origin or not key.has_signed(base64.b64decode(record["signature"], validate=True), text):
+        if key.name != self._origin or not key.has_signed(from_base64(record["signature"]), text):
             raise Bad(f"Block {number} does not bear the signature of key {key.key_id}: header or signature changed.")
         self._header = header
         self._state, self._leaves, self._introduced, self._last_id = record["rows"], [], [], 0
@@ -465,7 +485,7 @@ class Verifier:
             raise Bad(f"{where} stands where position {position} is due: it was inserted, repeated or moved.")
         if table != self._due[0][0] or not max(self._last_id, header[table][0]) < row_id <= header[table][1]:
             raise Bad(f"{where} is out of order: it was inserted or moved.")
-        stored = bytes.fromhex(record["hash"])
+        stored = from_hex(record["hash"])
         values = record.get("values")
         if values is None:
             self.summary.omitted += 1

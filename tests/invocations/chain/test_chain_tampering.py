@@ -238,6 +238,24 @@ def test_no_byte_of_an_export_can_change_unseen(sound, keys) -> None:
         ]
 
 
+def test_another_spelling_of_the_same_bytes_is_found(sound, keys) -> None:
+    """Hexadecimal digits have capitals, and base64 has bits that nobody reads: a change there must not go unseen."""
+    alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+    tried = 0
+    for at, record in enumerate(sound):
+        for name, value in record.items():
+            spelled = None
+            if name == "hash":
+                spelled = value.upper()
+            elif name == "signature":
+                spelled = value.rstrip("=")[:-1] + alphabet[alphabet.index(value.rstrip("=")[-1]) + 1] + "=="
+            if spelled is not None and spelled != value:
+                tried += 1
+                with pytest.raises(Bad):
+                    check([*sound[:at], {**record, name: spelled}, *sound[at + 1 :]], keys)
+    assert tried > 5
+
+
 def test_an_export_that_is_cut_off_is_found(sound, keys) -> None:
     for at in range(1, len(sound)):
         assert "cut off" in bad(sound[:at], keys) or at == 0
