@@ -1,8 +1,9 @@
 # make serve   a fresh clone becomes a running hub; ARGS="--port 9000" passes flags on
 # make test    the test suite; ARGS="tests/wire -x" passes arguments on
 # make rigs    what kills, floods, tampers and races for minutes; needs PostgreSQL. KILLS=300 KILLS_BOTH=150
-#              ROWS=100000 SPOILT=10000 CYCLES=1000 is the long form
+#              ROWS=100000 SPOILT=10000 CYCLES=1000 REPEATED=100 EXAMPLES=100 is the long form
 # make check   what must be clean before a commit
+# make pictures   those of docs/operators.md, by a browser that goes through a hub; needs Chromium. ARGS="--only calls"
 # make messages   the Russian catalogue after a change of words; needs gettext
 # make conformance | bench   the official suite, as client and as server, and the figures; they start their own hub
 #
@@ -19,6 +20,8 @@ KILLS_BOTH ?= 6
 ROWS ?= 4000
 SPOILT ?= 1500
 CYCLES ?= 40
+REPEATED ?= 10
+EXAMPLES ?= 3
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt
 
@@ -26,7 +29,7 @@ PIP := $(BIN)/python -m pip install -q --disable-pip-version-check -c constraint
 PRODUCTION := MCPHUB_DATA_DIR=$(VENV)/check MCPHUB_PUBLIC_URL=https://hub.example \
 	MCPHUB_ALLOWED_HOSTS=hub.example MCPHUB_BEHIND_PROXY=1
 
-.PHONY: serve test rigs check conformance bench messages install install-dev clean
+.PHONY: serve test rigs check conformance bench pictures messages install install-dev clean
 
 serve: $(VENV)/.installed
 	@exec $(BIN)/mcphub serve $(ARGS)
@@ -41,10 +44,15 @@ rigs: $(VENV)/.installed-dev
 	@$(BIN)/python -m tests.rigs.kill_nine --kills $(KILLS_BOTH) --ready-seconds 30 --database cluster --victim both
 	@$(BIN)/python -m tests.rigs.no_audit
 	@$(BIN)/python -m tests.rigs.no_audit --database cluster
+	@$(BIN)/python -m tests.rigs.nth_statement
+	@$(BIN)/python -m tests.rigs.nth_statement --database postgresql
 	@$(BIN)/python -m tests.rigs.two_workers
+	@$(BIN)/python -m tests.rigs.retries --calls $(REPEATED) --kills 3
+	@$(BIN)/python -m tests.rigs.retries --calls $(REPEATED) --kills 3 --database postgresql
 	@$(BIN)/python -m tests.rigs.tampering --rows $(ROWS) --samples 5 --bytes 500
 	@$(BIN)/python -m tests.rigs.tampering --rows $(ROWS) --samples 5 --bytes 500 --database postgresql
 	@$(BIN)/python -m tests.rigs.mutations --count $(SPOILT)
+	@$(BIN)/python -m tests.rigs.rest_contract --examples $(EXAMPLES)
 	@$(BIN)/python -m tests.rigs.children --cycles $(CYCLES) --kills $(KILLS)
 
 check: $(VENV)/.installed-dev
@@ -57,10 +65,14 @@ check: $(VENV)/.installed-dev
 
 conformance: $(VENV)/.installed-dev
 	@PYTHONPATH=. $(BIN)/python tests/conformance/run.py $(ARGS)
+	@PYTHONPATH=. $(BIN)/python tests/conformance/behind.py $(ARGS)
 	@PYTHONPATH=. $(BIN)/python tests/conformance/clients.py
 
 bench: $(VENV)/.installed-dev
 	@PYTHONPATH=. $(BIN)/python benchmarks/run.py $(ARGS)
+
+pictures: $(VENV)/.installed-dev
+	@PYTHONPATH=. $(BIN)/python -m tests.browser.pictures $(ARGS)
 
 messages: $(VENV)/.installed-dev
 	$(BIN)/mcphub makemessages

@@ -94,7 +94,8 @@ def questions(
         "client": "client_name", "client_version": "client_version", "client_address": "client_address",
         "protocol_version": "protocol_version", "process": "process_id", "session": "session_id",
         "trace_id": "trace_id", "arguments_digest": "arguments_digest", "request_id": "request_id",
-        "duplicate_of": "invocation_id", "continues": "invocation_id",
+        "duplicate_of": "invocation_id", "continues": "invocation_id", "replay_of": "invocation_id",
+        "turn": "turn_id", "connection": "connection",
     }  # fmt: skip
     for name, column in columns.items():
         for which, row in (("newest", newest), ("oldest", oldest)):
@@ -103,7 +104,8 @@ def questions(
         yield f"{name}, absent", {name: ABSENT}
     for name, values in {
         "status": ("ok", "error"), "transport": ("streamable-http", "remote"), "retryable": ("true", "false"),
-        "duplicate": ("true", "false"), "interrupted": ("true", "false"), "jsonrpc_code": ("-31033", "-1"),
+        "duplicate": ("true", "false"), "interrupted": ("true", "false"), "incomplete": ("true", "false"),
+        "jsonrpc_code": ("-31033", "-1"),
         "error_code": ("execution_error", "interrupted", "server_busy"), "min_occurrences": ("2", "1000"),
         "min_duration_ms": ("10", "1000", "10000000"), "max_duration_ms": ("0", "10"),
     }.items():  # fmt: skip
@@ -113,6 +115,16 @@ def questions(
     yield "frequent tool, absent trace", {"tool": tool, "trace_id": ABSENT}
     yield "frequent tool, errors", {"tool": tool, "status": "error"}
     yield "frequent tool, other client", {"tool": tool, "client": "no one"}
+    of_day = {"started_after": at(0.5), "started_before": at(0.5334)}
+    yield "frequent tool, errors, a day in the middle", {"tool": tool, "status": "error", **of_day}
+    yield "rare tool, errors, a day in the middle", {"tool": rarely, "status": "error", **of_day}
+    yield "principal, a day in the middle", {"principal": newest["principal"], **of_day}
+    yield "rare principal, half of the time", {"principal": rare["principal"], "started_before": at(0.5)}
+    yield "session, a day it is not of", {"session": newest["session_id"], **of_day}
+    yield "frequent tool, long calls", {"tool": tool, "min_duration_ms": "5000"}
+    yield "errors, long calls, a day", {"status": "error", "min_duration_ms": "5000", **of_day}
+    yield "frequent tool, absent version", {"tool": tool, "version": "99"}
+    yield "frequent tool, arguments absent", {"tool": tool, "arguments": '$.city="Nowhere"'}
     yield "rare tool, errors of a week", {"tool": rarely, "status": "error", "started_after": at(0.75)}
     yield "principal, errors, client", {"principal": newest["principal"], "status": "error", "client": "zed"}
     yield "absent client of half of the time", {"client": "no one", "started_after": at(0.5)}
@@ -162,9 +174,14 @@ def _three(took: list[float]) -> str:
 
 
 def _rows(http: httpx2.Client, query: dict[str, str]) -> Any:
+    """Give the first rows, from whatever page holds them: one may end early."""
     answer = http.get("/api/invocations/", params=query)
-    assert answer.status_code == 200, answer.text
-    return answer.json()["results"]
+    while True:
+        assert answer.status_code == 200, answer.text
+        page = answer.json()
+        if page["results"] or not page["next"]:
+            return page["results"]
+        answer = http.get(page["next"])
 
 
 def _command(folder: Path, environment: dict[str, str], name: str, *words: str) -> None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 from urllib.parse import urlencode
-from uuid import UUID
 
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
-from django.db.models import Max, Q, QuerySet
+from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import path, reverse
@@ -20,147 +19,94 @@ from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import ChoicesDropdownFilter
 
-from invocations import admin_audit, admin_mapping  # noqa: F401 - they register their pages
+from invocations import admin_audit, admin_envelopes, admin_mapping, admin_usage  # noqa: F401 - they register their pages
 from invocations.admin_detail import CallDetail
-from invocations.admin_envelopes import RecordedReading, may_read_bodies
+from invocations.admin_export import ExportedList
+from invocations.admin_facets import FacetedList
 from invocations.admin_filters import (
-    SEARCHED_CALLS,
     ArgumentFilter,
+    ChatFilter,
     ClientFilter,
+    ClientVersionFilter,
     ConnectionFilter,
     DuplicateFilter,
+    DurationFilter,
     ErrorCodeFilter,
+    InterruptedFilter,
     PrincipalFilter,
+    ResultFilter,
+    RetryableFilter,
     SessionFilter,
+    StartedFilter,
     ToolFilter,
     TurnFilter,
+    VersionFilter,
 )
+from invocations.admin_list import CallColumns, CallSearch
 from invocations.admin_live import LiveList
+from invocations.admin_reading import RecordedReading, may_read_bodies
+from invocations.admin_sessions import Transcripts
+from invocations.admin_walking import WalkedAdmin
 from invocations.models import McpToolInvocation
 from invocations.redaction import admin as admin_redaction  # noqa: F401 - it registers its pages
 from invocations.rest import reads
 from invocations.tasks.admin import link_of
-from sessions_app.admin_base import TimeRangeFilter, detail_action, mark
-from sessions_app.models import McpSession
-from sessions_app.shown import INLINE_CHARACTERS, cell, clipped, duration, json_block, mono, pretty, visible
+from sessions_app.admin_base import detail_action
+from sessions_app.admin_lists import ArrangedList
+from sessions_app.shown import INLINE_CHARACTERS, clipped, duration, json_block, mono, pretty
 from tools_catalog.models import McpToolVersion
 
 BODIES = ("arguments", "result", "error")
 
 
 @admin.register(McpToolInvocation)
-class McpToolInvocationAdmin(CallDetail, LiveList, RecordedReading):
+class McpToolInvocationAdmin(
+    CallDetail,
+    CallSearch,
+    CallColumns,
+    LiveList,
+    FacetedList,
+    ExportedList,
+    ArrangedList,
+    Transcripts,
+    WalkedAdmin,
+    RecordedReading,
+):
     bodies = BODIES
-    list_display = [
-        "shown_time", "shown_status", "shown_tool", "shown_caller", "shown_client", "shown_duration", "shown_code",
-        "shown_transport", "shown_duplicate",
-    ]  # fmt: skip
-    list_display_links = ["shown_time"]
+    list_before_template = "admin/hub/above_calls.html"
     list_filter = [
-        ("started_at", TimeRangeFilter),
+        ("started_at", StartedFilter),
         ("status", ChoicesDropdownFilter),
         ToolFilter,
+        VersionFilter,
         ClientFilter,
+        ClientVersionFilter,
         PrincipalFilter,
         SessionFilter,
         ErrorCodeFilter,
+        RetryableFilter,
+        ("duration_ms", DurationFilter),
         ConnectionFilter,
+        ChatFilter,
         TurnFilter,
         ArgumentFilter,
+        ResultFilter,
         ("transport", ChoicesDropdownFilter),
         DuplicateFilter,
+        InterruptedFilter,
     ]
-    search_fields = ["invocation_id"]  # the search itself is get_search_results
-    search_help_text = _("Invocation, request, session or trace id")
     ordering = ["-id"]
-    sortable_by = ()
     list_fullwidth = True
     actions = None
     actions_detail = ["replay"]
+
+    class Media:
+        js = ["mcphub/live.js", "mcphub/facets.js"]
 
     # The list --------------------------------------------------------------------------------------
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[McpToolInvocation]:
         return super().get_queryset(request).defer(*BODIES)
-
-    def get_search_results(
-        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
-    ) -> tuple[QuerySet[Any], bool]:
-        """Look an exact id up, each kind where its index is."""
-        term = search_term.strip()
-        if not term:
-            return queryset, False
-        if queryset.filter(invocation_id=term).exists():
-            return queryset.filter(invocation_id=term), False
-        if McpSession.objects.filter(pk=term).exists():
-            return queryset.filter(session=term), False
-        newest = McpToolInvocation.objects.aggregate(newest=Max("id"))["newest"] or 0
-        wanted = Q(trace_id=term) | Q(request_id=term)
-        if term.lstrip("-").isdecimal() and len(term) < 20:
-            wanted |= Q(request_id=int(term))
-        return queryset.filter(wanted, id__gt=newest - SEARCHED_CALLS), False
-
-    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
-        """An invocation id in the search leads straight to its page."""
-        term = request.GET.get("q", "").strip()
-        if _is_uuid(term) and self.has_view_permission(request):
-            found = McpToolInvocation.objects.filter(invocation_id=term).values_list("pk", flat=True).first()
-            if found is not None:
-                return redirect("admin:invocations_mcptoolinvocation_change", found)
-        return super().changelist_view(request, extra_context)
-
-    @admin.display(description=_("time"))
-    def shown_time(self, row: McpToolInvocation) -> SafeString:
-        moment = timezone.localtime(row.started_at)
-        return format_html(
-            '<time datetime="{}" title="{}" class="hub-time">{}</time>',
-            moment.isoformat(), moment.isoformat(), moment.strftime("%m-%d %H:%M:%S"),
-        )  # fmt: skip
-
-    @admin.display(description=_("status"))
-    def shown_status(self, row: McpToolInvocation) -> SafeString:
-        return mark("good" if row.status == "ok" else "bad", row.get_status_display())
-
-    @admin.display(description=_("tool"))
-    def shown_tool(self, row: McpToolInvocation) -> SafeString:
-        version = f"v{row.tool_version}" if row.tool_version else ""
-        return format_html(
-            '<span class="hub-tool"><span class="hub-cell hub-mono" title="{}">{}</span>'
-            ' <span class="hub-subtle">{}</span></span>',
-            visible(row.tool_name, one_line=True), clipped(row.tool_name, 64), version,
-        )  # fmt: skip
-
-    @admin.display(description=_("caller"))
-    def shown_caller(self, row: McpToolInvocation) -> SafeString:
-        return cell(row.caller_label or row.principal)
-
-    @admin.display(description=_("client"))
-    def shown_client(self, row: McpToolInvocation) -> SafeString:
-        return cell(f"{row.client_name} {row.client_version}".strip() or "-")
-
-    @admin.display(description=_("took"))
-    def shown_duration(self, row: McpToolInvocation) -> SafeString:
-        return format_html('<span class="hub-time">{}</span>', duration(row.duration_ms))
-
-    @admin.display(description=_("code"))
-    def shown_code(self, row: McpToolInvocation) -> str:
-        return row.error_code or "-"
-
-    @admin.display(description=_("transport"))
-    def shown_transport(self, row: McpToolInvocation) -> SafeString:
-        return format_html("<span>{}</span>", row.get_transport_display())
-
-    @admin.display(description=_("note"))
-    def shown_duplicate(self, row: McpToolInvocation) -> SafeString | str:
-        if row.duplicate_of:
-            return mark("off", _("Duplicate"))
-        if row.replay_of:
-            return mark("off", _("Replay"))
-        if row.continues:
-            return mark("off", _("Continued"))
-        if row.occurrences > 1:
-            return mark("warn", _("× %(count)d") % {"count": row.occurrences})
-        return ""
 
     # The page of one call --------------------------------------------------------------------------
 
@@ -377,14 +323,6 @@ class McpToolInvocationAdmin(CallDetail, LiveList, RecordedReading):
 
 def clipped_place(place: str) -> str:
     return clipped(place, 80)
-
-
-def _is_uuid(text: str) -> bool:
-    try:
-        UUID(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _linked(words: str, invocation_id: str) -> SafeString:

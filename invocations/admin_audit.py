@@ -14,47 +14,21 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 
-from invocations.chain.models import AuditBlock, AuditEvent, AuditHold, AuditPolicy, AuditTombstone
+from invocations import admin_events  # noqa: F401 - it registers its page
+from invocations.admin_integrity import IntegrityPage
+from invocations.chain.models import AuditBlock, AuditHold, AuditPolicy, AuditTombstone
 from sessions_app.admin_base import RecordedAdmin, UncountedAdmin, detail_action, mark, moment, row_of
-from sessions_app.shown import clipped, json_block, mono
+from sessions_app.shown import mono
 
-_HAPPENED = moment("happened_at", _("time"))
 _SEALED = moment("sealed_at", _("sealed"))
 _REMOVED = moment("removed_at", _("removed"))
 _CREATED = moment("created_at", _("created"))
 _RELEASED = moment("released_at", _("released"))
 
 
-@admin.register(AuditEvent)
-class AuditEventAdmin(UncountedAdmin):
-    list_display = [_HAPPENED, "kind", "shown_subject", "shown_actor", "reason"]
-    list_display_links = [_HAPPENED]
-    search_fields = ["=kind"]
-    search_help_text = _("Kind of event, such as tool.changed")
-    readonly_fields = [_HAPPENED, "kind", "shown_subject", "shown_actor", "reason", "shown_before", "shown_after"]
-    ordering = ["-id"]
-    sortable_by = ()
-    actions = None
-
-    @admin.display(description=_("subject"))
-    def shown_subject(self, event: AuditEvent) -> str:
-        return clipped(f"{event.subject_label} {f'#{event.subject_id}' if event.subject_id else ''}".strip(), 80) or "-"
-
-    @admin.display(description=_("by"))
-    def shown_actor(self, event: AuditEvent) -> str:
-        return clipped(f"{event.actor_label} ({event.actor})" if event.actor_label else event.actor, 80) or "-"
-
-    @admin.display(description=_("before"))
-    def shown_before(self, event: AuditEvent) -> SafeString | str:
-        return "-" if event.before is None else json_block(event.before)
-
-    @admin.display(description=_("after"))
-    def shown_after(self, event: AuditEvent) -> SafeString | str:
-        return "-" if event.after is None else json_block(event.after)
-
-
 @admin.register(AuditBlock)
-class AuditBlockAdmin(UncountedAdmin):
+class AuditBlockAdmin(IntegrityPage, UncountedAdmin):
+    actions_list = ["show_integrity"]
     list_display = ["number", _SEALED, "row_count", "key_id", "shown_root"]
     readonly_fields = [
         "number",
@@ -69,7 +43,6 @@ class AuditBlockAdmin(UncountedAdmin):
     search_fields = ["=number"]
     search_help_text = _("Number of a block")
     ordering = ["-number"]
-    sortable_by = ()
     actions = None
 
     def get_search_results(
@@ -95,7 +68,6 @@ class AuditTombstoneAdmin(UncountedAdmin):
     list_display_links = [_REMOVED]
     readonly_fields = [_REMOVED, "kind", "first_block", "last_block", "row_count", "text", "signature"]
     ordering = ["-id"]
-    sortable_by = ()
     actions = None
 
 

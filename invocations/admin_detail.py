@@ -16,7 +16,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _t
 
-from invocations.admin_envelopes import may_read_bodies
+from invocations.admin_reading import may_read_bodies
 from invocations.api_audit import log, prove
 from invocations.chain import service
 from invocations.chain.keys import KeyProblem

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
@@ -13,34 +13,10 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 
+from invocations.admin_reading import RecordedReading, may_read_bodies
 from invocations.models import McpRequestEnvelope, McpToolInvocation
-from invocations.rest import reads
-from sessions_app.admin_base import UncountedAdmin, mark, moment
-from sessions_app.protocol.errors import AuditUnavailable
+from sessions_app.admin_base import mark, moment
 from sessions_app.shown import clipped, json_block, mono, pretty
-
-
-def may_read_bodies(request: HttpRequest) -> bool:
-    return request.user.has_perm("invocations.read_bodies") and not hasattr(request, "_unrecorded")
-
-
-class RecordedReading(UncountedAdmin):
-    """Whose page shows bodies to who may read them: then the reading is on record first. No record, no bodies."""
-
-    bodies: tuple[str, ...] = ()
-
-    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
-        row = super().get_object(request, object_id, from_field)
-        if row is not None and may_read_bodies(request):
-            try:
-                reads.note(request.user, request.path, list(self.bodies), [row.pk], row.invocation_id)
-            except AuditUnavailable:
-                request._unrecorded = True  # type: ignore[attr-defined]
-                messages.error(
-                    request, _("Who reads bodies is recorded, and that failed, so none are shown. Try again.")
-                )
-        return row
-
 
 _RECEIVED = moment("received_at", _("received"))
 
@@ -53,7 +29,6 @@ class McpRequestEnvelopeAdmin(RecordedReading):
     search_fields = ["=invocation_id"]
     search_help_text = _("Invocation id")
     ordering = ["-id"]
-    sortable_by = ()
     actions = None
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[McpRequestEnvelope]:

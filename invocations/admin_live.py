@@ -19,8 +19,10 @@ from django.template.response import TemplateResponse
 from django.urls import path
 from django.utils.translation import gettext as _t
 
+from invocations.admin_filters import searches_bodies
 from invocations.models import McpToolInvocation
 from invocations.rest import live
+from sessions_app.admin_changelist import POSITION
 from sessions_app.protocol.errors import ServerBusy
 
 if TYPE_CHECKING:
@@ -35,11 +37,6 @@ MOST_ROWS = 200
 
 class LiveList(_Base):
     """Offers to follow the list, where its filters can be followed."""
-
-    list_before_template = "admin/hub/live.html"
-
-    class Media:
-        js = ["mcphub/live.js"]
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
         context = {"live_refused": refused(request), "live_most": MOST_ROWS, **(extra_context or {})}
@@ -66,7 +63,7 @@ class LiveList(_Base):
         position = int(last) if last.isascii() and last.isdecimal() and len(last) < 19 else min(after, 2**63 - 1)
 
         def may_read() -> bool:
-            return _still_sees(request)
+            return still_sees(request)
 
         streamed = live.events(rows.queryset.only("id"), position, _nothing_of, may_read)
         return StreamingHttpResponse(
@@ -107,16 +104,16 @@ def refused(request: HttpRequest) -> str:
     """Say why the list that the address asks for cannot be followed; empty where it can."""
     if request.GET.get("q", "").strip():
         return _t("A search is looked up once. Use the filters instead.")
-    if request.GET.get("arguments", "").strip():
-        return _t("An argument is looked for in each body. Take it out.")
+    if searches_bodies(request):
+        return _t("A value is looked for in each body. Take it out.")
     if request.GET.get("started_at_to_0", "").strip():
         return _t("The time range has an end. Take the end out.")
-    if request.GET.get("p", "1") != "1":
+    if any(request.GET.get(name) for name in POSITION):
         return _t("Only the first page can be followed, where the newest calls are.")
     return ""
 
 
-def _still_sees(request: HttpRequest) -> bool:
+def still_sees(request: HttpRequest) -> bool:
     """Ask the database anew: the rights may be gone, and the login too."""
     person = get_user_model()._default_manager.filter(pk=request.user.pk or 0, is_active=True, is_staff=True).first()
     if person is None or not person.has_perm("invocations.view_mcptoolinvocation"):

@@ -14,8 +14,11 @@ from django.utils.translation import gettext_lazy as _
 from invocations.mapping import ErrorMap, Rule
 from invocations.models import McpErrorMapping
 from sessions_app.admin_base import RecordedAdmin, mark, moment
+from sessions_app.admin_check import CheckedForm, previewed
+from sessions_app.caller import ANONYMOUS
 from sessions_app.protocol import errors
 from sessions_app.shown import clipped, json_block
+from tools_catalog.selection import Selection
 
 if TYPE_CHECKING:
     _McpErrorMappingBase = forms.ModelForm[McpErrorMapping]
@@ -24,6 +27,19 @@ else:
 
 _EXAMPLES: dict[str, dict[str, Any]] = {
     "timeout": {"timeout_seconds": 30},
+    "tool_disabled": {"tool": "echo"},
+    "resource_not_found": {"uri": "file:///notes.txt"},
+    "prompt_not_found": {"prompt": "greeting"},
+    "url_elicitation_required": {
+        "elicitations": [
+            {
+                "mode": "url",
+                "elicitationId": "019a0000-0000-7000-8000-000000000002",
+                "url": "https://bank.example/agree",
+                "message": "Agree to the transfer there.",
+            }
+        ]
+    },
     "invalid_arguments": {"violations": [{"path": "/city", "message": "is required"}]},
     "upstream_error": {"status": 502},
     "payload_too_large": {"limit_bytes": 4_194_304},
@@ -34,20 +50,41 @@ _EXAMPLES: dict[str, dict[str, Any]] = {
     "missing_client_capability": {"requiredCapabilities": {"sampling": {}}},
 }
 """Details that an error of this code carries, for the preview."""
+_SENTENCES = {
+    "tool_disabled": "The tool echo is not served. It is switched off. Ask the hub's operator to enable it, or choose "
+    "another.",
+    "provider_unavailable": "openai fails with HTTP status 503.",
+    "authentication_failed": "openai does not accept the hub's key. Tell the hub's operator.",
+    "quota_exceeded": "The quota at openai is used up. Tell the hub's operator.",
+    "session_busy": "The session answers another request. Wait for it.",
+}
+"""What the hub says where it names what it is about, or has no class for it."""
 
 
 def example(code: str) -> errors.HubError:
     """Give an error of the code, as the hub might raise it."""
+    if code == errors.ToolNotFound.code:
+        return _not_found()
     level: list[type[errors.HubError]] = [errors.HubError]
-    kind: type[errors.HubError] = errors.HubError
     while level:
         kind = level.pop()
         if kind.__dict__.get("code") == code:
             break
         level.extend(kind.__subclasses__())
-    made = errors.HubError(kind.sentence, **_EXAMPLES.get(code, {}))
+    else:
+        kind = errors.HubError
+    made = kind.__new__(kind)  # its own __init__ may want more than an example has
+    errors.HubError.__init__(made, _SENTENCES.get(code, kind.sentence), **_EXAMPLES.get(code, {}))
     made.code = code  # type: ignore[misc]
     return made
+
+
+def _not_found() -> errors.HubError:
+    try:
+        Selection().find("echo", ANONYMOUS)
+    except errors.ToolNotFound as error:
+        return error
+    raise AssertionError
 
 
 class McpErrorMappingForm(_McpErrorMappingBase):
@@ -57,11 +94,13 @@ class McpErrorMappingForm(_McpErrorMappingBase):
 
 
 _CHANGED = moment("updated_at", _("changed"))
+_NO_PREVIEW = _("There is no preview until the errors above are mended.")
 
 
 @admin.register(McpErrorMapping)
-class McpErrorMappingAdmin(RecordedAdmin):
+class McpErrorMappingAdmin(CheckedForm, RecordedAdmin):
     form = McpErrorMappingForm
+    checked_fields = ("json_rpc_code", "message_template", "data_schema")
     list_display = ["internal_code", "json_rpc_code", "shown_template", "shown_retryable", _CHANGED]
     list_filter = ["retryable"]
     search_fields = ["internal_code", "message_template", "=json_rpc_code"]
@@ -98,8 +137,11 @@ class McpErrorMappingAdmin(RecordedAdmin):
                 example(rule.internal_code), tool="echo", invocation_id="019a0000-0000-7000-8000-000000000001"
             )
         except (ValueError, TypeError, AttributeError):
-            return _t("There is no preview until the errors above are mended.")
-        return json_block(rendered, _t("JSON-RPC error"))
+            return previewed(_NO_PREVIEW)
+        return previewed(json_block(rendered, _t("JSON-RPC error")))
+
+    def preview_of(self, row: McpErrorMapping | None) -> SafeString | str:
+        return previewed(_NO_PREVIEW) if row is None else self.preview(row)
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any | None = None) -> list[str]:
         return ["internal_code", "preview", _CHANGED] if obj is not None else []
@@ -107,7 +149,7 @@ class McpErrorMappingAdmin(RecordedAdmin):
     def has_add_permission(self, request: HttpRequest) -> bool:
         """Every code of the closed list has its row; one may be added only where a row is missing."""
         may: bool = super().has_add_permission(request)
-        return may and McpErrorMapping.objects.count() < len(errors.INTERNAL_CODES)
+        return may and McpErrorMapping.objects.count() < len(errors.MAPPED_CODES)
 
     def has_delete_permission(self, request: HttpRequest, obj: Any | None = None) -> bool:
         return False
@@ -115,6 +157,6 @@ class McpErrorMappingAdmin(RecordedAdmin):
     def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
         if db_field.name == "internal_code":
             taken = set(McpErrorMapping.objects.values_list("internal_code", flat=True))
-            left = sorted(errors.INTERNAL_CODES - taken)
+            left = sorted(errors.MAPPED_CODES - taken)
             return forms.ChoiceField(label=db_field.verbose_name, choices=[(code, code) for code in left])
         return super().formfield_for_dbfield(db_field, request, **kwargs)

@@ -18,6 +18,7 @@ from invocations.rest import figures, live, reads
 from invocations.rest.filters import InvocationFilter
 from invocations.rest.serializers import (
     BODIES,
+    READ_BODIES,
     InvocationDetailSerializer,
     InvocationRowSerializer,
     InvocationSerializer,
@@ -29,10 +30,8 @@ from sessions_app.rest.access import still_granted
 from sessions_app.rest.lists import StrictFilterBackend, limit_of
 from sessions_app.rest.wire import AnyAccept
 
-_TIME = (
-    f"Of the last day where no time is given; of {figures.LONGEST_TIME.days} days and {figures.MOST_ROWS} recorded "
-    "calls at most."
-)
+_FIELDS = selection.parameter(InvocationSerializer.Meta.fields)
+_TIME = f"Of the last day where no time is given; of {figures.MOST_ROWS} recorded calls at most."
 
 _PAGES = (
     "A search that would take long ends early: a page may hold fewer rows than `limit`, or none. Where `next` is not "
@@ -41,7 +40,7 @@ _PAGES = (
 
 
 @extend_schema_view(
-    list=extend_schema(summary="Calls, newest first", description=_PAGES, parameters=[selection.PARAMETER]),
+    list=extend_schema(summary="Calls, newest first", description=_PAGES, parameters=[_FIELDS]),
     retrieve=extend_schema(summary="One call, with the record made before it ran"),
 )
 class InvocationViewSet(reads.RecordedViewSet[McpToolInvocation]):
@@ -57,7 +56,8 @@ class InvocationViewSet(reads.RecordedViewSet[McpToolInvocation]):
         "write": "invocations.view_mcptoolinvocation",
     }
     missing = "There is no such call. GET /api/invocations/ lists them."
-    parameters: tuple[str, ...] = (selection.PARAMETER.name,)
+    parameters: tuple[str, ...] = (selection.NAME,)
+    may_conflict = False
 
     def get_serializer_class(self) -> type[InvocationRowSerializer]:
         return InvocationDetailSerializer if self.detail else InvocationSerializer
@@ -93,7 +93,7 @@ class InvocationViewSet(reads.RecordedViewSet[McpToolInvocation]):
     @extend_schema(
         summary="Calls as they are recorded", filters=True,
         parameters=[
-            selection.PARAMETER,
+            _FIELDS,
             OpenApiParameter(
                 "Last-Event-ID", {"type": "string", "pattern": "^[0-9]{1,18}$"}, location=OpenApiParameter.HEADER,
                 description="The sequence after which the stream begins; without it now.",
@@ -109,7 +109,7 @@ class InvocationViewSet(reads.RecordedViewSet[McpToolInvocation]):
     def stream(self, request: Request) -> StreamingHttpResponse:
         live.check_room()
         known = InvocationSerializer.Meta.fields
-        named = selection.PARAMETER.name in request.query_params
+        named = selection.NAME in request.query_params
         members = selection.chosen(request, known) if named else [name for name in known if name not in BODIES]
         bodies = [name for name in BODIES if name in members] if sees_bodies(request) else []
         rows = McpToolInvocation.objects.defer(*set(BODIES).difference(bodies))
@@ -125,8 +125,10 @@ class InvocationViewSet(reads.RecordedViewSet[McpToolInvocation]):
                 reads.record(request, read=bodies, searched=[], rows=[row.pk for row in found])
             return iter(InvocationSerializer(found, many=True, context=context).data)
 
+        needed = [self.required_permission["read"], *([READ_BODIES] if bodies or searched else [])]
+
         def may_read() -> bool:
-            return still_granted(request, "invocations.view_mcptoolinvocation")
+            return still_granted(request, scope=self.required_scope["read"], permissions=needed)
 
         streamed = live.events(asked.qs, position, shown, may_read)
         answer = StreamingHttpResponse(streamed, content_type="text/event-stream")
@@ -137,7 +139,13 @@ class InvocationViewSet(reads.RecordedViewSet[McpToolInvocation]):
         summary="Which values occur among calls", parameters=[figures.LIMIT], responses=figures.FacetsSerializer,
         filters=True, description=_TIME,
     )  # fmt: skip
-    @action(detail=False, filterset_class=figures.FigureFilter, pagination_class=None, parameters=("limit",))
+    @action(
+        detail=False,
+        filterset_class=figures.FigureFilter,
+        pagination_class=None,
+        parameters=("limit",),
+        may_conflict=True,
+    )
     def facets(self, request: Request) -> Response:
         limit = limit_of(request, figures.DEFAULT_LIMIT, figures.HIGHEST_LIMIT)
         asked = self._asked()
@@ -147,7 +155,10 @@ class InvocationViewSet(reads.RecordedViewSet[McpToolInvocation]):
         summary="How often calls were made, how well and how fast", parameters=[figures.BY, figures.LIMIT],
         responses=figures.StatisticsSerializer, filters=True, description=_TIME,
     )  # fmt: skip
-    @action(detail=False, filterset_class=figures.FigureFilter, pagination_class=None, parameters=("by", "limit"))
+    @action(
+        detail=False, filterset_class=figures.FigureFilter, pagination_class=None, parameters=("by", "limit"),
+        may_conflict=True,
+    )  # fmt: skip
     def statistics(self, request: Request) -> Response:
         by = figures.group_of(request.query_params.get("by"))
         limit = limit_of(request, figures.DEFAULT_LIMIT, figures.HIGHEST_LIMIT)

@@ -10,6 +10,7 @@ from django.http import Http404, StreamingHttpResponse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_field, extend_schema_view
 from rest_framework import mixins, serializers
+from rest_framework.decorators import action
 from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -19,13 +20,14 @@ from invocations.chain.log import Log, inclusion_in, row_leaf
 from invocations.chain.models import AuditBlock, AuditEvent
 from invocations.chain.records import Selection
 from invocations.chain.sealer import checkpoint_note
-from invocations.chain.tables import ENVELOPE, INVOCATION, Audited
+from invocations.chain.tables import ENVELOPE, EVENT, INVOCATION, Audited
 from invocations.chain.verifier import row_bytes
 from invocations.governance import actor_of
 from invocations.models import McpRequestEnvelope, McpToolInvocation
 from invocations.rest.exports import Pipe
 from sessions_app.database import Dedicated
-from sessions_app.protocol.errors import AuditUnavailable, InvalidParams
+from sessions_app.protocol.errors import AuditUnavailable
+from sessions_app.rest.errors import Conflict
 from sessions_app.rest.lists import ExactFilter, FilterSet, MomentFilter
 from sessions_app.rest.wire import AnyAccept
 from sessions_app.rest.writing import JSONObject, JSONValue, RowSerializer, RowViewSet
@@ -117,15 +119,16 @@ class ConsistencyViewSet(RowViewSet[AuditBlock]):
     serializer_class = ConsistencySerializer
     required_scope = _SCOPE
     required_permission = _READ_LOG
-    missing = CheckpointViewSet.missing
+    missing = (
+        "There is no such proof. The first size is from 1 to the second, the second at most what "
+        "GET /api/audit/checkpoints/?limit=1 tells."
+    )
 
     @extend_schema(summary="The proof that the log only grew between two checkpoints", responses=ConsistencySerializer)
     def between(self, request: Request, old: str, new: str) -> Response:
         first, last = int(old), int(new)
-        if not 0 < first <= last:
-            raise InvalidParams("The first size must be above 0 and not above the second.", old=first, new=last)
         found = log()
-        if last > found.size():
+        if not 0 < first <= last <= found.size():
             raise Http404
         proof = {
             "old": first, "new": last, "old_root": found.root(first).hex(), "new_root": found.root(last).hex(),
@@ -153,6 +156,14 @@ class ProofSerializer(serializers.Serializer[Any]):
 
     invocation = RowProofSerializer(allow_null=True)
     envelope = RowProofSerializer(allow_null=True)
+    size = serializers.IntegerField(help_text="Blocks in the log of the checkpoint.")
+    checkpoint = serializers.CharField(help_text="The signed note.")
+
+
+class EventProofSerializer(serializers.Serializer[Any]):
+    """That one event is in the log which the checkpoint signs."""
+
+    event = RowProofSerializer()
     size = serializers.IntegerField(help_text="Blocks in the log of the checkpoint.")
     checkpoint = serializers.CharField(help_text="The signed note.")
 
@@ -228,10 +239,13 @@ class EventFilter(FilterSet):
         fields: list[str] = []
 
 
-_EXPORT_FILTERS = {
-    "tool": "Exact name.", "principal": "`key:<id>`, `user:<id>` or `anonymous`.", "session": "Exact id.",
-    "status": "`ok` or `error`.", "received_from": "ISO 8601, included.", "received_until": "ISO 8601, excluded.",
+_EXPORT_FILTERS: dict[str, tuple[str, Any]] = {
+    "tool": ("Exact name.", str), "principal": ("`key:<id>`, `user:<id>` or `anonymous`.", str),
+    "session": ("Exact id.", str), "status": ("", {"type": "string", "enum": ["ok", "error"]}),
+    "received_from": ("ISO 8601, included.", OpenApiTypes.DATETIME),
+    "received_until": ("ISO 8601, excluded.", OpenApiTypes.DATETIME),
 }  # fmt: skip
+_BLOCK_NUMBER = {"type": "integer", "minimum": 0, "maximum": 10**15 - 1}
 
 
 class ExportViewSet(RowViewSet[AuditBlock]):
@@ -240,20 +254,25 @@ class ExportViewSet(RowViewSet[AuditBlock]):
     required_scope = _SCOPE
     required_permission = {"read": "invocations.read_bodies", "write": "invocations.read_bodies"}
     content_negotiation_class = AnyAccept
+    may_conflict = True
 
     @extend_schema(
         summary="The audit as a file that verifies",
         parameters=[
             OpenApiParameter("format", str, enum=["jsonl", "csv"], default="jsonl"),
-            OpenApiParameter("first_block", {"type": "integer", "minimum": 0}, description="Begin with this block."),
-            OpenApiParameter("last_block", {"type": "integer", "minimum": 0}, description="End with this block."),
-            *(OpenApiParameter(name, str, description=words) for name, words in _EXPORT_FILTERS.items()),
+            OpenApiParameter("first_block", _BLOCK_NUMBER, description="Begin with this block."),
+            OpenApiParameter("last_block", _BLOCK_NUMBER, description="End with this block."),
+            *(OpenApiParameter(name, kind, description=words) for name, (words, kind) in _EXPORT_FILTERS.items()),
         ],
         responses={(200, "application/jsonl"): OpenApiTypes.STR, (200, "text/csv"): OpenApiTypes.STR},
         description="What `mcphub audit export` writes, streamed and recorded. Without its last line it was cut off.",
     )  # fmt: skip
     def export(self, request: Request) -> StreamingHttpResponse:
         form, selection, first, last = _export_asked(request.query_params)
+        try:
+            exporting.need_block(log(), first)
+        except exporting.CannotExport as why:
+            raise Conflict(f"Nothing was exported: {why} GET /api/audit/checkpoints/?limit=1 tells the size.") from why
         after: dict[str, Any] = {"format": form, "filters": selection.words(), "first_block": first}
         if last is not None:
             after["last_block"] = last
@@ -315,18 +334,39 @@ def _export_asked(given: Any) -> tuple[str, Selection, int, int | None]:
         else:
             words[name] = word
     form = words.pop("format", "jsonl")
-    if form == "csv" and (blocks["first_block"] or blocks["last_block"] is not None):
-        problems["first_block"] = ["CSV is not by blocks. Give a time instead."]
     if problems:
         raise ValidationError(problems)
+    if form == "csv" and (blocks["first_block"] or blocks["last_block"] is not None):
+        raise Conflict("CSV is not by blocks. Leave first_block and last_block out, and give a time instead.")
     return form, Selection(**words), blocks["first_block"] or 0, blocks["last_block"]
 
 
-@extend_schema_view(list=extend_schema(summary="What operators changed, newest first"))
-class EventViewSet(mixins.ListModelMixin, RowViewSet[AuditEvent]):
+@extend_schema_view(
+    list=extend_schema(summary="What operators changed, newest first"), retrieve=extend_schema(summary="One event")
+)
+class EventViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, RowViewSet[AuditEvent]):
     queryset = AuditEvent.objects.all()
     serializer_class = EventSerializer
     filterset_class = EventFilter
     ordering = ("-id",)
+    lookup_field = "id"
+    lookup_url_kwarg = "sequence"
+    lookup_value_regex = "[0-9]{1,18}"
     required_scope = _SCOPE
     required_permission = {"read": "invocations.view_auditevent", "write": "invocations.view_auditevent"}
+    missing = "There is no such event, or it is not sealed yet, or retention removed it."
+
+    @extend_schema(
+        summary="The proof that one event is in the log", responses=EventProofSerializer, filters=False,
+        description="Events are sealed within seconds; one that retention removed has no proof.",
+    )  # fmt: skip
+    @action(detail=True, pagination_class=None)
+    def proof(self, request: Request, sequence: str) -> Response:
+        row = AuditEvent.objects.filter(id=int(sequence)).exists()
+        found = log()
+        size = found.size()
+        proved = prove(found, EVENT, int(sequence), size) if row else None
+        if proved is None:
+            raise Http404
+        answer = {"event": proved, "size": size, "checkpoint": checkpoint_note(found, service.keys(), size)}
+        return Response(EventProofSerializer(answer).data)

@@ -32,6 +32,8 @@ class Batches:
         """A session's activity is written at most so often."""
         self._touched: dict[str, float] = {}
         self._committing = False
+        self.poison = statements.poison(self.is_sqlite)
+        """What a record's own content may raise: the others of its batch are then written one by one."""
         self.not_durable: str | None = None
         """Why a commit might not survive a crash of the machine; None when it does."""
 

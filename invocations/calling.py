@@ -43,7 +43,6 @@ from sessions_app.protocol.errors import (
     SessionNotFound,
     ToolFailure,
     ToolTimeout,
-    UrlElicitationRequired,
 )  # fmt: skip
 from tools_catalog.backends.base import NOTHING, ToolResult
 from tools_catalog.catalog import Catalog, Tool
@@ -52,7 +51,7 @@ from tools_catalog.selection import Selection
 logger = logging.getLogger(__name__)
 
 LONGEST_IDEMPOTENCY_KEY = 255
-_IDEMPOTENCY_KEY = re.compile(rf"[\x21-\x7e]{{1,{LONGEST_IDEMPOTENCY_KEY}}}")
+IDEMPOTENCY_KEY = re.compile(rf"[\x21-\x7e]{{1,{LONGEST_IDEMPOTENCY_KEY}}}")
 _DEEPEST_RESULT = 256
 """Levels of arrays and objects. What clients send is bound to 64; readers of the audit must not overflow."""
 
@@ -141,7 +140,7 @@ class Calls:
                 raise InvalidParams("tools/call needs name, the name of a tool.")
             if not isinstance(arguments, dict):
                 raise InvalidParams("arguments must be an object of the tool's arguments by name.")
-            if idempotency_key is not None and not _IDEMPOTENCY_KEY.fullmatch(idempotency_key):
+            if idempotency_key is not None and not IDEMPOTENCY_KEY.fullmatch(idempotency_key):
                 raise InvalidParams("An idempotency key has 1 to 255 visible ASCII characters, such as a UUID.")
             tool = (selection or self._catalog()).find(name, origin.caller)
             self._admit(tool, arguments, check)
@@ -185,14 +184,15 @@ class Calls:
             finally:
                 context.close()
             elapsed = time.monotonic() - clock
-            rendered = None
+            rendered, is_told = None, False
             if failure is not None:
+                is_told = isinstance(failure, ToolFailure) and not failure.fails_task
                 failure.invocation_id = call.invocation_id
                 rendered = self._errors().render(
                     failure, invocation_id=call.invocation_id, trace_id=origin.trace_id, tool=name,
                     retry_safe=tool.retry_safe,
                 )  # fmt: skip
-                if isinstance(failure, ToolFailure) and wire is None:
+                if is_told and wire is None:
                     wire = as_result(rendered)
                     said = json.canonical(wire)
             row = self.rows.outcome(call, started, elapsed, said, failure.code if failure else "", rendered)
@@ -206,7 +206,7 @@ class Calls:
                 return await self._refused(origin, SessionNotFound(), name, arguments, request_id, received, tool)
             if verdict.first_invocation_id:
                 return await self._repeat(call, verdict)
-            if failure is not None and not isinstance(failure, ToolFailure):
+            if failure is not None and not is_told:
                 raise failure
             assert wire is not None
             return CallResult(call.invocation_id, wire, said if is_sent_as_recorded else None, failure is not None)
@@ -363,42 +363,22 @@ class Calls:
         """Answer a request id that was used before: as the first was, or not at all where it asked for other things."""
         first = verdict.first_invocation_id
         assert call.key is not None
-        error: HubError | None = None
-        code = ""
-        rendered: dict[str, Any] | None = None
         wire: dict[str, Any] | None = None
+        rendered: dict[str, Any] | None = None
+        error: HubError | None
         if verdict.first_fingerprint != call.key[2]:
             error = DuplicateRequest(first=first)
             error.invocation_id = call.invocation_id
         else:
             past = await repeats.outcome_of(first, self.running, self._longest_seconds)
-            if past is None or (past.result is None and not past.error_code):
-                error = ToolTimeout("The first call of this request is still running. Try again later.", first=first)
-            elif past.result is not None and past.result.get("resultType") == "input_required":
-                error = DuplicateRequest(
-                    "The first call under this key asked its client and ended there. Begin again with a new key.",
-                    first=first,
-                )
-            elif past.error_code == UrlElicitationRequired.code and call.key[0].startswith("caller:"):
-                error = DuplicateRequest(
-                    "The first call under this key ended with an address to open. Begin again with a new key.",
-                    first=first,
-                )
-            elif past.status == "ok" and "result" in (past.left_out or {}):
-                error = DuplicateRequest(
-                    "The first call under this key succeeded, and is not made again. Its answer cannot be repeated: "
-                    "the audit does not keep it whole. Look the first invocation up.",
-                    first=first,
-                )
-            else:
-                wire, rendered, code = past.result, past.error, past.error_code
-                error = repeats.as_error(past) if code else None
+            wire, rendered, error = repeats.answer_of(past, first, call.key[0])
+        code = ""
         if error is not None:
-            code = code or error.code
             if rendered is None:
                 rendered = self._errors().render(
                     error, invocation_id=call.invocation_id, trace_id=call.origin.trace_id, retry_safe=True
                 )  # asking once more under the same key does nothing twice
+            code = rendered["data"]["errorCode"]
             if isinstance(error, ToolFailure) and wire is None:
                 wire = as_result(rendered)  # recovery knows of no result
         text = None if wire is None else json.canonical(wire)

@@ -191,10 +191,14 @@ class CallContext(Asks):
 
     def elicitation_id(self, name: str = "") -> str:
         """Name an address of this call; see `ToolContext.elicitation_id`."""
+        return addresses.seal(*self.names_addresses_by, name)
+
+    @property
+    def names_addresses_by(self) -> tuple[str, str]:
+        """What the ids of this call's addresses are made of: session, where it can be told, and first invocation."""
         origin = self._origin
         hears = origin.protocol_version in revisions.ALL and self._revision.url_elicitation_error
-        call_id = origin.continues or self.invocation_id
-        return addresses.seal(origin.session_id if hears else "", call_id, name)
+        return origin.session_id if hears else "", origin.continues or self.invocation_id
 
     async def elicitation_complete(self, elicitation_id: str) -> None:
         """Tell the client, on the call's own stream, that the person is done at an address of this call."""
@@ -214,6 +218,10 @@ class CallContext(Asks):
     @property
     def _revision(self) -> revisions.Revision:
         return revisions.revision(self._origin.protocol_version)
+
+    @property
+    def may_be_task(self) -> bool:
+        return self.job is not None
 
     @property
     def parked(self) -> str:

@@ -5,21 +5,18 @@ from __future__ import annotations
 import json
 import shlex
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from invocations.models import McpToolInvocation
 from sessions_app.protocol.envelope import param_headers
 from sessions_app.protocol.headers import encode_header
 from sessions_app.shown import unmistakable
 
+if TYPE_CHECKING:
+    from invocations.models import McpToolInvocation
+
 KEY = "YOUR-KEY"
 """Stands where the reader's own key goes."""
 _STATELESS = "2026-07-28"
-_META = {
-    "io.modelcontextprotocol/protocolVersion": _STATELESS,
-    "io.modelcontextprotocol/clientInfo": {"name": "copied-from-the-audit", "version": "1"},
-    "io.modelcontextprotocol/clientCapabilities": {},
-}
 
 _PYTHON = """\
 # pip install mcp
@@ -51,24 +48,40 @@ class Copy:
 
 
 def copies(row: McpToolInvocation, url: str, schema: dict[str, Any]) -> list[Copy]:
-    """Give the call in each form, for the endpoint `url`; `schema` is the tool's input schema, or empty.
+    """Give the call in each form, for the endpoint `url`; `schema` is the tool's input schema, or empty."""
+    return forms(row.tool_name, row.arguments, url, schema=schema)
+
+
+def forms(
+    tool: str,
+    arguments: Any,
+    url: str,
+    *,
+    schema: dict[str, Any] | None = None,
+    key: str = KEY,
+    client: str = "copied-from-the-audit",
+) -> list[Copy]:
+    """Give a call as curl, as the MCP message and in Python; `client` is the name under which it is made.
 
     Nothing in the texts is invisible or reorders them: such characters stand as JSON escapes, which mean the same.
     """
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": _STATELESS,
+        "io.modelcontextprotocol/clientInfo": {"name": client, "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
     message = {
         "jsonrpc": "2.0", "id": 1, "method": "tools/call",
-        "params": {"name": row.tool_name, "arguments": row.arguments, "_meta": _META},
+        "params": {"name": tool, "arguments": arguments, "_meta": meta},
     }  # fmt: skip
     headers = [
-        f"Authorization: Bearer {KEY}", "Content-Type: application/json",
+        f"Authorization: Bearer {key}", "Content-Type: application/json",
         "Accept: application/json, text/event-stream", f"MCP-Protocol-Version: {_STATELESS}", "Mcp-Method: tools/call",
-        f"Mcp-Name: {_header(row.tool_name)}", *_repeated(row.arguments, schema),
+        f"Mcp-Name: {_header(tool)}", *_repeated(arguments, schema or {}),
     ]  # fmt: skip
     words = ["curl", "-sS", shlex.quote(url), *(f"-H {shlex.quote(header)}" for header in headers)]
     curl = " \\\n  ".join([" ".join(words[:3]), *words[3:], f"--data-raw {shlex.quote(_json(message, None))}"])
-    python = _PYTHON.format(
-        arguments=ascii(json.dumps(row.arguments)), key=KEY, url=ascii(url), tool=ascii(row.tool_name)
-    )
+    python = _PYTHON.format(arguments=ascii(json.dumps(arguments)), key=key, url=ascii(url), tool=ascii(tool))
     return [Copy("curl", "curl", curl), Copy("mcp", "MCP JSON", _json(message, 2)), Copy("python", "Python", python)]
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import sqlite3
 import threading
 import time
 from collections import deque
@@ -18,7 +17,6 @@ from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import Any, cast
 
-import psycopg
 from django.conf import settings
 
 from invocations.batches import Batches
@@ -36,12 +34,6 @@ _BATCH_CHARACTERS = 8 * 1024 * 1024
 
 _LOOKS_SECONDS = 0.5
 """How often the writer looks by itself: for what is owed, and for a loop that ended without a word."""
-
-_POISON = (
-    sqlite3.IntegrityError, sqlite3.DataError, psycopg.IntegrityError, psycopg.DataError, ValueError, OverflowError,
-    TypeError, psycopg.errors.ProgramLimitExceeded,
-)  # fmt: skip
-"""What a record's own content may raise: the others of its batch are then written one by one."""
 
 
 class Ledger:
@@ -211,7 +203,7 @@ class Ledger:
         for attempt in (1, 2):
             try:
                 verdicts = self._batches.transact(batch)
-            except _POISON as error:
+            except self._batches.poison as error:
                 if len(batch) == 1:
                     return [(batch[0], self._refused(batch[0], error))]
                 return [pair for record in batch for pair in self._commit([record])]
@@ -259,7 +251,7 @@ class Ledger:
             batch = left.pop()
             try:
                 self._batches.transact(batch)
-            except _POISON as error:
+            except self._batches.poison as error:
                 if len(batch) == 1:
                     self._refused(batch[0], error)
                 else:

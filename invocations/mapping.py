@@ -89,8 +89,12 @@ DEFAULTS: tuple[Rule, ...] = (
     _default("connection_failed", -31010, True),
     _default("transport_error", -31011),
     _default("timeout", -31012),
+    _default("provider_unavailable", -31013, True),
+    _default("authentication_failed", -31014),
+    _default("quota_exceeded", -31015),
     _default("audit_unavailable", -31016, True),
     _default("server_busy", -31017, True),
+    _default("session_busy", -31018, True),
     _default("method_not_allowed", -31020),
     _default("not_acceptable", errors.INVALID_REQUEST),
     _default("unsupported_media_type", -31021),
@@ -117,6 +121,15 @@ class ErrorMap:
                 except (TypeError, ValueError):
                     logger.exception("The data schema of %s cannot be used and is passed over", code)
 
+    def words(self, code: str, message: str, **fields: str) -> tuple[int, str, bool] | None:
+        """Give number, words and whether to try again of a failure that is none of a call; None for an unknown code."""
+        rule = self._rules.get(code)
+        if rule is None:
+            return None
+        told = {**fields, "message": message, "error_code": code}
+        words = _FIELD.sub(lambda field: told.get(field[1], ""), rule.message_template)
+        return rule.json_rpc_code, words, rule.retryable
+
     def rule(self, code: str) -> Rule:
         return self._rules.get(code) or self._rules["server_error"]
 
@@ -136,8 +149,10 @@ class ErrorMap:
         the rule's data schema are left out rather than sent.
         """
         rule = self.rule(error.code)
-        fields = {**error.details, "message": error.message, "tool": tool, "invocation_id": invocation_id,
-                  "error_code": error.code}  # fmt: skip
+        fields = {
+            **error.details, "message": error.message, "tool": tool or error.details.get("tool", ""),
+            "invocation_id": invocation_id, "error_code": error.code,
+        }  # fmt: skip
         message = _FIELD.sub(lambda field: str(fields.get(field[1], "")), rule.message_template)
         data: dict[str, Any] = {
             **error.spec_data, "errorCode": error.code, "details": _sendable(error.details),

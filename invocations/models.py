@@ -216,13 +216,13 @@ class McpIdempotencyKey(models.Model):
 
 
 class CallTally(models.Model):
-    """How many calls of a subject began in a minute or an hour: what overviews are drawn from (see `tallies`).
+    """How many calls of a subject began in a minute, an hour or a day: what overviews are drawn from (see `tallies`).
 
     Written by the sealing process with the block that holds the calls, so each is counted once; no evidence.
     """
 
     id = models.BigAutoField(primary_key=True)
-    span = models.PositiveSmallIntegerField(help_text=_("Seconds."))
+    span = models.PositiveIntegerField(help_text=_("Seconds."))
     slot = models.DateTimeField(help_text=_("When the span begins."))
     subject = models.CharField(max_length=10)
     name = models.CharField(max_length=200, blank=True)
@@ -274,7 +274,7 @@ class McpErrorMapping(models.Model):
             ),
             models.CheckConstraint(condition=~Q(message_template=""), name="mapping_template_present"),
             models.CheckConstraint(
-                condition=Q(internal_code__in=sorted(errors.INTERNAL_CODES)), name="mapping_code_known",
+                condition=Q(internal_code__in=sorted(errors.MAPPED_CODES)), name="mapping_code_known",
                 violation_error_message=_("The hub has no such internal code."),
             ),
         ]  # fmt: skip

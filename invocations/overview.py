@@ -10,15 +10,15 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from django.db.models import Max, Sum
+from django.db.models import Sum
 
 from invocations.chain.models import AuditBlock
 from invocations.models import CallTally, McpToolInvocation
-from invocations.tallies import ALL, HOUR, MINUTE, Count, Tally
+from invocations.tallies import ALL, DAY, HOUR, MINUTE, Count, Tally
 
 LONGEST = timedelta(days=366)
 _MINUTES_FOR = timedelta(hours=6)
-"""Up to this length, and of the last two days, minutes are read; else hours."""
+"""Up to this length, and of the last two days, minutes are read; else hours, or days where a bar is of days."""
 _STEPS = (60, 120, 300, 600, 1800, 3600, 7200, 21_600, 86_400, 604_800)
 _MOST_STEPS = 60
 _MOST_UNSEALED = 20_000
@@ -83,6 +83,8 @@ def between(after: datetime, before: datetime, *, subject: str = ALL, name: str 
     seconds = next(
         (step for step in _STEPS if step >= span and length.total_seconds() <= step * _MOST_STEPS), _STEPS[-1]
     )
+    if seconds % DAY == 0:
+        span = DAY
     after = _floor(after, seconds)
     steps = []
     begin = after
@@ -90,7 +92,7 @@ def between(after: datetime, before: datetime, *, subject: str = ALL, name: str 
         steps.append(Step(begin))
         begin += timedelta(seconds=seconds)
     before = begin
-    recent, is_whole = _unsealed(span, after, before)
+    recent, is_whole = unsealed(span, after, before)
     found = Overview(after, before, timedelta(seconds=seconds), steps, Tally(), is_whole, defaultdict(dict), span)
     for (slot, of, called), tally in recent.items():
         found._recent[of].setdefault(called, Tally()).add(tally)
@@ -113,9 +115,9 @@ def _floor(moment: datetime, seconds: int) -> datetime:
     return datetime.fromtimestamp(since - since % seconds, UTC)
 
 
-def _unsealed(span: int, after: datetime, before: datetime) -> tuple[dict[tuple[datetime, str, str], Tally], bool]:
+def unsealed(span: int, after: datetime, before: datetime) -> tuple[dict[tuple[datetime, str, str], Tally], bool]:
     """Count what no block holds yet; False where that is more than should be read."""
-    sealed = AuditBlock.objects.aggregate(through=Max("invocations_through"))["through"] or 0
+    sealed = AuditBlock.objects.order_by("-number").values_list("invocations_through", flat=True).first() or 0
     rows = McpToolInvocation.objects.filter(pk__gt=sealed).order_by("pk").values(*_COUNTED)[: _MOST_UNSEALED + 1]
     count, seen = Count(), 0
     for row in rows:

@@ -30,11 +30,15 @@ LATE_SECONDS = 60
 """The database may still commit what a process sent just before it died; its calls are looked at for so long."""
 
 
+_DEAD = "ZX"
+"""States of a process that has ended and that its parent has not asked for."""
+
+
 def boot_mark(pid: int) -> str:
     """Give what tells two processes of one number apart: boot, process namespace, start time. Linux; else empty."""
     try:
-        ticks = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
-        return f"{_machine()}{ticks}"
+        state, *found = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return "" if state in _DEAD else f"{_machine()}{found[18]}"
     except (OSError, IndexError):
         return ""
 
@@ -52,6 +56,11 @@ def is_gone(process: ServerProcess, host: str) -> bool:
     if process.host == host and process.boot_mark and process.boot_mark.startswith(_machine()):
         return boot_mark(process.pid) != process.boot_mark
     return process.last_seen_at < timezone.now() - timedelta(seconds=SILENT_SECONDS)
+
+
+def is_neighbour(process: ServerProcess) -> bool:
+    """Whether the process runs on this machine, and in this container."""
+    return bool(process.boot_mark) and process.boot_mark.startswith(_machine())
 
 
 def recover(host: str, own_process_id: str, errors: ErrorMap) -> int:

@@ -72,6 +72,34 @@ def purge(limit: int = 1000) -> int:
     return McpIdempotencyKey.objects.filter(pk__in=list(old[:limit])).delete()[0]
 
 
+def answer_of(
+    past: Any, first: str, scope: str
+) -> tuple[dict[str, Any] | None, dict[str, Any] | None, errors.HubError | None]:
+    """Give what a repeat is answered: the result, the error as it was rendered, and the error; None for what is not.
+
+    `past`: the McpToolInvocation of the `first` call, or None while it runs. `scope` is whose key it was.
+    """
+    if past is None or (past.result is None and not past.error_code):
+        return None, None, errors.ToolTimeout(
+            "The first call of this request is still running. Try again later.", first=first
+        )  # fmt: skip
+    if past.result is not None and past.result.get("resultType") == "input_required":
+        return None, None, errors.DuplicateRequest(
+            "The first call under this key asked its client and ended there. Begin again with a new key.", first=first
+        )  # fmt: skip
+    if past.error_code == errors.UrlElicitationRequired.code and scope.startswith("caller:"):
+        return None, None, errors.DuplicateRequest(
+            "The first call under this key ended with an address to open. Begin again with a new key.", first=first
+        )  # fmt: skip
+    if past.status == "ok" and "result" in (past.left_out or {}):
+        return None, None, errors.DuplicateRequest(
+            "The first call under this key succeeded, and is not made again. Its answer cannot be repeated: "
+            "the audit does not keep it whole. Look the first invocation up.",
+            first=first,
+        )  # fmt: skip
+    return past.result, past.error, as_error(past) if past.error_code else None
+
+
 def as_error(stored: Any) -> errors.HubError:
     """Give the error that a stored outcome was answered with."""
     return error_of(stored.error, stored.invocation_id)

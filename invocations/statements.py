@@ -16,11 +16,10 @@ from itertools import chain
 from typing import Any
 
 import orjson
-import psycopg
 
 from invocations import durability
 from invocations.records import Key, Row
-from sessions_app.database import Dedicated
+from sessions_app.database import Dedicated, driver
 
 _SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 """Rows that a SQLite statement takes: few, so that few are prepared and kept. Empty rows fill the last one up."""
@@ -110,17 +109,26 @@ def prepare(raw: Any, is_sqlite: bool, bound_seconds: float) -> str | None:
     raw.execute(f"SET statement_timeout = {milliseconds}")
     raw.execute("SET application_name = 'mcphub ledger'")
     not_durable = durability.why_not(raw, is_sqlite)
+    from psycopg import RawCursor  # not beside SQLite: it takes ten megabytes
+
     # Django's cursors write the parameters into the statement, which is then parsed and planned each time.
-    raw.cursor_factory = psycopg.RawCursor
+    raw.cursor_factory = RawCursor
     raw.prepare_threshold = 0
     return not_durable
+
+
+def poison(is_sqlite: bool) -> tuple[type[Exception], ...]:
+    """Give what a row's own content may raise."""
+    module = driver()
+    found = (module.IntegrityError, module.DataError, ValueError, OverflowError, TypeError)
+    return found if is_sqlite else (*found, module.errors.ProgramLimitExceeded)
 
 
 def was_undone(error: Exception) -> bool:
     """Whether the database says with its error that nothing of the transaction stays."""
     if isinstance(error, sqlite3.Error):
         return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK) & 0xFF == sqlite3.SQLITE_BUSY
-    state = error.sqlstate if isinstance(error, psycopg.Error) else None
+    state = getattr(error, "sqlstate", None)
     return state is not None and (state == "57014" or state[:2] in ("40", "55"))  # cancelled, deadlock, lock
 
 

@@ -1,4 +1,4 @@
-"""Counts of calls by minute and by hour, kept up while rows are sealed, so that an overview reads no calls.
+"""Counts of calls by minute, hour and day, kept up while rows are sealed, so that an overview reads no calls.
 
 Pure, and without Django: the sealing process counts with it. A tally counts for a subject: all calls, a tool, a
 client, a caller or an error code. Durations are kept as counts of classes, each a fifth wider than the one before.
@@ -15,10 +15,10 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
-MINUTE, HOUR = 60, 3600
-SPANS = {MINUTE: (16, ":00"), HOUR: (13, ":00:00")}
+MINUTE, HOUR, DAY = 60, 3600, 86_400
+SPANS = {MINUTE: (16, ":00"), HOUR: (13, ":00:00"), DAY: (10, "T00:00:00")}
 """Seconds of a slot -> how much of a time's ISO form tells it, and what makes that a time again."""
-KEPT_SECONDS = {MINUTE: 2 * 86_400, HOUR: 400 * 86_400}
+KEPT_SECONDS = {MINUTE: 2 * 86_400, HOUR: 400 * 86_400, DAY: 400 * 86_400}
 ALL, TOOL, CLIENT, CALLER, CODE = "all", "tool", "client", "caller", "code"
 NAMED = (TOOL, CLIENT, CALLER, CODE)
 SUBJECTS = (ALL, *NAMED)

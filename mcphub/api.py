@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.http import Http404, HttpRequest, HttpResponseBase
+from django.http import Http404
 from django.urls import re_path
-from django.views import defaults
 from drf_spectacular.renderers import OpenApiJsonRenderer2, OpenApiYamlRenderer2
 from drf_spectacular.utils import extend_schema
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
@@ -25,10 +24,10 @@ from invocations.rest.mappings import ErrorMappingViewSet
 from invocations.tasks.api import TaskViewSet
 from mcphub.replaying import ReplayViewSet
 from sessions_app.api import SessionViewSet
-from sessions_app.rest.errors import render_outside
 from tools_catalog.api import ToolDefinitionViewSet, ToolVersionViewSet
 from tools_catalog.api_connections import ConnectionViewSet
 from tools_catalog.api_content import PromptViewSet, ResourceViewSet
+from tools_catalog.api_selections import ServiceViewSet, ToolsetViewSet
 
 
 class Router(SimpleRouter):
@@ -66,13 +65,6 @@ class Nowhere(APIView):
         raise Http404
 
 
-def malformed(request: HttpRequest, exception: Exception) -> HttpResponseBase:
-    """Django's handler400: what is refused before any view, as JSON where a program asked."""
-    if request.path.startswith("/api/"):
-        return render_outside(exception)
-    return defaults.bad_request(request, exception)
-
-
 router = Router()
 router.register("invocations", InvocationViewSet)
 router.register("sessions", SessionViewSet)
@@ -80,6 +72,8 @@ router.register("tasks", TaskViewSet)
 router.register("tool-definitions", ToolDefinitionViewSet)
 router.register(r"tool-definitions/(?P<name>[^/]+)/versions", ToolVersionViewSet)
 router.register("connections", ConnectionViewSet)
+router.register("services", ServiceViewSet)
+router.register("toolsets", ToolsetViewSet)
 router.register("resources", ResourceViewSet)
 router.register("prompts", PromptViewSet)
 router.register("error-mappings", ErrorMappingViewSet)

@@ -8,16 +8,17 @@ from typing import Any
 WIDTH, HEIGHT = 480, 150
 LABEL = len("12-31")
 """Characters for which there is room below a column."""
+_HALF_LABEL = 14
 _LEFT, _RIGHT, _TOP, _BOTTOM = 44, 4, 8, 20
 
 
 @dataclass(frozen=True)
 class Bar:
-    """One column: `parts` are (kind, value) from the ground up; `words` say it, `link` leads to what it counts."""
+    """One column: `parts` are (kind, value, link) from the ground up; `words` say it, `link` leads to all of it."""
 
     label: str
     words: str
-    parts: tuple[tuple[str, float], ...]
+    parts: tuple[tuple[str, float, str], ...]
     link: str = ""
 
 
@@ -32,17 +33,17 @@ class Line:
 
 def columns(bars: list[Bar]) -> dict[str, Any]:
     """Give the geometry of stacked columns for the template `admin/hub/chart.html`."""
-    most, ticks = scale(max((sum(value for _, value in bar.parts) for bar in bars), default=0))
+    most, ticks = scale(max((sum(value for _, value, _ in bar.parts) for bar in bars), default=0))
     width = (WIDTH - _LEFT - _RIGHT) / max(1, len(bars))
     drawn = []
     for number, bar in enumerate(bars):
         ground, parts = float(HEIGHT - _BOTTOM), []
-        for kind, value in bar.parts:
+        for kind, value, link in bar.parts:
             height = value / most * _room()
             if value:
                 height = max(height, 1.5)  # one call among thousands is still seen
                 ground -= height
-                parts.append({"kind": kind, "y": _round(ground), "height": _round(height)})
+                parts.append({"kind": kind, "y": _round(ground), "height": _round(height), "link": link})
         left = _LEFT + number * width
         drawn.append(
             {
@@ -92,7 +93,8 @@ def scale(highest: float) -> tuple[float, list[dict[str, Any]]]:
 def _labels(words: list[str], width: float) -> list[dict[str, Any]]:
     every = max(1, -(-len(words) // 8))
     shown = [at for at in range(0, len(words), every) if at == 0 or words[at] != words[at - every]]
-    return [{"x": _round(_LEFT + (at + 0.5) * width), "word": words[at]} for at in shown]
+    last = WIDTH - _RIGHT - _HALF_LABEL
+    return [{"x": _round(min(_LEFT + (at + 0.5) * width, last)), "word": words[at]} for at in shown]
 
 
 def _room() -> float:

@@ -82,7 +82,8 @@ class _Parser(argparse.ArgumentParser):
 
 def _with_subparsers(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParser]:
     nested = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
-    return [parser, *(child for action in nested for child in action.choices.values())]
+    children = [child for action in nested for child in action.choices.values()]
+    return [parser, *(below for child in children for below in _with_subparsers(child))]
 
 
 def _text(value: str) -> str:

@@ -1,15 +1,23 @@
-"""Ready-to-paste configurations for MCP clients, in the form that each client documents."""
+"""Ready-to-paste configurations and programs for clients, in the form that each client documents.
+
+The one source of `mcphub client-config`, of the admin's pages and of the blocks in docs/clients.md.
+"""
 
 from __future__ import annotations
 
 import json
 import re
 import shlex
+import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
-PLACEHOLDER = "YOUR-KEY"
+from invocations import copying
+
+PLACEHOLDER = copying.KEY
 
 CLIENTS = {
     "vscode": "VS Code",
@@ -19,7 +27,16 @@ CLIENTS = {
     "cursor": "Cursor",
     "inspector": "MCP Inspector",
 }
-"""Key of each client -> its title."""
+"""Key of each client that is configured -> its title."""
+
+PROGRAMS = {
+    "mcp-remote": "mcp-remote",
+    "python": "Python, MCP client",
+    "typescript": "TypeScript, MCP client",
+    "curl": "curl",
+    "openai": "OpenAI SDK",
+}
+"""Key of each program that is run -> its title."""
 
 _PLACES = {
     "vscode": ".vscode/mcp.json of a workspace, or the command MCP: Open User Configuration",
@@ -28,6 +45,11 @@ _PLACES = {
     "cline": "cline_mcp_settings.json, by MCP Servers > Configure > Configure MCP Servers",
     "cursor": ".cursor/mcp.json of a project, or ~/.cursor/mcp.json",
     "inspector": "a terminal; needs Node.js 22.19 or newer",
+    "mcp-remote": "what a client that only starts programs may start; needs Node.js",
+    "python": "hub.py; first pip install mcp==2.3.0",
+    "typescript": "hub.mjs; first npm install @modelcontextprotocol/client@2.4.0",
+    "curl": "a terminal; one call, without a session",
+    "openai": "ask.py; first pip install openai; the key needs the scope chat, and the hub a model",
 }
 
 _NAME = "mcp-hub"
@@ -42,6 +64,14 @@ class Snippet:
     title: str
     where: str
     text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstCall:
+    """The call that a program makes."""
+
+    tool: str = "add"
+    arguments: Mapping[str, Any] = field(default_factory=lambda: {"a": 19, "b": 23})
 
 
 def snippets(url: str, token: str) -> list[Snippet]:
@@ -62,6 +92,25 @@ def snippets(url: str, token: str) -> list[Snippet]:
     return [Snippet(key=key, title=title, where=places[key], text=made[key]) for key, title in CLIENTS.items()]
 
 
+def programs(url: str, token: str, call: FirstCall | None = None) -> list[Snippet]:
+    """Give what calls the endpoint `url` from a terminal or a program of one's own; without a call `add` is called."""
+    call = call or FirstCall()
+    header, arguments = f"Bearer {token}", json.dumps(call.arguments)
+    said = {
+        "url": _text(url), "v1": _text(_origin(url) + "/v1"), "key": _text(token), "header": _text(header),
+        "tool": _text(call.tool), "arguments": arguments,
+        "literals": ascii(dict(call.arguments)) if re.search("true|false|null", arguments) else arguments,
+    }  # fmt: skip
+    made = {
+        "mcp-remote": shlex.join(["npx", *_bridge(url, header)["args"][:-1], f"Authorization: {header}"]),
+        "python": _PYTHON % said,
+        "typescript": _TYPESCRIPT % said,
+        "curl": copying.forms(call.tool, dict(call.arguments), url, key=token, client="curl")[0].text,
+        "openai": _OPENAI % said,
+    }
+    return [Snippet(key=key, title=title, where=_PLACES[key], text=made[key]) for key, title in PROGRAMS.items()]
+
+
 def stdio_snippets(command: Sequence[str], environment: Mapping[str, str]) -> list[Snippet]:
     """Give the configuration of every client that starts the hub by itself, with `command` and `environment`."""
     program = {"command": command[0], "args": list(command[1:])}
@@ -80,7 +129,14 @@ def stdio_snippets(command: Sequence[str], environment: Mapping[str, str]) -> li
     return [Snippet(key=key, title=title, where=_PLACES[key], text=made[key]) for key, title in CLIENTS.items()]
 
 
-def _bridge(url: str, header: str) -> dict[str, object]:
+def stdio_command(data: Path) -> list[str]:
+    """Name program and data by whole paths: clients start it in a directory of their own."""
+    program = Path(sys.executable).with_name("mcphub")
+    words = [str(program)] if program.is_file() else [sys.executable, "-m", "mcphub.cli"]
+    return [*words, "stdio", "--data-dir", str(data)]
+
+
+def _bridge(url: str, header: str) -> dict[str, Any]:
     """Claude Desktop's file starts programs only, so mcp-remote speaks HTTP for it.
 
     The header's blank stands in a variable: some releases on Windows split arguments at blanks.
@@ -100,3 +156,52 @@ def _bridge(url: str, header: str) -> dict[str, object]:
 
 def _json(value: object) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def _text(value: str) -> str:
+    """Write a text as Python and JavaScript both read it."""
+    return json.dumps(value)
+
+
+def _origin(url: str) -> str:
+    """Give the hub's own address, of that of its endpoint or of a toolset's."""
+    return re.sub(r"/mcp(/s/[^/]+)?/?$", "", url)
+
+
+_PYTHON = """\
+import asyncio
+
+import httpx2
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+
+
+async def main():
+    async with httpx2.AsyncClient(headers={"Authorization": %(header)s}) as http:
+        async with Client(streamable_http_client(%(url)s, http_client=http)) as client:
+            print([tool.name for tool in (await client.list_tools()).tools])
+            print((await client.call_tool(%(tool)s, %(literals)s)).content[0].text)
+
+
+asyncio.run(main())"""
+
+_TYPESCRIPT = """\
+import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
+
+const client = new Client({ name: "my-client", version: "1.0.0" }, { versionNegotiation: { mode: "auto" } });
+const requestInit = { headers: { Authorization: %(header)s } };
+await client.connect(new StreamableHTTPClientTransport(new URL(%(url)s), { requestInit }));
+console.log((await client.listTools()).tools.map((tool) => tool.name));
+console.log((await client.callTool({ name: %(tool)s, arguments: %(arguments)s })).content[0].text);
+await client.close();"""
+
+_OPENAI = """\
+from openai import OpenAI
+
+client = OpenAI(base_url=%(v1)s, api_key=%(key)s)
+answer = client.chat.completions.create(
+    model="default",
+    messages=[{"role": "user", "content": "What is 19 plus 23?"}],
+    extra_body={"x_mcp": {"tools": [%(tool)s]}},
+)
+print(answer.choices[0].message.content, answer.x_mcp["invocations"])"""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
-from urllib.parse import urlencode
 
 from django.db.models import QuerySet
 from django.http import HttpRequest
@@ -16,20 +15,20 @@ from django.utils.formats import number_format
 from django.utils.translation import gettext as _
 
 from invocations import overview
+from invocations.admin_links import listed
 from invocations.chain.models import AuditBlock
 from invocations.models import McpToolInvocation
 from invocations.overview import Overview
 from invocations.tallies import CALLER, CLIENT, CODE, TOOL, Tally
 from mcphub import charts
 from sessions_app.admin_base import mark
-from sessions_app.models import ApiKey, McpSession
+from sessions_app.models import McpSession
 from sessions_app.shown import clipped, duration
 from tools_catalog.models import McpConnection, McpToolDefinition, McpUpstreamTool
 
 _MOST_COUNTED = 10_000
 """Beyond this a tile says `10,000+`, so that the page costs the same on a busy hub."""
 _LAST_CALLS = 10
-_CALLS = "admin:invocations_mcptoolinvocation_changelist"
 _RANGES = {
     "15m": timedelta(minutes=15), "1h": timedelta(hours=1), "24h": timedelta(days=1), "7d": timedelta(days=7),
 }  # fmt: skip
@@ -41,10 +40,10 @@ def show(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     may = request.user.has_perm
     tiles: list[dict[str, Any]] = []
     if may("invocations.view_mcptoolinvocation"):
-        chosen = _chosen(request)
-        found = overview.between(chosen.after, chosen.before)
+        span = chosen(request)
+        found = overview.between(span.after, span.before)
         tiles += _call_tiles(found)
-        context |= {"range": chosen, "ranges": _range_links(chosen.name), "charts": _charts(found)}
+        context |= {"range": span, "ranges": range_links(span.name), "charts": charts_of(found)}
         context |= {"tables": _tables(found), "is_whole": found.is_whole, "last_calls": _last_calls()}
     if may("sessions_app.view_mcpsession"):
         live = McpSession.objects.filter(state=McpSession.State.INITIALIZED).order_by()
@@ -57,7 +56,9 @@ def show(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
         tiles.append(_connections_down())
     if may("tools_catalog.view_mcpupstreamtool"):
         waiting = McpUpstreamTool.objects.filter(state__in=["new", "changed"]).order_by()
-        tiles.append(_counted(_("Waiting for approval"), waiting, "tools_catalog_mcpupstreamtool", "?state__exact=new"))
+        tiles.append(
+            _counted(_("Waiting for approval"), waiting, "tools_catalog_mcpupstreamtool", "?state__in=new,changed")
+        )
     if may("invocations.view_auditblock"):
         tiles.append(_sealed())
     context["tiles"] = tiles
@@ -73,7 +74,7 @@ class _Range:
     error: str = ""
 
 
-def _chosen(request: HttpRequest) -> _Range:
+def chosen(request: HttpRequest) -> _Range:
     """Read the range from the address; what cannot be read is said, and the usual one shown."""
     now = timezone.now()
     name = request.GET.get("range", _USUAL_RANGE)
@@ -99,19 +100,9 @@ def _moment(written: str) -> datetime | None:
         return None
 
 
-def _range_links(chosen: str) -> list[dict[str, Any]]:
+def range_links(name: str) -> list[dict[str, Any]]:
     words = {"15m": _("15 minutes"), "1h": _("1 hour"), "24h": _("24 hours"), "7d": _("7 days")}
-    return [{"words": words[name], "link": f"?range={name}", "is_chosen": name == chosen} for name in _RANGES]
-
-
-def _listed(after: datetime, before: datetime, **more: str) -> str:
-    """Give the address of the list of calls that began from `after` to `before`."""
-    first, last = timezone.localtime(after), timezone.localtime(before - timedelta(microseconds=1))
-    window = {
-        "started_at_from_0": f"{first:%Y-%m-%d}", "started_at_from_1": f"{first:%H:%M:%S}",
-        "started_at_to_0": f"{last:%Y-%m-%d}", "started_at_to_1": f"{last:%H:%M:%S.%f}",
-    }  # fmt: skip
-    return f"{reverse(_CALLS)}?{urlencode({**window, **more})}"
+    return [{"words": words[each], "link": f"?range={each}", "is_chosen": each == name} for each in _RANGES]
 
 
 # Tiles -------------------------------------------------------------------------------------------------
@@ -119,12 +110,12 @@ def _listed(after: datetime, before: datetime, **more: str) -> str:
 
 def _call_tiles(found: Overview) -> list[dict[str, Any]]:
     total = found.total
-    everything = _listed(found.after, found.before)
+    everything = listed(found.after, found.before)
     p95 = total.percentile(95)
     return [
         _tile(_("Calls"), number_format(total.calls, force_grouping=True), everything),
         _tile(
-            _("Errors"), _percent(total), _listed(found.after, found.before, status__exact="error"),
+            _("Errors"), percent(total), listed(found.after, found.before, status__exact="error"),
             number_format(total.errors, force_grouping=True) if total.errors else "",
         ),
         _tile(_("95 of 100 took at most"), "–" if p95 is None else duration(p95), everything),
@@ -136,7 +127,9 @@ def _connections_down() -> dict[str, Any]:
         connection.status == McpConnection.Status.ERROR
         for connection in McpConnection.objects.with_status().filter(enabled=True)[:_MOST_COUNTED]
     )
-    return _tile(_("Connections with an error"), str(broken), reverse("admin:tools_catalog_mcpconnection_changelist"))
+    query = f"?state={McpConnection.Status.ERROR.value}&enabled__exact=1"
+    link = reverse("admin:tools_catalog_mcpconnection_changelist") + query
+    return _tile(_("Connections with an error"), str(broken), link)
 
 
 def _sealed() -> dict[str, Any]:
@@ -166,30 +159,32 @@ def _tile(title: str, words: str, link: str, beside: str = "") -> dict[str, Any]
     return {"title": title, "words": words, "link": link, "beside": beside}
 
 
-def _percent(tally: Tally) -> str:
+def percent(tally: Tally) -> str:
     return f"{number_format(100 * tally.errors / tally.calls, 1)} %" if tally.calls else "–"
 
 
 # Charts and tables -------------------------------------------------------------------------------------
 
 
-def _charts(found: Overview) -> list[dict[str, Any]]:
-    """Give the charts with the figures of their tables."""
+def charts_of(found: Overview, **of: str) -> list[dict[str, Any]]:
+    """Give the charts with the figures of their tables; `of` narrows the lists that they lead to."""
     labels = [_label(step.begin, found) for step in found.steps]
     bars, counted, durations = [], [], []
     for step, label in zip(found.steps, labels, strict=True):
         tally = step.tally
-        link = _listed(step.begin, step.begin + found.step)
+        end = step.begin + found.step
+        link = listed(step.begin, end, **of)
+        good, bad = (listed(step.begin, end, **of, status__exact=status) for status in ("ok", "error"))
         fine = tally.calls - tally.errors
         words = _("%(time)s: %(calls)s calls, %(errors)s with an error") % {
             "time": label, "calls": tally.calls, "errors": tally.errors,
         }  # fmt: skip
-        parts = (("good", fine), ("bad", tally.errors))
+        parts = (("good", fine, good), ("bad", tally.errors, bad))
         bars.append(charts.Bar(label[: charts.LABEL], words, parts, link if tally.calls else ""))
         if tally.calls:
             half, most = tally.percentile(50) or 0, tally.percentile(95) or 0
-            counted.append({"link": link, "cells": [label, tally.calls, fine, tally.errors]})
-            durations.append({"link": link, "cells": [label, duration(half), duration(most)]})
+            counted.append(_row([label, tally.calls, fine, tally.errors], [link, "", good, bad]))
+            durations.append(_row([label, duration(half), duration(most)], [link, "", ""]))
     series = {part: tuple(step.tally.percentile(part) for step in found.steps) for part in (50, 95)}
     return [
         {
@@ -210,6 +205,11 @@ def _charts(found: Overview) -> list[dict[str, Any]]:
             "head": [_("From"), _("Half of the calls"), _("95 of 100")], "rows": durations,
         },
     ]  # fmt: skip
+
+
+def _row(cells: list[Any], links: list[str]) -> dict[str, Any]:
+    """Give a row of a chart's table; each cell may lead to the calls that it counts, the first leads to all."""
+    return {"link": links[0], "cells": cells, "linked": list(zip(cells, links, strict=True))}
 
 
 def _label(moment: datetime, found: Overview) -> str:
@@ -235,9 +235,9 @@ def _tables(found: Overview) -> list[dict[str, Any]]:
                 "rows": [
                     {
                         "name": clipped(name, 48), "calls": number_format(tally.calls, force_grouping=True),
-                        "errors": _percent(tally), "p95": duration(tally.percentile(95) or 0),
+                        "errors": percent(tally), "p95": duration(tally.percentile(95) or 0),
                         "share": max(1, round(100 * tally.calls / most)),
-                        "link": _listed(found.after, found.before, **{parameter: name}),
+                        "link": listed(found.after, found.before, **{parameter: name}),
                     }
                     for name, tally in rows
                 ],
@@ -269,14 +269,8 @@ def _steps(request: HttpRequest) -> list[tuple[str, str]]:
     steps = []
     if request.user.has_perm("tools_catalog.add_mcptooldefinition") and not McpToolDefinition.objects.exists():
         steps.append((_("Add a first tool"), reverse("admin:tools_catalog_mcptooldefinition_add")))
-    if request.user.has_perm("sessions_app.add_apikey"):
-        has_key = ApiKey.objects.filter(revoked_at__isnull=True).exists()
-        words = (
-            _("Make a key for another client")
-            if has_key
-            else _("Make an API key; its page shows ready client configurations")
-        )
-        steps.append((words, reverse("admin:sessions_app_apikey_add")))
+    if request.user.has_perm("invocations.view_mcptoolinvocation"):
+        steps.append((_("Connect a client, and see its first call arrive"), reverse("connect")))
     if request.user.has_perm("tools_catalog.try_mcptooldefinition") and McpToolDefinition.objects.exists():
         steps.append((_("Try a tool from its page"), reverse("admin:tools_catalog_mcptooldefinition_changelist")))
     return steps

@@ -8,14 +8,12 @@ from __future__ import annotations
 import logging
 import shutil
 import socket
-import sqlite3
 import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-import psycopg
 from django.conf import settings
 from django.core import checks as django_checks
 from django.db import Error, connection
@@ -24,7 +22,7 @@ from django.utils import timezone
 from invocations import recovery, statements
 from mcphub import checks
 from mcphub import environment as env
-from sessions_app.database import Dedicated
+from sessions_app.database import Dedicated, driver
 
 Level = Literal["wrong", "hint"]
 
@@ -134,7 +132,7 @@ def _database() -> Iterator[Finding]:
     database = Dedicated()
     try:
         database.raw.execute("SELECT 1")
-    except (Error, psycopg.Error, sqlite3.Error) as error:
+    except (Error, driver().Error) as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         yield Finding("wrong", f"The database does not answer: {reason}", "Check MCPHUB_DATABASE_URL and that it runs.")
         return

@@ -40,7 +40,8 @@ _EVIDENCE = (
 
 ROLES: Mapping[str, tuple[str, ...]] = {
     "Viewer": _SEEN,
-    "Auditor": (*_SEEN, *_EVIDENCE, "invocations.read_bodies", "chat.read_conversations", "sessions_app.view_apikey"),
+    "Auditor": (*_SEEN, *_EVIDENCE, "invocations.read_bodies", "chat.read_conversations", "sessions_app.view_apikey",
+                "sessions_app.share_savedview"),
     "Operator": (
         *_SEEN, *_CATALOGUE, "invocations.cancel_mcptask", "invocations.change_mcperrormapping",
         "invocations.add_mcperrormapping", "chat.decide_chatapproval", "chat.add_toolapproval",
@@ -48,12 +49,12 @@ ROLES: Mapping[str, tuple[str, ...]] = {
         "chat.test_chatprovider", "chat.add_chatmodel", "chat.change_chatmodel", "chat.delete_chatmodel",
         "chat.add_chatkey", "chat.change_chatkey", "chat.delete_chatkey",
         "sessions_app.change_mcpsession", "sessions_app.change_ratelimitbucket", "sessions_app.view_apikey",
-        "sessions_app.add_apikey", "sessions_app.change_apikey",
+        "sessions_app.add_apikey", "sessions_app.change_apikey", "sessions_app.share_savedview",
     ),
     "Upstream manager": (
         *_SEEN, *_CATALOGUE, "tools_catalog.launch_mcpconnection", "tools_catalog.view_launchprofile",
         "tools_catalog.add_launchprofile", "tools_catalog.change_launchprofile", "tools_catalog.add_secret",
-        "tools_catalog.change_secret", "tools_catalog.delete_secret",
+        "tools_catalog.change_secret", "tools_catalog.delete_secret", "sessions_app.share_savedview",
     ),
 }  # fmt: skip
 """Name -> permissions. A Viewer reads calls without their bodies, which ask for `read_bodies`."""

@@ -11,12 +11,9 @@ _EVERYWHERE = {
     "font-src": "'self'", "connect-src": "'self'", "form-action": "'self'", "frame-ancestors": "'none'",
     "base-uri": "'none'",
 }  # fmt: skip
-_ADMIN = {
-    **_EVERYWHERE,
-    "script-src": "'self' 'unsafe-eval'",
-    "style-src": "'self' 'unsafe-inline'",
-}
-"""The theme's Alpine reads its expressions with `Function`; htmx and the JSON editor write styles into the page."""
+_ADMIN = {**_EVERYWHERE, "script-src": "'self' 'unsafe-eval'"}
+"""The theme's Alpine reads its expressions with `Function`. What its scripts and the JSON editor would write into the
+page as styles goes another way: policy.js, json_editor.js, colours.css."""
 
 
 def _said(directives: dict[str, str]) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from mcphub import runtime
 from mcphub.chat import routes as chat
-from mcphub.transports import health, remote, sse, streamable_http, wellknown
+from mcphub.transports import doors, health, remote, sse, streamable_http, wellknown
 
 logger = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ class Router:
             elif scope["path"].startswith(TOOLSETS):
                 await self._toolset(scope, receive, send)
             else:
-                await self._django(scope, receive, send)
+                await self._django(scope, receive, doors.watched(scope, send))
         elif scope["type"] == "lifespan":
             await self._lifespan(receive, send)
         else:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 import socket
 import time
 import uuid
@@ -17,7 +16,6 @@ from datetime import UTC, datetime
 
 from channels.db import database_sync_to_async
 from django.conf import settings
-from django.utils import timezone
 
 from invocations import errormap, limits, recovery, repeats
 from invocations.calling import Calls
@@ -29,16 +27,18 @@ from invocations.redaction.policy import Policy
 from invocations.rest import live
 from invocations.tasks import store as tasks
 from invocations.tasks.desk import Desk
-from mcphub import first_run
+from mcphub import first_run, membership
+from mcphub.membership import Membership
 from mcphub.reading import Reading
 from mcphub.server import resources
 from mcphub.server.inquiries import Inquiries
 from mcphub.server.listening import Streams
 from mcphub.server.resuming import Resuming
-from sessions_app import bus, events, store
+from sessions_app import bus, door, events, store
 from sessions_app.caller import Keys
 from sessions_app.models import ApiKey, ServerProcess
 from tools_catalog import discovery, egress, links
+from tools_catalog.backends import addresses
 from tools_catalog.catalog import Catalog, secret_for
 from tools_catalog.offers import Prompts, Resources
 from tools_catalog.upstream.listing import Offers
@@ -61,6 +61,7 @@ class Hub:
     def __init__(self) -> None:
         self.process_id = uuid.uuid4().hex
         self.host = socket.gethostname()
+        self._own = Membership(self.process_id, self.host)
         self.follower = bus.Follower()
         self.ledger = Ledger()
         self.sealing = Sealing()
@@ -71,17 +72,19 @@ class Hub:
         self.calls = Calls(self.ledger, self.process_id, self.catalog, self.errors, self.redaction)
         self.tasks = Desk(self.calls, self.process_id, self.errors)
         self.reading = Reading()
-        self.links = links.LinkKeeper(self.process_id)
+        self.door = door.DoorLog()
+        self.links = links.LinkKeeper(self.process_id, self._own.is_gone)
         self.upstreams = Pool(
             Surroundings(
                 secret=secret_for, version=settings.MCPHUB_VERSION, report=self.links.report,
                 lasts_seconds=settings.MCPHUB_CALL_TIMEOUT_SECONDS, discovered=self._discovered, lease=self.links.lease,
-                updated=self._reads_differently, answer_seconds=settings.MCPHUB_ANSWER_SECONDS,
-                is_alone=lambda: self._is_alone,
+                updated=self._reads_differently, updated_for_all=self._tell_all,
+                answer_seconds=settings.MCPHUB_ANSWER_SECONDS,
+                process_id=self.process_id, is_found=lambda: self._own.is_found, holder=self.links.holder,
+                address=self._own.address_of,
+                person_done=self._person_done,
             )
         )  # fmt: skip
-        self._is_alone = False
-        """No other process of the hub runs."""
         self.max_body_bytes = settings.MCPHUB_MAX_BODY_BYTES
         self.body_timeout_seconds = settings.MCPHUB_BODY_TIMEOUT_SECONDS
         self.is_draining = False
@@ -126,7 +129,9 @@ class Hub:
     async def start(self) -> None:
         self.loop = asyncio.get_running_loop()
         live.begin()
-        await database_sync_to_async(self._enter)()
+        await self.upstreams.relay.start(settings.MCPHUB_DATA_DIR / "run", self.process_id[:16])
+        self._not_durable = await database_sync_to_async(_durability)()
+        await database_sync_to_async(self._own.enter)(self.upstreams.relay.address)
         self._listen()
         await asyncio.to_thread(self.follower.start, asyncio.get_running_loop())
         self._errors = await database_sync_to_async(errormap.load)()
@@ -137,7 +142,7 @@ class Hub:
         self._prompts = await database_sync_to_async(Prompts.load)()
         await database_sync_to_async(recovery.recover)(self.host, self.process_id, self._errors)
         await database_sync_to_async(store.sweep)()
-        await database_sync_to_async(self._look_for_others)()
+        await database_sync_to_async(self._own.look_for_others)(bool(self.upstreams.relay.address))
         self.ledger.start()
         self.calls.start()
         self.streams.start()
@@ -147,7 +152,7 @@ class Hub:
             asyncio.create_task(self._keep_house(), name="mcphub-housekeeping"),
         ]
         self.upstreams.follow(self._catalog.upstreams.specs, self._catalog.upstreams.undiscovered)
-        await database_sync_to_async(self._set_status)(ServerProcess.Status.RUNNING)
+        await database_sync_to_async(self._own.set_status)(ServerProcess.Status.RUNNING)
         logger.info("The hub runs: %d tools", len(self._catalog.tools))
 
     async def drain(self) -> None:
@@ -161,12 +166,14 @@ class Hub:
         live.end_all()
         await self.streams.stop()
         with contextlib.suppress(Exception):
-            await database_sync_to_async(self._set_status)(ServerProcess.Status.STOPPING)
+            await database_sync_to_async(self._own.set_status)(ServerProcess.Status.STOPPING)
         self.tasks.drain()
+        until = time.monotonic() + settings.MCPHUB_DRAIN_SECONDS
         if not await self.calls.running.drained(settings.MCPHUB_DRAIN_SECONDS):
             logger.warning("%d calls did not end in time and are cancelled", len(self.calls.running))
             self.calls.running.cancel_all()
             await self.calls.running.drained(_LAST_WORDS_SECONDS)
+        await self.upstreams.relay.drain(max(_LAST_WORDS_SECONDS, until - time.monotonic()))
         await self.tasks.stop()
         await self.resuming.stop()
 
@@ -183,6 +190,7 @@ class Hub:
             async with asyncio.timeout(_LAST_WORDS_SECONDS):
                 await self.links.stop()
         await self.reading.stop()
+        await self.door.stop()
         await self.calls.stop()
         await self.ledger.stop()
         await asyncio.to_thread(self.sealing.stop)
@@ -192,7 +200,7 @@ class Hub:
             await database_sync_to_async(self._flush)()
             # With a call still open the process is left as stopping, for another's recovery to find.
             if not await database_sync_to_async(recovery.has_open)(self.process_id):
-                await database_sync_to_async(self._set_status)(ServerProcess.Status.STOPPED)
+                await database_sync_to_async(self._own.set_status)(ServerProcess.Status.STOPPED)
 
     def spawn(self, task: asyncio.Task[None]) -> None:
         """Own a task until it ends or the hub stops."""
@@ -236,6 +244,7 @@ class Hub:
         self.follower.on([bus.SESSION_ANSWER], lambda event: self.inquiries.heard(event.payload))
         self.follower.on([bus.CALL_CANCELLED], call_cancelled)
         self.follower.on([bus.UPSTREAM_REFRESH], lambda event: self.upstreams.refresh(event.payload))
+        self.follower.on([bus.UPSTREAM_RECONNECT], lambda event: self.upstreams.reconnect(event.payload))
         self.follower.on([bus.TASK_CHANGED], lambda event: self.tasks.heard(event.payload))
 
     async def _follow(self) -> None:
@@ -290,6 +299,25 @@ class Hub:
         self._updated.add(uri)
         self._reload.set()
 
+    def _person_done(self, elicitation_id: str) -> None:
+        """Tell the session that was sent to an address, wherever it listens, that the person is done there."""
+        session_id, news = addresses.session_of(elicitation_id), addresses.news(elicitation_id)
+        if session_id and not self.streams.send(session_id, news):
+            telling = asyncio.create_task(
+                database_sync_to_async(bus.publish)(bus.SESSION_MESSAGE, f"{session_id} {news.decode()}")
+            )
+            self.background.add(telling)
+            telling.add_done_callback(self.background.discard)
+
+    def _tell_all(self, uri: str) -> None:
+        async def told() -> None:
+            try:
+                await database_sync_to_async(bus.publish)(bus.RESOURCE_UPDATED, uri)
+            except Exception as error:
+                logger.warning("Nobody hears that %s changed: %s", uri[:200], error)
+
+        self.spawn(asyncio.create_task(told(), name="mcphub-resource-updated"))
+
     def resubscribe(self) -> None:
         """Subscribe at the upstreams to what somebody wants to hear of now, and to no more."""
         self._is_resubscribing = True
@@ -308,23 +336,25 @@ class Hub:
             try:
                 await database_sync_to_async(self._round)(rounds % _SWEEP_EVERY == 0)
                 self.links.flush(self.upstreams.links())
+                for connection_id in await self.links.lost():
+                    self.upstreams.lose(connection_id)
                 if rounds % _SWEEP_EVERY == 0 and self._resources.has_upstreams:
                     self.resubscribe()  # sessions that ended want nothing any more
             except Exception as error:
                 logger.warning("Housekeeping failed: %s", error)
 
     def _round(self, sweep: bool) -> None:
-        ServerProcess.objects.filter(pk=self.process_id).update(last_seen_at=timezone.now())
+        self._own.beat()
         recovery.recover(self.host, self.process_id, self._errors)
-        self._look_for_others()
+        self._own.look_for_others(bool(self.upstreams.relay.address))
         self._flush()
         self.sealing.look()
         if sweep:
             store.sweep()
             bus.purge()
             events.purge()
-            live = ServerProcess.objects.exclude(status__in=[ServerProcess.Status.STOPPED, ServerProcess.Status.ERROR])
-            links.keep_only(live.values_list("process_id", flat=True))
+            door.purge()
+            links.keep_only(membership.living().values_list("process_id", flat=True))
             repeats.purge()
             limits.purge()
             tasks.purge()
@@ -338,26 +368,6 @@ class Hub:
         seen, self.sessions.seen = self.sessions.seen, set()
         if seen:
             store.touch(sorted(seen))
-
-    def _enter(self) -> None:
-        self._not_durable = first_run.check_durability()
-        if self._not_durable:
-            sentence = "NOT DURABLE: what is recorded might not survive a crash of this machine: %s"
-            logger.warning(sentence, self._not_durable)
-        ServerProcess.objects.create(
-            process_id=self.process_id, version=settings.MCPHUB_VERSION, host=self.host, pid=os.getpid(),
-            boot_mark=recovery.boot_mark(os.getpid()),
-        )  # fmt: skip
-
-    def _look_for_others(self) -> None:
-        over = [ServerProcess.Status.STOPPED, ServerProcess.Status.ERROR]
-        self._is_alone = not ServerProcess.objects.exclude(pk=self.process_id).exclude(status__in=over).exists()
-
-    def _set_status(self, status: str) -> None:
-        ended = {"stopped_at": timezone.now()} if status == ServerProcess.Status.STOPPED else {}
-        ServerProcess.objects.filter(pk=self.process_id).exclude(status=ServerProcess.Status.ERROR).update(
-            status=status, last_seen_at=timezone.now(), **ended
-        )
 
     # Health ----------------------------------------------------------------------------------------
 
@@ -380,6 +390,14 @@ class Hub:
         if self.is_draining:
             parts["server"] = "stopping"
         return parts
+
+
+def _durability() -> str | None:
+    """Say why what is recorded might not survive a crash, where that is so."""
+    why = first_run.check_durability()
+    if why:
+        logger.warning("NOT DURABLE: what is recorded might not survive a crash of this machine: %s", why)
+    return why
 
 
 _hub: Hub | None = None

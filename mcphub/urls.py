@@ -4,12 +4,19 @@ from django.contrib import admin
 from django.urls import include, path
 from django.views.generic import RedirectView
 
+admin.autodiscover()
+
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="admin:index")),
+    path("connect", RedirectView.as_view(pattern_name="connect", query_string=True)),
+    path("connect/", RedirectView.as_view(pattern_name="connect", query_string=True)),
+    path("admin/", include("mcphub.connect")),
     path("admin/", include("mcphub.tryit")),
     path("admin/", include("mcphub.replaying")),
+    path("admin/", include("mcphub.usage")),
     path("admin/", admin.site.urls),
     path("api/", include("mcphub.api")),
 ]
 
-handler400 = "mcphub.api.malformed"
+handler400 = "mcphub.failing.malformed"
+handler500 = "mcphub.failing.failed"

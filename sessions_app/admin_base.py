@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 import json as stdlib
-from collections.abc import Callable, Sequence
-from datetime import datetime, time
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from django import forms
-from django.contrib import admin
+from django.contrib import admin, messages
+from django.contrib.admin.exceptions import DisallowedModelAdminLookup
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.contrib.admin.views.main import ERROR_FLAG
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.core.paginator import Page, Paginator
 from django.db.models import Model, QuerySet
 from django.http import Http404, HttpRequest
+from django.shortcuts import redirect
 from django.template.loader import render_to_string
 from django.template.response import TemplateResponse
 from django.utils import timezone
-from django.utils.dateparse import parse_date, parse_time
 from django.utils.html import conditional_escape, format_html
+from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 from simple_history.template_utils import HistoricalRecordContextHelper
 from unfold.decorators import action as theme_action
 
+from sessions_app.admin_changelist import HubList, without_meaning
+from sessions_app.admin_keyset import KeysetList, KeysetPaginator
 from sessions_app.fields import JSONText
 from sessions_app.protocol import json
 from sessions_app.protocol.errors import ParseError
@@ -44,7 +47,6 @@ else:
     _Page, _Paginator = Page, Paginator
     from simple_history.admin import SimpleHistoryAdmin as _Recorded
     from unfold.admin import ModelAdmin as _Base
-    from unfold.contrib.filters.admin import RangeDateTimeFilter as _Range
     from unfold.views import ChangeList as _List
 
 _MARKS = {
@@ -73,6 +75,17 @@ def mark(kind: str, word: object) -> SafeString:
     )  # fmt: skip
 
 
+def is_confirmed(request: HttpRequest) -> bool:
+    """Whether the page that asks before a deed was answered with yes."""
+    return request.method == "POST" and "confirmed" in request.POST
+
+
+def back_of(request: HttpRequest, otherwise: str) -> str:
+    """Give the address of this hub from which a form was sent, as the form says it."""
+    back = request.POST.get("back", "")
+    return back if url_has_allowed_host_and_scheme(back, allowed_hosts=None) else otherwise
+
+
 def row_of(page: Any, request: HttpRequest, object_id: str) -> Any:
     """Give the row that an address of an admin's page names; raise Http404."""
     row = page.get_object(request, object_id)
@@ -96,26 +109,8 @@ def moment(field: str, words: Any) -> Any:
             local.strftime("%Y-%m-%d %H:%M:%S %Z"),
         )
 
+    shown.__name__ = field  # what addresses call the column
     return shown
-
-
-class TimeRangeFilter(_Range):
-    """A range of time in the hub's zone; a day without a time means its begin or its end."""
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        for side, lookup, default in (("from", "gte", time.min), ("to", "lte", time.max)):
-            try:
-                day = parse_date(self._given(f"{side}_0"))
-                clock = parse_time(self._given(f"{side}_1")) or default
-            except ValueError:
-                continue
-            if day is not None:
-                moment = timezone.make_aware(datetime.combine(day, clock))
-                queryset = queryset.filter(**{f"{self.field_path}__{lookup}": moment})
-        return queryset
-
-    def _given(self, part: str) -> str:
-        return str(self.used_parameters.get(f"{self.field_path}_{part}") or "").strip()
 
 
 class JSONEditor(forms.Textarea):
@@ -167,34 +162,6 @@ class JSONFormField(forms.JSONField):
             return True
 
 
-class UncountedPage(_Page):
-    has_more = False
-
-    def has_next(self) -> bool:
-        return self.has_more
-
-
-class UncountedPaginator(_Paginator):
-    """Pages of a table that is never counted: each page reads one row more than it shows."""
-
-    template_name = "admin/hub/pagination.html"
-    LAST_PAGE = 1000
-    """Offsets cost the database; who needs more narrows the filter."""
-
-    @cached_property
-    def count(self) -> int:
-        return self.LAST_PAGE * self.per_page
-
-    def page(self, number: int | str) -> UncountedPage:
-        number = self.validate_number(number)
-        start = (number - 1) * self.per_page
-        rows = list(self.object_list[start : start + self.per_page + 1])
-        page = UncountedPage(rows[: self.per_page], number, self)
-        self.shown_page = page
-        page.has_more = len(rows) > self.per_page and number < self.LAST_PAGE
-        return page
-
-
 class HubAdmin(_Base):
     """Tables with our sizes and JSON fields with our editor."""
 
@@ -203,6 +170,32 @@ class HubAdmin(_Base):
     list_filter_sheet = True
     list_filter_submit = True
     formfield_overrides = {JSONText: {"form_class": JSONFormField, "widget": JSONEditor}}
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[_List]:
+        return HubList
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
+        """Show the list; what its address asks for in vain is left out, and said."""
+        refused: DisallowedModelAdminLookup | None = None
+        answer = None
+        try:
+            answer = super().changelist_view(request, extra_context)
+        except DisallowedModelAdminLookup as error:
+            refused = error
+        is_wrong = refused is not None or getattr(answer, "url", "") == f"{request.path}?{ERROR_FLAG}=1"
+        if not is_wrong or request.method != "GET":
+            if refused is not None:
+                raise refused
+            return answer
+        query = request.GET.copy()
+        for name in without_meaning(request, self.get_changelist_instance):
+            said = _("Left out: %(name)s=%(value)s. This list has no such filter, or the filter takes no such value.")
+            messages.warning(request, said % {"name": clipped(name, 60), "value": clipped(query[name], 60)})
+            del query[name]
+        if query == request.GET:  # each has a meaning alone
+            query.clear()
+            messages.warning(request, _("These filters do not go together, so all are left out."))
+        return redirect(f"{request.path}?{query.urlencode(safe=',')}")
 
     def changeform_view(
         self,
@@ -228,15 +221,18 @@ class HubAdmin(_Base):
         reason: bool = False,
         typed: str = "",
         selected: Sequence[Any] = (),
+        hidden: Sequence[tuple[str, str]] = (),
+        form: forms.Form | None = None,
     ) -> TemplateResponse | None:
         """Give the page that asks before the deed, or None once the operator has confirmed it.
 
         `items` are pairs of name and remark. `typed` is a word that must be written by hand. `reason` asks for
-        the reason of the change; it then stands in `request.POST["reason"]`.
+        the reason of the change; it then stands in `request.POST["reason"]`. `hidden` is posted again. `form` asks
+        for more, bound where `is_confirmed(request)`; None is given only if it is valid.
         """
-        confirmed = request.method == "POST" and "confirmed" in request.POST
+        confirmed = is_confirmed(request)
         wrong = confirmed and bool(typed) and request.POST.get("typed", "").strip() != typed
-        if confirmed and not wrong:
+        if confirmed and not wrong and (form is None or form.is_valid()):
             return None
         return TemplateResponse(
             request,
@@ -245,9 +241,16 @@ class HubAdmin(_Base):
                 **self.admin_site.each_context(request), "opts": self.opts, "title": title, "items": items,
                 "explanation": explanation, "button": button, "back": back, "action": action, "danger": danger,
                 "ask_reason": reason, "reason": request.POST.get("reason", ""), "typed": typed, "wrong": wrong,
-                "selected": selected, "checkbox_name": ACTION_CHECKBOX_NAME,
+                "selected": selected, "checkbox_name": ACTION_CHECKBOX_NAME, "hidden": hidden, "form": form,
             },
         )  # fmt: skip
+
+    def outcomes_page(
+        self, request: HttpRequest, *, title: str, rows: Sequence[tuple[str, SafeString, str]], back: str
+    ) -> TemplateResponse:
+        """Give the page that says what became of each row of a selection: name, mark, remark."""
+        context = {"opts": self.opts, "title": title, "rows": rows, "back": back}
+        return TemplateResponse(request, "admin/hub/outcome.html", {**self.admin_site.each_context(request), **context})
 
 
 class ReadOnlyAdmin(HubAdmin):
@@ -281,24 +284,27 @@ class ReadOnlyAdmin(HubAdmin):
         return self.readonly_fields
 
 
-class UncountedList(_List):
-    """A list whose length nobody knows, so that the page claims none."""
-
-    def get_results(self, request: HttpRequest) -> None:
-        super().get_results(request)
-        self.full_result_count = self.result_count
-
-
 class UncountedAdmin(ReadOnlyAdmin):
     """A read-only list over a table of any size."""
 
-    paginator = UncountedPaginator
+    paginator = KeysetPaginator
     show_full_result_count = False
     show_facets = admin.ShowFacets.NEVER  # a facet is a count of the whole table
     list_max_show_all = 0
+    sortable_by = ()
+    is_windowed = False
+    """Whether some query of the list has no index."""
+    window = 5000
+    """So many rows a page looks through for what no index finds."""
+    indexed: tuple[str, ...] = ()
+    """Fields, beside that of the order, by which an index finds rows in the order of the list."""
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[_List]:
-        return UncountedList
+        return KeysetList
+
+    def keyset_column(self) -> str:
+        """Give the column by which the list is ordered, newest first, and beside the key its pages begin."""
+        return str(self.ordering[0]).removeprefix("-")  # type: ignore[index]
 
 
 class VisibleChanges(HistoricalRecordContextHelper):  # type: ignore[misc, unused-ignore]
@@ -329,10 +335,16 @@ class RecordedAdmin(_Recorded, HubAdmin):
         return str(_("Changes of %(name)s") % {"name": clipped(obj, 80)})
 
 
-def names_and_count(queryset: QuerySet[Any], most: int = 50) -> tuple[list[tuple[str, str]], int]:
-    """Give the first names of a selection, each with an empty remark, and how many there are in all."""
+def names_and_count(
+    queryset: QuerySet[Any],
+    most: int = 50,
+    remarks: Callable[[list[Any]], Mapping[Any, str]] = lambda rows: {},
+) -> tuple[list[tuple[str, str]], int]:
+    """Give the first names of a selection, each with what `remarks` says of it by key, and the count of all."""
     count = queryset.count()
-    names = [(clipped(row, 80), "") for row in queryset[:most]]
+    rows = list(queryset[:most])
+    said = remarks(rows)
+    names = [(clipped(row, 80), said.get(row.pk, "")) for row in rows]
     if count > most:
         names.append(("…", str(_("and %(count)d more") % {"count": count - most})))
     return names, count

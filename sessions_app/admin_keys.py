@@ -19,9 +19,9 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import gettext_noop, ngettext
-from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
+from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminSelectWidget
 
-from sessions_app.admin_base import RecordedAdmin, detail_action, mark, moment, names_and_count, row_of
+from sessions_app.admin_base import RecordedAdmin, detail_action, is_confirmed, mark, moment, names_and_count, row_of
 from sessions_app.models import ApiKey
 
 if TYPE_CHECKING:
@@ -81,7 +81,16 @@ class ApiKeyForm(_ApiKeyBase):
         return chosen
 
 
+class RotationForm(forms.Form):
+    overlap = forms.ChoiceField(
+        label=_("The old text works on"), widget=UnfoldAdminSelectWidget,
+        choices=[("0", _("not at all")), ("1", _("for an hour")), ("24", _("for a day")), ("168", _("for a week"))],
+        help_text=_("So long clients can be given the new one. Not at all: where the old one may have leaked."),
+    )  # fmt: skip
+
+
 _CREATED = moment("created_at", _("created"))
+_OVERLAP = moment("previous_until", _("old text works until"))
 _EXPIRES = moment("expires_at", _("expires"))
 _USED = moment("last_used_at", _("last used"))
 _REVOKED = moment("revoked_at", _("revoked"))
@@ -96,8 +105,8 @@ class ApiKeyAdmin(RecordedAdmin):
         "state",
         "shown_scopes",
         "created_by",
-        "expires_at",
-        "last_used_at",
+        _EXPIRES,
+        _USED,
     ]
     list_select_related = ["created_by"]
     list_filter = ["expires_at", "last_used_at"]
@@ -105,8 +114,8 @@ class ApiKeyAdmin(RecordedAdmin):
     search_help_text = _("Name or prefix")
     autocomplete_fields = ["groups"]
     actions = ["revoke_selected"]
-    actions_detail = ["rotate", "revoke"]
-    readonly_fields = ["shown_prefix", "state", "created_by", _CREATED, _USED, _REVOKED]
+    actions_detail = ["show_calls", "rotate", "revoke"]
+    readonly_fields = ["shown_prefix", "state", "created_by", _CREATED, _USED, _OVERLAP, _REVOKED]
     add_fieldsets: Any = [
         (None, {"fields": ["name", "scopes", "groups"]}),
         (_("Limits"), {"fields": ["calls_per_minute", "expires_at"]}),
@@ -115,7 +124,7 @@ class ApiKeyAdmin(RecordedAdmin):
         *add_fieldsets,
         (
             _("Use"),
-            {"fields": ["shown_prefix", "state", "created_by", _CREATED, _USED, _REVOKED]},
+            {"fields": ["shown_prefix", "state", "created_by", _CREATED, _USED, _OVERLAP, _REVOKED]},
         ),
     ]
 
@@ -177,6 +186,13 @@ class ApiKeyAdmin(RecordedAdmin):
         response["Referrer-Policy"] = "no-referrer"
         return response
 
+    @detail_action(description=_("Calls"), icon="monitoring", url_path="its-calls", permissions=["calls"])
+    def show_calls(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        return redirect("key_calls", pk=object_id)
+
+    def has_calls_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
+        return request.user.has_perms(["sessions_app.view_apikey", "invocations.view_mcptoolinvocation"])
+
     # Rotating and revoking ---------------------------------------------------------------------------
 
     def _key(self, object_id: Any) -> ApiKey | None:
@@ -198,15 +214,20 @@ class ApiKeyAdmin(RecordedAdmin):
     @detail_action(description=_("Rotate"), permissions=["rotate"], icon="autorenew")
     def rotate(self, request: HttpRequest, object_id: str) -> HttpResponse:
         key = row_of(self, request, object_id)
+        form = RotationForm(request.POST if is_confirmed(request) else None)
         page = self.confirmation(
             request, title=_t("Rotate this key?"), items=[(str(key), "")],
-            explanation=_t("The key gets a new text, shown once. The old text stops working at once."),
+            explanation=_t(
+                "The key gets a new text, shown once. Until the old text ends, both work; a text from a rotation "
+                "before ends at once."
+            ),
             button=_t("Rotate the key"), back=reverse("admin:sessions_app_apikey_change", args=[key.pk]), danger=True,
+            form=form,
         )  # fmt: skip
         if page is not None:
             return page
         key._change_reason = _t("rotated")
-        text = key.rotate()
+        text = key.rotate(timedelta(hours=int(form.cleaned_data["overlap"])))
         self.log_change(request, key, _t("Rotated."))
         return self._shown_once(request, key, text)
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from drf_spectacular.utils import extend_schema, extend_schema_view
-from rest_framework import mixins, status
+from rest_framework import mixins, serializers, status
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from sessions_app.models import McpSession, Transport
+from sessions_app.protocol.errors import MethodNotAllowed
 from sessions_app.rest.lists import BooleanFilter, ChoiceFilter, ExactFilter, FilterSet
 from sessions_app.rest.writing import RowSerializer, RowViewSet
 
@@ -27,6 +28,24 @@ class SessionSerializer(RowSerializer[McpSession]):
         read_only_fields = fields
 
 
+class ClosingSerializer(serializers.Serializer[Any]):
+    """What can be changed of a session: it can be closed."""
+
+    state = serializers.ChoiceField(choices=[(McpSession.State.CLOSED.value, McpSession.State.CLOSED.value)])
+
+    def to_internal_value(self, data: Any) -> Any:
+        if isinstance(data, dict) and (unknown := data.keys() - self.fields.keys()):
+            raise serializers.ValidationError({name: ["Only state is changed here."] for name in unknown})
+        return super().to_internal_value(data)
+
+
+_CLOSING = {
+    "type": "object", "properties": {"state": {"enum": [McpSession.State.CLOSED.value]}}, "required": ["state"],
+    "additionalProperties": False,
+}  # fmt: skip
+"""Written out: of a serializer in a PATCH it would be told that nothing is required."""
+
+
 class SessionFilter(FilterSet):
     state = ChoiceFilter(choices=McpSession.State.choices)
     transport = ChoiceFilter(choices=Transport.choices)
@@ -42,10 +61,10 @@ class SessionFilter(FilterSet):
 @extend_schema_view(
     list=extend_schema(summary="Sessions, newest first"),
     retrieve=extend_schema(summary="One session"),
-    destroy=extend_schema(
+    partial_update=extend_schema(
         summary="Close a session",
         description="Its client must initialize again. A session that has ended stays as it is.",
-        request=None, responses={204: None},
+        request={"application/json": _CLOSING}, responses={204: None},
     ),
 )  # fmt: skip
 class SessionViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, RowViewSet[McpSession]):
@@ -61,7 +80,16 @@ class SessionViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, RowViewSe
     }
     missing = "There is no such session. GET /api/sessions/ lists them."
 
-    def destroy(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+    def partial_update(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         session = self.get_object()
+        ClosingSerializer(data=request.data).is_valid(raise_exception=True)
         McpSession.objects.filter(pk=session.pk).close(f"closed over REST by {request.user}"[:100])
         return Response(status=status.HTTP_204_NO_CONTENT)
+
+    def http_method_not_allowed(self, request: Any, *args: Any, **kwargs: Any) -> Response:
+        if request.method == "DELETE" and self.detail:
+            raise MethodNotAllowed(
+                'Sessions are not deleted: the audit names them. Close it: PATCH {"state": "closed"}.',
+                allowed=["GET", "PATCH"],
+            )
+        return super().http_method_not_allowed(request, *args, **kwargs)

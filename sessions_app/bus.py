@@ -47,6 +47,8 @@ CALL_CANCELLED = "call_cancelled"
 """Payload: `<session id> <JSON request id>`."""
 UPSTREAM_REFRESH = "upstream_refresh"
 """Payload: the name of a connection whose tools are to be listed again."""
+UPSTREAM_RECONNECT = "upstream_reconnect"
+"""Payload: the name of a connection that is to be made anew in each process that holds it."""
 TASK_CHANGED = "task_changed"
 """Payload: the task id."""
 

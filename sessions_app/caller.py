@@ -81,12 +81,15 @@ class Keys:
                 calls_per_minute=key.calls_per_minute,
                 key_id=key.pk,
             )
-            try:
-                digest = bytes.fromhex(key.secret_hash)
-            except ValueError:
-                logger.error("The key %s has a malformed hash and is left out", key.pk)
-                continue
-            callers[digest] = (caller, key.expires_at.timestamp() if key.expires_at else float("inf"))
+            until = key.expires_at.timestamp() if key.expires_at else float("inf")
+            texts = [(key.secret_hash, until)]
+            if key.previous_until is not None:
+                texts.append((key.previous_hash, min(until, key.previous_until.timestamp())))
+            for text_hash, ends in texts:
+                try:
+                    callers[bytes.fromhex(text_hash)] = (caller, ends)
+                except ValueError:
+                    logger.error("The key %s has a malformed hash and is left out", key.pk)
         return cls(callers)
 
     def caller(self, authorization: str | None) -> Caller:

@@ -7,8 +7,29 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from django.db import connections
+from django.db import InterfaceError, InternalError, OperationalError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.transaction import TransactionManagementError
+
+_IN_FAILED_TRANSACTION = "25P02"
+"""PostgreSQL refuses whatever follows a failed statement of a transaction."""
+
+
+def driver() -> Any:
+    """Give the module of the database's driver, with the errors of PEP 249: `sqlite3` or `psycopg`."""
+    connection: Any = connections["default"]
+    return connection.Database
+
+
+def is_away(error: BaseException | None) -> bool:
+    """Whether the database could not be used just now, which is nobody's mistake and passes.
+
+    The last two as well: Django's validation swallows what fails while it checks a constraint, and then the next
+    statement of the transaction meets it, in Django or in PostgreSQL.
+    """
+    if isinstance(error, InternalError):
+        return getattr(error.__cause__, "sqlstate", "") == _IN_FAILED_TRANSACTION
+    return isinstance(error, OperationalError | InterfaceError | TransactionManagementError)
 
 
 class Dedicated:

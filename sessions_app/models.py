@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
@@ -18,7 +18,9 @@ from django.utils.translation import gettext_lazy as _
 from simple_history.models import HistoricalRecords
 
 from sessions_app import bus
+from sessions_app import door as door_models  # noqa: F401 - where Django looks for models
 from sessions_app.fields import JSONText
+from sessions_app.models_lists import ListColumns, SavedView  # noqa: F401 - where Django looks for models
 from sessions_app.protocol.lifecycle import TERMINAL, SessionEvent, SessionState, advance
 from sessions_app.shown import clipped
 
@@ -53,6 +55,8 @@ class ServerProcess(models.Model):
     boot_mark = models.CharField(
         max_length=64, blank=True, help_text=_("Start time of the process as the system tells it.")
     )
+    address = models.CharField(_("address for other processes"), max_length=255, blank=True)
+    """Where it takes calls that they pass on; empty where it takes none."""
     started_at = models.DateTimeField(_("started"), default=timezone.now)
     last_seen_at = models.DateTimeField(_("last seen"), default=timezone.now)
     stopped_at = models.DateTimeField(_("stopped"), null=True, blank=True)
@@ -102,6 +106,8 @@ class ApiKey(models.Model):
     name = models.CharField(_("name"), max_length=100, help_text=_("Who or what holds the key."))
     prefix = models.CharField(_("prefix"), max_length=16, unique=True, editable=False)
     secret_hash = models.CharField(max_length=64, editable=False)
+    previous_hash = models.CharField(max_length=64, blank=True, editable=False)
+    previous_until = models.DateTimeField(_("old text works until"), null=True, blank=True, editable=False)
     scopes = JSONText(_("scopes"), default=list, blank=True)
     groups = models.ManyToManyField(
         Group, verbose_name=_("groups"), blank=True, help_text=_("Tools reserved to these groups are visible.")
@@ -119,13 +125,20 @@ class ApiKey(models.Model):
     revoked_at = models.DateTimeField(_("revoked"), null=True, blank=True, editable=False)
 
     objects = ApiKeyQuerySet.as_manager()
-    history = HistoricalRecords(excluded_fields=["secret_hash", "last_used_at"], m2m_fields=[groups])
+    history = HistoricalRecords(excluded_fields=["secret_hash", "previous_hash", "last_used_at"], m2m_fields=[groups])
     _change_reason: str | None = None
 
     class Meta:
         verbose_name = _("API key")
         verbose_name_plural = _("API keys")
         ordering = ["name", "id"]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(previous_hash="", previous_until=None)
+                | (~Q(previous_hash="") & Q(previous_until__isnull=False)),
+                name="key_old_text_ends",
+            )
+        ]
 
     def __str__(self) -> str:
         return f"{self.name} ({self.prefix}…)"
@@ -152,12 +165,19 @@ class ApiKey(models.Model):
         key.save()
         return key, token
 
-    def rotate(self) -> str:
-        """Give the key a new text; the old one stops working at once."""
+    def rotate(self, overlap: timedelta = timedelta()) -> str:
+        """Give the key a new text; the old one works as long as `overlap` says, one before it no longer."""
         token = f"{self.prefix}_{secrets.token_urlsafe(32)}"
+        self.previous_hash = self.secret_hash if overlap else ""
+        self.previous_until = timezone.now() + overlap if overlap else None
         self.secret_hash = self.hash(token)
-        self.save(update_fields=["secret_hash"])
+        self.save(update_fields=["secret_hash", "previous_hash", "previous_until"])
         return token
+
+    def hashes(self, now: datetime | None = None) -> list[str]:
+        """Give the hashes of the texts that work now."""
+        overlaps = self.previous_until is not None and self.previous_until > (now or timezone.now())
+        return [self.secret_hash, *([self.previous_hash] if overlaps else [])]
 
     def is_usable(self, now: datetime | None = None) -> bool:
         now = now or timezone.now()
@@ -252,6 +272,7 @@ class McpSession(models.Model):
             models.Index(fields=["state", "expires_at"], name="session_sweep"),  # the idle sweep
             models.Index(fields=["principal", "state"], name="session_by_caller"),  # bound of live sessions
             models.Index(fields=["-created_at"], name="session_recent"),  # admin and REST lists
+            models.Index(fields=["state", "-created_at"], name="session_recent_by_state"),  # those lists, by state
         ]
 
     def __str__(self) -> str:

@@ -34,6 +34,13 @@ def duration(milliseconds: int) -> str:
     return _t("%(seconds)s s") % {"seconds": number_format(milliseconds / 1000, 1)}
 
 
+def size(count: int) -> str:
+    """Give a number of bytes in the reader's language."""
+    if count < 10_000:
+        return _t("%(bytes)s B") % {"bytes": count}
+    return _t("%(kilobytes)s kB") % {"kilobytes": number_format(count / 1000, 1)}
+
+
 def clipped(text: object, length: int) -> str:
     """Give at most `length` characters of one line, for a cell or a title."""
     words = str(text)
@@ -65,6 +72,11 @@ def cell(words: str) -> SafeString:
     return format_html(
         '<span class="hub-cell" title="{}">{}</span>', visible(words, one_line=True), clipped(words, 120)
     )
+
+
+def narrow(words: str) -> SafeString:
+    """Give foreign words for a column beside many others, whole in the tooltip."""
+    return format_html('<span class="hub-narrow">{}</span>', cell(words))
 
 
 def mono(words: str) -> SafeString:

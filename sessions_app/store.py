@@ -11,17 +11,19 @@ import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, TypeVar
 
 from channels.db import database_sync_to_async
 from django.conf import settings
 from django.db import IntegrityError, transaction
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from sessions_app import bus
 from sessions_app.caller import Caller
+from sessions_app.gathering import Gathering
 from sessions_app.models import McpSession
 from sessions_app.protocol import json
 from sessions_app.protocol.errors import AlreadyInitialized, AuditUnavailable, ServerBusy, SessionNotFound
@@ -70,16 +72,29 @@ class _Wanted:
     caller: Caller
     transport: str
     client: dict[str, Any]
-    future: asyncio.Future[SessionView]
+
+
+@dataclass(frozen=True, slots=True)
+class _Program:
+    """A client program of a stateless caller."""
+
+    caller: Caller
+    transport: str
+    name: str
+    version: str
+    protocol_version: str
+
+    @property
+    def key(self) -> str:
+        return json.digest("\n".join((self.caller.principal, self.transport, self.name, self.version)))
 
 
 class Sessions:
     """One a process."""
 
     def __init__(self) -> None:
-        self._wanted: list[_Wanted] = []
-        self._opening: asyncio.Task[None] | None = None
-        self._room = _Room()
+        self._opened = Gathering(_Room().open, "mcphub-sessions")
+        self._stood_for = Gathering(_stand_for, "mcphub-implicit-sessions")
         self._views: OrderedDict[str, SessionView] = OrderedDict()
         self._implicit: dict[tuple[str, str, str, str], str] = {}
         self._identities: dict[str, tuple[str, str, str, str]] = {}
@@ -98,28 +113,7 @@ class Sessions:
 
         A caller at its bound loses the session it used least recently. Raises ServerBusy at the hub's bound.
         """
-        wanted = _Wanted(caller, transport, client, asyncio.get_running_loop().create_future())
-        self._wanted.append(wanted)
-        if self._opening is None or self._opening.done():
-            self._opening = asyncio.create_task(self._open(), name="mcphub-sessions")
-        return self._keep(await _soon(wanted.future))
-
-    async def _open(self) -> None:
-        """Open what is wanted until nothing is; what gathers during one commit shares the next."""
-        while self._wanted:
-            batch, self._wanted = self._wanted, []
-            found: Sequence[SessionView | Exception]
-            try:
-                found = await database_sync_to_async(self._room.open)(batch)
-            except Exception as error:
-                found = [error] * len(batch)
-            for wanted, view in zip(batch, found, strict=True):
-                if wanted.future.done():
-                    continue  # the client has gone; its session will expire
-                if isinstance(view, Exception):
-                    wanted.future.set_exception(view)
-                else:
-                    wanted.future.set_result(view)
+        return self._keep(await _soon(self._opened.ask(_Wanted(caller, transport, client))))
 
     async def initialize(self, session_id: str, **client: Any) -> SessionView:
         """Take a created session through `initialize`; raise SessionNotFound where it has ended.
@@ -159,7 +153,7 @@ class Sessions:
         identity = (caller.principal, transport, client_name[:200], client_version[:100])
         known = self._implicit.get(identity)
         if known is None:
-            known = await _soon(database_sync_to_async(_implicit)(caller, identity[1:], protocol_version))
+            known = await _soon(self._stood_for.ask(_Program(caller, *identity[1:], protocol_version)))
             if len(self._implicit) < _KEPT_VIEWS:
                 self._implicit[identity] = known
                 self._identities[known] = identity
@@ -326,23 +320,43 @@ def _set_log_level(session_id: str, level: str) -> None:
         bus.publish(bus.SESSION_CHANGED, session_id)
 
 
-def _implicit(caller: Caller, identity: tuple[str, str, str], protocol_version: str) -> str:
-    transport, name, version = identity
-    live = McpSession.objects.filter(principal=caller.principal, state=SessionState.CREATED.value, is_implicit=True)
-    key = json.digest("\n".join((caller.principal, *identity)))
-    known = live.filter(implicit_key=key).values_list("session_id", flat=True).first()
-    if known:
-        return known
-    if name and live.count() >= _IMPLICIT_PER_CALLER:
-        return _implicit(caller, (transport, "", ""), protocol_version)
+def _stand_for(programs: Sequence[_Program]) -> list[str | Exception]:
+    """Give the session of each program; make those that are missing in one transaction, always in one order."""
+    rows = _standing().filter(implicit_key__in={each.key for each in programs})
+    found: dict[str, str | Exception] = {str(row.implicit_key): row.pk for row in rows}
+    missing = {each.key: each for each in programs if each.key not in found}
+    try:
+        with transaction.atomic():
+            found.update({key: _made(missing[key]) for key in sorted(missing)})
+    except Exception:
+        for key, each in missing.items():  # one of them is to blame; the others need not suffer
+            try:
+                with transaction.atomic():
+                    found[key] = _made(each)
+            except Exception as error:
+                found[key] = error
+    return [found[each.key] for each in programs]
+
+
+def _standing() -> QuerySet[McpSession]:
+    return McpSession.objects.filter(state=SessionState.CREATED.value, is_implicit=True)
+
+
+def _made(program: _Program) -> str:
+    caller = program.caller
+    if program.name and _standing().filter(principal=caller.principal).count() >= _IMPLICIT_PER_CALLER:
+        unnamed = replace(program, name="", version="")
+        known = _standing().filter(implicit_key=unnamed.key).values_list("pk", flat=True).first()
+        return known or _made(unnamed)
     row = McpSession(
-        session_id=secrets.token_urlsafe(24), transport=transport, principal=caller.principal,
-        caller_label=caller.label[:150], is_implicit=True, implicit_key=key, protocol_version=protocol_version,
-        expires_at=timezone.now() + _IMPLICIT_LIFE, **_client({"client_name": name, "client_version": version}),
+        session_id=secrets.token_urlsafe(24), transport=program.transport, principal=caller.principal,
+        caller_label=caller.label[:150], is_implicit=True, implicit_key=program.key,
+        protocol_version=program.protocol_version, expires_at=timezone.now() + _IMPLICIT_LIFE,
+        **_client({"client_name": program.name, "client_version": program.version}),
     )  # fmt: skip
     try:
         with transaction.atomic():
             row.save(force_insert=True)
     except IntegrityError:  # another worker was first
-        return live.values_list("session_id", flat=True).get(implicit_key=key)
+        return _standing().values_list("pk", flat=True).get(implicit_key=program.key)
     return row.session_id

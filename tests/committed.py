@@ -3,45 +3,66 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
-import pytest
 from django.db import connection
 
+from invocations.chain.models import AuditEvent
+from sessions_app.models import BusEvent
 
-def committing(*models: Any) -> Callable[..., Iterator[None]]:
-    """Give a fixture to stand in for `transactional_db`; it empties the tables of `models` before and after each test.
+# Rows that the migrations leave are events, too, and a test of events begins without any.
+_ALWAYS_EMPTIED = AuditEvent._meta.db_table
+# Deleting announces itself.
+_ANNOUNCEMENTS = BusEvent._meta.db_table
 
-    pytest-django's own flushes every table and runs every post_migrate hook again: a second and a half on
-    PostgreSQL where this takes a hundredth.
-    """
 
-    @pytest.fixture
-    def transactional_db(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
-        with django_db_blocker.unblock():
-            assert "test" in str(connection.settings_dict["NAME"])
-            empty()  # of what the migrations left: events, for one
-            yield
-            empty()
-            connection.close()
+class Rows:
+    """How many rows each table holds after the migrations, and the way back to that."""
 
-    def empty() -> None:
+    def __init__(self) -> None:
+        self.migrated = _rows()
+        self.migrated.pop(_ALWAYS_EMPTIED, None)
+
+    def empty(self) -> None:
+        """Delete whatever no migration made.
+
+        pytest-django's own flush empties every table and runs every post_migrate hook again: a second and a half on
+        PostgreSQL where this takes a hundredth.
+        """
+        assert "test" in str(connection.settings_dict["NAME"])
+        made = [table for table in _rows() if table not in self.migrated]
+        if not made:
+            return
         with connection.cursor() as cursor, without_rules(cursor):
-            for model in models:
-                cursor.execute(f"DELETE FROM {model._meta.db_table}")
+            for table in (*made, _ANNOUNCEMENTS):
+                cursor.execute(f"DELETE FROM {table}")
 
-    return transactional_db
+    def left_over(self) -> dict[str, int]:
+        """Tell what a test committed and did not take away, as rows a table."""
+        return {
+            table: rows
+            for table, rows in _rows().items()
+            if table != _ALWAYS_EMPTIED and rows != self.migrated.get(table, 0)
+        }
+
+
+def _rows() -> dict[str, int]:
+    with connection.cursor() as cursor:
+        counts = (f"SELECT '{name}', count(*) FROM {name}" for name in connection.introspection.table_names(cursor))
+        cursor.execute(" UNION ALL ".join(counts))
+        return {table: rows for table, rows in cursor.fetchall() if rows}
 
 
 @contextlib.contextmanager
 def without_rules(cursor: Any) -> Iterator[None]:
-    """Lift what the database refuses by triggers, as somebody with its master's rights can."""
+    """Lift what the database refuses by triggers and foreign keys, as somebody with its master's rights can."""
     if connection.vendor == "postgresql":
         cursor.execute("SET session_replication_role = replica")
         yield
         cursor.execute("SET session_replication_role = DEFAULT")
         return
+    cursor.execute("PRAGMA foreign_keys = OFF")
     cursor.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND name LIKE 'mcphub%append_only%'")
     triggers = cursor.fetchall()
     for name, _ in triggers:
@@ -49,3 +70,4 @@ def without_rules(cursor: Any) -> Iterator[None]:
     yield
     for _, statement in triggers:
         cursor.execute(statement)
+    cursor.execute("PRAGMA foreign_keys = ON")

@@ -11,7 +11,15 @@ from django.utils import timezone
 
 from invocations.models import McpRequestEnvelope, McpTask, McpToolInvocation
 from sessions_app.models import ApiKey, McpSession, ServerProcess
-from tools_catalog.models import LaunchProfile, McpConnection, McpPrompt, McpResource, McpToolDefinition
+from tools_catalog.models import (
+    HttpService,
+    LaunchProfile,
+    McpConnection,
+    McpPrompt,
+    McpResource,
+    McpToolDefinition,
+    McpToolset,
+)
 
 
 class UserFactory(factory.django.DjangoModelFactory):
@@ -92,6 +100,21 @@ class LaunchProfileFactory(factory.django.DjangoModelFactory):
 
     name = factory.Sequence("profile{}".format)
     command = "mcp-server-example"
+
+
+class HttpServiceFactory(factory.django.DjangoModelFactory):
+    class Meta:
+        model = HttpService
+
+    slug = factory.Sequence("service{}".format)
+    url = "https://api.example.org/v1"
+
+
+class McpToolsetFactory(factory.django.DjangoModelFactory):
+    class Meta:
+        model = McpToolset
+
+    slug = factory.Sequence("toolset{}".format)
 
 
 class McpResourceFactory(factory.django.DjangoModelFactory):

@@ -21,6 +21,8 @@ from typing import Any, TypeVar
 import httpx2
 import psycopg
 
+from tests import template
+
 ROOT = Path(__file__).resolve().parent.parent
 POSTGRES = os.environ.get("MCPHUB_TEST_POSTGRES", "postgres://postgres@127.0.0.1:5432")
 """A PostgreSQL server on which databases may be made and dropped."""
@@ -70,6 +72,7 @@ class Hub:
             **{name: value for name, value in os.environ.items() if not name.startswith("MCPHUB_")},
             "MCPHUB_DATA_DIR": str(self.data),
             "MCPHUB_ALLOW_NOT_DURABLE": "1",  # temporary files may lie in memory
+            "MCPHUB_LEDGER_TIMEOUT_SECONDS": "20",  # a machine that runs many of these hubs is slow
             "PYTHONUNBUFFERED": "1",
             **(environment or {}),
         }
@@ -81,6 +84,7 @@ class Hub:
         self.folder.mkdir(parents=True, exist_ok=True)
         if self._bundle is not None:
             self.command("catalog", "load", str(self._bundle))
+        self._make_database()
         with (self.folder / "stderr.log").open("w") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "mcphub.cli", "serve", "--port", str(self.port), *self._flags],
@@ -91,9 +95,6 @@ class Hub:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._operator is not None:
-            self._operator.communicate("")
-            self._operator = None
         status = self.stop()
         assert status == 0, f"The hub stopped with status {status}.\n{self.log()}"
 
@@ -104,6 +105,7 @@ class Hub:
 
     def stop(self) -> int:
         """Send SIGTERM and give the exit status; kill what does not stop in time."""
+        self.close_shell()
         process = self._process
         assert process is not None
         if process.poll() is None:
@@ -120,9 +122,16 @@ class Hub:
         assert self._process is not None
         self._process.kill()
         self._process.wait()
+        self.close_shell()
+
+    def close_shell(self) -> None:
+        if self._operator is not None:
+            self._operator.communicate("")
+            self._operator = None
 
     def command(self, *words: str, stdin: str | None = None) -> str:
         """Run another `mcphub` command over the same data, in a process of its own; give what it prints."""
+        self._make_database()
         done = subprocess.run(
             [sys.executable, "-m", "mcphub.cli", *words],
             cwd=ROOT, env=self.environment, input=stdin, capture_output=True, text=True, timeout=240,
@@ -166,6 +175,10 @@ class Hub:
 
     def log(self) -> str:
         return (self.folder / "stderr.log").read_text()
+
+    def _make_database(self) -> None:
+        if "MCPHUB_DATABASE_URL" not in self.environment:
+            template.copy_to(self.data / "hub.sqlite3")
 
     def _read(self) -> None:
         assert self._process is not None

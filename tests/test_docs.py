@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from invocations.mapping import DEFAULTS
+from mcphub import clients
+from mcphub.chat.errors import KINDS
 from sessions_app.protocol import errors
 from sessions_app.protocol.errors import HubError
 from tools_catalog.backends.http import HttpConfiguration, Service
@@ -94,11 +96,15 @@ def statuses(code: str, kind: type[HubError]) -> tuple[str, str]:
 
 def test_the_table_of_errors_is_that_of_the_code() -> None:
     table = rows("errors.md", 7)
-    assert set(table) == errors.INTERNAL_CODES
+    assert set(table) == errors.MAPPED_CODES
     for rule in DEFAULTS:
         number, stateless, session, retry, *words = table[rule.internal_code]
         assert (number, retry) == (str(rule.json_rpc_code), "yes" if rule.retryable else "no"), rule.internal_code
-        assert (stateless, session) == statuses(rule.internal_code, kinds()[rule.internal_code]), rule.internal_code
+        if rule.internal_code in errors.PROVIDER_CODES:
+            kind = KINDS[rule.internal_code.upper()]
+            assert (number, stateless, session) == (str(kind.jsonrpc_code), str(kind.http_status), "-")
+        else:
+            assert (stateless, session) == statuses(rule.internal_code, kinds()[rule.internal_code]), rule.internal_code
         assert all(words), rule.internal_code
 
 
@@ -157,3 +163,20 @@ def test_documented_python_tools_can_be_registered() -> None:
         for name in set(python.registry) - before:
             del python.registry[name]
     assert made == {"stock", "restock", "inventory"}
+
+
+def blocks(page: str) -> set[str]:
+    """Give the texts of a page's blocks of code."""
+    return set(re.findall(r"^```\w+\n(.*?)\n```$", (HOME / page).read_text(), re.DOTALL | re.MULTILINE))
+
+
+def test_documented_clients_are_those_that_the_hub_prints_and_shows() -> None:
+    url = "http://127.0.0.1:8000/mcp"
+    made = [*clients.snippets(url, clients.PLACEHOLDER), *clients.programs(url, clients.PLACEHOLDER)]
+    texts = {snippet.text for snippet in made}
+    assert texts - blocks("docs/clients.md") == set()
+    command = ["/opt/mcphub/.venv/bin/mcphub", "stdio", "--data-dir", "/srv/mcphub"]
+    started = clients.stdio_snippets(command, {"MCPHUB_API_KEY": clients.PLACEHOLDER})
+    assert blocks("docs/clients.md") - texts <= {snippet.text for snippet in started}
+    assert len(blocks("README.md") & texts) == 2
+    assert len(blocks("docs/chat.md") & texts) == 1

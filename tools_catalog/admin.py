@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
 from django.http import HttpRequest
+from django.shortcuts import redirect
 from django.urls import NoReverseMatch, path, reverse
 from django.utils.html import format_html
 from django.utils.translation import gettext as _t
@@ -13,25 +15,24 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 from unfold.contrib.filters.admin import ChoicesDropdownFilter
 
-from sessions_app.admin_base import (
-    JSONFormField,
-    RecordedAdmin,
-    TimeRangeFilter,
-    detail_action,
-    mark,
-    moment,
-)
-from sessions_app.shown import clipped, visible
+from sessions_app.admin_base import JSONFormField, RecordedAdmin, detail_action, moment
+from sessions_app.admin_changelist import TimeRangeFilter
+from sessions_app.admin_check import CheckedForm
+from sessions_app.shown import visible
 from tools_catalog import (  # noqa: F401 - they register their pages
+    admin_bundle,
     admin_connections,
     admin_content,
+    admin_definition,
     admin_services,
     admin_toolsets,
     admin_upstream_tools,
+    usage,
 )
+from tools_catalog.admin_bulk import BulkActions
 from tools_catalog.admin_forms import SecretForm, ToolForm
 from tools_catalog.admin_services import ServiceFilter, not_served
-from tools_catalog.admin_switch import SwitchActions
+from tools_catalog.admin_tool_list import ToolList
 from tools_catalog.admin_versions import VersionPages
 from tools_catalog.models import McpToolDefinition, Secret
 
@@ -44,10 +45,9 @@ _REGISTERED = moment("created_at", _("registered"))
 
 
 @admin.register(McpToolDefinition)
-class McpToolDefinitionAdmin(VersionPages, SwitchActions, RecordedAdmin):
+class McpToolDefinitionAdmin(VersionPages, CheckedForm, BulkActions, ToolList, RecordedAdmin):
     form = ToolForm
-    list_display = ["shown_name", "shown_title", "backend", "state", "version", "effects", _CHANGED]
-    list_display_links = ["shown_name"]
+    checked_fields = ("name", "input_schema", "output_schema", "configuration", "meta", "requirements")
     list_filter = [
         ("backend", ChoicesDropdownFilter),
         "enabled",
@@ -62,9 +62,11 @@ class McpToolDefinitionAdmin(VersionPages, SwitchActions, RecordedAdmin):
     search_fields = ["name", "title", "description"]
     search_help_text = _("Name, title or description")
     autocomplete_fields = ["groups"]
-    actions = ["enable_selected", "disable_selected"]
-    actions_detail = ["try_it", "show_versions"]
+    actions = ["enable_selected", "disable_selected", *BulkActions.bulk_actions]
+    actions_detail = ["try_it", "show_calls", "show_versions"]
+    actions_list = ["as_a_file"]
     change_form_before_template = "admin/hub/tool_note.html"
+    change_form_after_template = "admin/hub/definition.html"
     readonly_fields = ["version", _REGISTERED, _CHANGED]
     fieldsets = [
         (_("What models read"), {"fields": ["name", "title", "description"]}),
@@ -84,24 +86,6 @@ class McpToolDefinitionAdmin(VersionPages, SwitchActions, RecordedAdmin):
         ),
         (_("This change"), {"fields": ["change_reason"]}),
     ]
-
-    @admin.display(description=_("name"), ordering="name")
-    def shown_name(self, tool: McpToolDefinition) -> SafeString:
-        return format_html('<span class="hub-mono">{}</span>', clipped(tool.name, 64))
-
-    @admin.display(description=_("title"), ordering="title")
-    def shown_title(self, tool: McpToolDefinition) -> SafeString:
-        return format_html(
-            '<span class="hub-cell" title="{}">{}</span>',
-            visible(tool.description[:500]),
-            clipped(tool.title, 80) or "-",
-        )
-
-    @admin.display(description=_("effects"))
-    def effects(self, tool: McpToolDefinition) -> SafeString:
-        if tool.read_only:
-            return mark("good", _("Read-only"))
-        return mark("warn", _("Destructive")) if tool.destructive else mark("edit", _("Writes"))
 
     def get_form(self, request: HttpRequest, obj: Any | None = None, change: bool = False, **kwargs: Any) -> Any:
         # The fields that the form adds to the model's must not be looked for on the model.
@@ -134,6 +118,7 @@ class McpToolDefinitionAdmin(VersionPages, SwitchActions, RecordedAdmin):
         if object_id is not None and (tool := self.get_object(request, object_id)) is not None:
             words = "\n".join([tool.title, tool.description])
             context["not_served"] = not_served(tool)
+            context["definition"] = admin_definition.shown(tool)
             context["unhidden"] = visible(words) if visible(words) != words else ""
         return super().changeform_view(request, object_id, form_url, context)
 
@@ -146,6 +131,8 @@ class McpToolDefinitionAdmin(VersionPages, SwitchActions, RecordedAdmin):
     def get_urls(self) -> list[Any]:
         wrap = self.admin_site.admin_view
         pages = [
+            path("bundle/", wrap(partial(admin_bundle.bundle_view, self)), name="catalogue_bundle"),
+            path("bundle/file/", wrap(partial(admin_bundle.export_view, self)), name="catalogue_export"),
             path("<int:pk>/versions/", wrap(self.versions_view), name="tool_versions"),
             path("<int:pk>/versions/<str:number>/", wrap(self.difference_view), name="tool_version"),
             path(
@@ -158,16 +145,23 @@ class McpToolDefinitionAdmin(VersionPages, SwitchActions, RecordedAdmin):
 
     # Actions on one tool -----------------------------------------------------------------------------
 
+    @detail_action(description=_("Export, import"), icon="import_export", url_path="as-a-file", permissions=["view"])
+    def as_a_file(self, request: HttpRequest) -> HttpResponse:
+        return redirect("admin:catalogue_bundle")
+
     @detail_action(description=_("Versions"), icon="difference", url_path="all-versions", permissions=["view"])
     def show_versions(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        from django.shortcuts import redirect
-
         return redirect("admin:tool_versions", pk=object_id)
+
+    @detail_action(description=_("Calls"), icon="monitoring", url_path="its-calls", permissions=["calls"])
+    def show_calls(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        return redirect("tool_calls", pk=object_id)
+
+    def has_calls_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
+        return request.user.has_perm(usage.PERMISSION)
 
     @detail_action(description=_("Try it"), icon="play_arrow", url_path="try-it", permissions=["try"])
     def try_it(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        from django.shortcuts import redirect
-
         return redirect("tool_try", pk=object_id)
 
     def has_try_permission(self, request: HttpRequest, object_id: Any = None) -> bool:

@@ -14,6 +14,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.template.response import TemplateResponse
 from django.urls import path, reverse
+from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
@@ -21,9 +22,10 @@ from unfold.contrib.filters.admin import ChoicesDropdownFilter
 
 from sessions_app import bus
 from sessions_app.admin_base import RecordedAdmin, detail_action, mark, moment
+from sessions_app.admin_changelist import ChoiceFilter
 from sessions_app.shown import clipped, mono, visible
 from tools_catalog.catalog import secret_for
-from tools_catalog.models import LaunchProfile, McpConnection
+from tools_catalog.models import LaunchProfile, McpConnection, McpUpstreamTool
 from tools_catalog.upstream import probe
 
 if TYPE_CHECKING:
@@ -33,6 +35,13 @@ if TYPE_CHECKING:
 else:
     _FormBase = forms.ModelForm
 
+_TOLD_OF = {
+    "approved": _("%(count)d served"), "new": _("%(count)d new"), "changed": _("%(count)d changed"),
+    "refused": _("%(count)d refused"), "gone": _("%(count)d no longer offered"),
+    "rejected": _("%(count)d rejected"),
+}  # fmt: skip
+"""State of what it offers -> how many there are of it."""
+_WAITING = ("state__in=new,changed,refused",)
 LAUNCH = "tools_catalog.launch_mcpconnection"
 STATUS_MARKS = {"connecting": "wait", "connected": "good", "disconnected": "off", "error": "bad"}
 _CHANGED = moment("updated_at", _("changed"))
@@ -60,16 +69,28 @@ class ConnectionForm(_FormBase):
         return cleaned
 
 
+class StateFilter(ChoiceFilter):
+    title = _("state")
+    parameter_name = "state"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> Any:
+        return McpConnection.Status.choices
+
+    def narrow(self, queryset: QuerySet[Any], chosen: str) -> QuerySet[Any]:
+        is_in_it = Q(link_status=chosen)
+        return queryset.filter(is_in_it | Q(link_status=None) if chosen == "disconnected" else is_in_it)
+
+
 @admin.register(McpConnection)
 class McpConnectionAdmin(RecordedAdmin):
     form = ConnectionForm
     list_display = ["shown_slug", "shown_title", "transport", "shown_status", "shown_tools", "policy", _LISTED]
     list_display_links = ["shown_slug"]
-    list_filter = [("transport", ChoicesDropdownFilter), ("policy", ChoicesDropdownFilter), "enabled"]
+    list_filter = [StateFilter, ("transport", ChoicesDropdownFilter), ("policy", ChoicesDropdownFilter), "enabled"]
     search_fields = ["slug", "title", "url"]
     autocomplete_fields = ["groups"]
     actions = ["refresh_selected"]
-    actions_detail = ["test_it", "refresh_it", "show_tools"]
+    actions_detail = ["test_it", "refresh_it", "show_tools", "reconnect_it", "drain_it", "enable_it"]
     readonly_fields = ["shown_status", "shown_links", "shown_tools", _LISTED, _CHANGED]
     fieldsets = [
         (None, {"fields": ["slug", "title", "enabled"]}),
@@ -89,12 +110,12 @@ class McpConnectionAdmin(RecordedAdmin):
     ]  # fmt: skip
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[McpConnection]:
-        held = Q(tools__state__in=["new", "changed", "refused"])
         rows = McpConnection.objects.with_status().select_related("profile")
-        return rows.annotate(
-            approved_count=Count("tools", filter=Q(tools__state="approved"), distinct=True),
-            held_count=Count("tools", filter=held, distinct=True),
-        )
+        counts = {
+            f"{state}_count": Count("tools", filter=Q(tools__state=state), distinct=True)
+            for state in McpUpstreamTool.State.values
+        }
+        return rows.annotate(**counts)
 
     def get_form(self, request: HttpRequest, obj: Any | None = None, change: bool = False, **kwargs: Any) -> Any:
         form = super().get_form(request, obj, change, **kwargs)
@@ -140,13 +161,12 @@ class McpConnectionAdmin(RecordedAdmin):
 
     @admin.display(description=_("tools"))
     def shown_tools(self, row: McpConnection) -> SafeString | str:
-        approved, held = getattr(row, "approved_count", 0), getattr(row, "held_count", 0)
-        words = _t("%(approved)d served") % {"approved": approved}
-        if not held:
-            return words
-        link = f"{reverse('admin:tools_catalog_mcpupstreamtool_changelist')}?connection__id__exact={row.pk}"
-        waiting = _t("%(held)d wait for a decision") % {"held": held}
-        return format_html('{}, <a class="hub-link" href="{}">{}</a>', words, link, waiting)
+        counts = {state: getattr(row, f"{state}_count", 0) for state in _TOLD_OF}
+        address = f"{reverse('admin:tools_catalog_mcpupstreamtool_changelist')}?connection__id__exact={row.pk}"
+        return format_html_join(
+            ", ", '<a class="hub-link" href="{}&state__exact={}">{}</a>',
+            ((address, state, words % {"count": counts[state]}) for state, words in _TOLD_OF.items() if counts[state]),
+        ) or _t("none yet")  # fmt: skip
 
     @admin.display(description=_("processes"))
     def shown_links(self, row: McpConnection) -> SafeString | str:
@@ -155,10 +175,11 @@ class McpConnectionAdmin(RecordedAdmin):
             return _t("No process holds it now.")
         return format_html_join(
             "",
-            '<div><p>{} {}</p><p class="hub-subtle">{}</p>{}</div>',
+            '<div><p>{} {} {}</p><p class="hub-subtle">{}</p>{}</div>',
             (
                 (
                     mark(STATUS_MARKS[link.status], link.get_status_display()),
+                    _pause(link),
                     mono(link.process_id[:8]),
                     _link_words(link),
                     format_html('<pre class="hub-json">{}</pre>', visible(link.stderr)) if link.stderr else "",
@@ -189,6 +210,69 @@ class McpConnectionAdmin(RecordedAdmin):
         address = reverse("admin:tools_catalog_mcpupstreamtool_changelist")
         return redirect(f"{address}?connection__id__exact={int(object_id)}")
 
+    @detail_action(description=_("Reconnect"), icon="cached", url_path="reconnect", permissions=["write"])
+    def reconnect_it(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        row, back = self._row_to_write(request, object_id)
+        asked = self.confirmation(
+            request, title=_t("Connect %(name)s anew?") % {"name": row.slug}, items=[(row.slug, row.title)],
+            explanation=_t(
+                "Calls under way end on the old connection, new ones take the new. A child is started anew."
+            ),
+            button=_t("Reconnect"), back=back,
+        )  # fmt: skip
+        if asked is not None:
+            return asked
+        bus.publish(bus.UPSTREAM_RECONNECT, row.slug)
+        messages.success(request, _t("Every process that uses %(name)s connects anew.") % {"name": row.slug})
+        return redirect(back)
+
+    @detail_action(description=_("Drain and disable"), icon="pause_circle", url_path="drain", permissions=["drain"])
+    def drain_it(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        row, back = self._row_to_write(request, object_id)
+        count = row.tools.filter(state="approved").count()
+        asked = self.confirmation(
+            request, title=_t("Drain and disable %(name)s?") % {"name": row.slug}, items=[(row.slug, row.title)],
+            explanation=_t(
+                "What it offers (%(count)d served) is withdrawn, calls under way end in their time, then it is "
+                "disconnected. It can be enabled again."
+            ) % {"count": count},
+            button=_t("Drain and disable"), back=back, reason=True, danger=True,
+        )  # fmt: skip
+        return asked or self._switch(request, row, False, back)
+
+    @detail_action(description=_("Enable"), icon="play_circle", url_path="enable", permissions=["enable"])
+    def enable_it(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        row, back = self._row_to_write(request, object_id)
+        asked = self.confirmation(
+            request, title=_t("Enable %(name)s?") % {"name": row.slug}, items=[(row.slug, row.title)],
+            explanation=_t("What was approved of it is served again."), button=_t("Enable"), back=back, reason=True,
+        )  # fmt: skip
+        return asked or self._switch(request, row, True, back)
+
+    def has_drain_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
+        return self._may_switch(request, object_id, True)
+
+    def has_enable_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
+        return self._may_switch(request, object_id, False)
+
+    def _may_switch(self, request: HttpRequest, object_id: Any, enabled: bool) -> bool:
+        row = McpConnection.objects.filter(pk=object_id, enabled=enabled).first() if object_id else None
+        return row is not None and self.has_change_permission(request, row)
+
+    def _row_to_write(self, request: HttpRequest, object_id: str) -> tuple[McpConnection, str]:
+        row = get_object_or_404(McpConnection, pk=object_id)
+        if not self.has_change_permission(request, row):
+            raise PermissionDenied
+        return row, reverse("admin:tools_catalog_mcpconnection_change", args=[row.pk])
+
+    def _switch(self, request: HttpRequest, row: McpConnection, enabled: bool, back: str) -> HttpResponse:
+        row.enabled = enabled
+        row._change_reason = request.POST.get("reason", "")[:100] or None
+        row.save(update_fields=["enabled", "updated_at"])
+        done = _t("%(name)s is enabled.") if enabled else _t("%(name)s is disabled; calls under way end in their time.")
+        messages.success(request, done % {"name": row.slug})
+        return redirect(back)
+
     @admin.action(description=_("List the tools of the selected connections again"), permissions=["write"])
     def refresh_selected(self, request: HttpRequest, queryset: QuerySet[McpConnection]) -> None:
         self._refresh(request, [row for row in queryset if may_write(request.user, row.transport)])
@@ -197,7 +281,11 @@ class McpConnectionAdmin(RecordedAdmin):
         for row in rows:
             bus.publish(bus.UPSTREAM_REFRESH, row.slug)
         names = ", ".join(clipped(row.slug, 32) for row in rows)
-        self.message_user(request, _t("Asked for the tools of: %(names)s.") % {"names": names}, messages.SUCCESS)
+        address = reverse("admin:tools_catalog_mcpupstreamtool_changelist")
+        query = "&".join([f"connection__id__in={','.join(str(row.pk) for row in rows)}", *_WAITING])
+        link = format_html('<a class="hub-link" href="{}?{}">{}</a>', address, query, _t("What waits for a decision"))
+        said = _t("Asked for the tools of: %(names)s.") % {"names": names}
+        self.message_user(request, format_html("{} {}", said, link), messages.SUCCESS)
 
     def test_view(self, request: HttpRequest, pk: int) -> HttpResponse:
         row = get_object_or_404(McpConnection, pk=pk)
@@ -231,8 +319,21 @@ class McpConnectionAdmin(RecordedAdmin):
         )  # fmt: skip
 
 
+def _pause(link: Any) -> SafeString | str:
+    """Say whether this process makes calls to it: after failures in a row it pauses, and then tries with one."""
+    if link.paused_until is None:
+        return ""
+    failures = {"failures": link.failed_in_a_row}
+    if link.paused_until > timezone.now():
+        left = max(1, round((link.paused_until - timezone.now()).total_seconds()))
+        words = _t("Left alone for %(seconds)d s after %(failures)d failed calls in a row")
+        return mark("bad", words % {**failures, "seconds": left})
+    return mark("wait", _t("The next call is a trial, after %(failures)d failed calls in a row") % failures)
+
+
 def _link_words(link: Any) -> str:
-    words = [visible(link.error_message)] if link.error_message else []
+    words = [_t("runs the one child of the hub")] if link.holds_lease else []
+    words += [visible(link.error_message)] if link.error_message else []
     if link.server:
         words.append(visible(link.server, one_line=True))
     if link.protocol_version:

@@ -13,7 +13,8 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 from unfold.contrib.filters.admin import ChoicesDropdownFilter
 
-from sessions_app.admin_base import RecordedAdmin, TimeRangeFilter, mark, moment
+from sessions_app.admin_base import RecordedAdmin, mark, moment
+from sessions_app.admin_changelist import TimeRangeFilter
 from sessions_app.shown import clipped, visible
 from tools_catalog.admin_forms import PromptForm, ResourceForm
 from tools_catalog.admin_switch import SwitchActions

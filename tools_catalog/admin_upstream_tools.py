@@ -16,7 +16,7 @@ from django.utils.translation import ngettext
 from unfold.contrib.filters.admin import ChoicesDropdownFilter
 
 from sessions_app.admin_base import RecordedAdmin, detail_action, mark, moment, names_and_count
-from sessions_app.shown import clipped, mono, pretty, visible
+from sessions_app.shown import cell, clipped, mono, pretty, visible
 from tools_catalog import discovery
 from tools_catalog.admin_difference import difference
 from tools_catalog.models import McpUpstreamTool
@@ -39,10 +39,10 @@ class McpUpstreamToolAdmin(RecordedAdmin):
         "connection",
         "shown_here",
         "shown_state",
-        "shown_remark",
+        "listed_remark",
         _SEEN,
-        "decided_by",
     ]
+    sortable_by = ()
     list_display_links = ["shown_name"]
     list_filter = [("state", ChoicesDropdownFilter), ("kind", ChoicesDropdownFilter), "connection"]
     list_select_related = ["connection", "tool", "resource", "prompt"]
@@ -77,6 +77,10 @@ class McpUpstreamToolAdmin(RecordedAdmin):
     @admin.display(description=_("state"), ordering="state")
     def shown_state(self, row: McpUpstreamTool) -> SafeString:
         return mark(STATE_MARKS[row.state], McpUpstreamTool.State(row.state).label)
+
+    @admin.display(description=_("remark"))
+    def listed_remark(self, row: McpUpstreamTool) -> SafeString:
+        return cell(self.shown_remark(row))
 
     @admin.display(description=_("remark"))
     def shown_remark(self, row: McpUpstreamTool) -> str:

@@ -20,7 +20,15 @@ from rest_framework.serializers import BaseSerializer
 
 from sessions_app.protocol.errors import MethodNotAllowed
 from sessions_app.rest.lists import BooleanFilter, ChoiceFilter, FilterSet
-from sessions_app.rest.writing import JSONObject, RowSerializer, RowViewSet, WritingViewSet, attribute
+from sessions_app.rest.writing import (
+    JSONObject,
+    Named,
+    RowSerializer,
+    RowViewSet,
+    StrictText,
+    WritingViewSet,
+    attribute,
+)
 from tools_catalog.models import Backend, McpToolDefinition, McpToolVersion
 
 _Row = TypeVar("_Row", bound=Model)
@@ -38,7 +46,11 @@ class _Key(Protocol):
 class Configuration(serializers.Field[Any, Any, Any, Any]):
     """How a tool is run: addresses and headers of other systems, for those who run the catalogue only."""
 
+    default_error_messages = {"not_an_object": "This must be a JSON object."}
+
     def to_internal_value(self, data: Any) -> Any:
+        if not isinstance(data, dict):
+            self.fail("not_an_object")
         return data  # the model says what is wrong with it
 
     def to_representation(self, value: Any) -> Any:
@@ -60,11 +72,11 @@ class ToolDefinitionSerializer(RowSerializer[McpToolDefinition]):
     """A tool as clients see it, and how it is run."""
 
     configuration = Configuration(help_text="Secrets are named, never shown. Null for a key without catalog:write.")
-    groups = serializers.SlugRelatedField(
+    groups = Named(
         slug_field="name", queryset=Group.objects.all(), many=True, required=False,
         help_text="Names of the groups that may see and call it. Empty: every caller.",
     )  # fmt: skip
-    reason = serializers.CharField(
+    reason = StrictText(
         write_only=True,
         required=False,
         allow_blank=True,

@@ -13,7 +13,7 @@ from rest_framework.serializers import BaseSerializer
 
 from sessions_app.protocol.errors import Forbidden, MethodNotAllowed
 from sessions_app.rest.lists import BooleanFilter, ChoiceFilter, FilterSet
-from sessions_app.rest.writing import RowSerializer, WritingViewSet, attribute
+from sessions_app.rest.writing import Named, RowSerializer, StrictText, WritingViewSet, attribute
 from tools_catalog.models import McpConnection
 
 _STDIO = McpConnection.Transport.STDIO
@@ -25,14 +25,14 @@ class ConnectionSerializer(RowSerializer[McpConnection]):
     transport = serializers.ChoiceField(
         choices=McpConnection.Transport.choices, help_text="Fixed once it is saved. stdio is written in the admin only."
     )
-    groups = serializers.SlugRelatedField(
+    groups = Named(
         slug_field="name", queryset=Group.objects.all(), many=True, required=False,
         help_text="Given to its tools when they are first approved.",
     )  # fmt: skip
     status = serializers.SerializerMethodField(help_text="The worst that a process of the hub reports.")
     error_message = serializers.SerializerMethodField(help_text="The last error, where the status is one.")
     available_tools = serializers.SerializerMethodField(help_text="Names there of the tools that are served.")
-    reason = serializers.CharField(
+    reason = StrictText(
         write_only=True, required=False, allow_blank=True, max_length=300, help_text="Why. Kept in the history."
     )
 

@@ -12,7 +12,7 @@ from rest_framework import mixins, serializers
 from rest_framework.serializers import BaseSerializer
 
 from sessions_app.rest.lists import BooleanFilter, ChoiceFilter, ExactFilter, FilterSet
-from sessions_app.rest.writing import JSONObject, JSONValue, RowSerializer, WritingViewSet, attribute
+from sessions_app.rest.writing import JSONObject, JSONValue, Named, RowSerializer, StrictText, WritingViewSet, attribute
 from tools_catalog.api import SCOPES, runs_the_catalogue, visible_rows
 from tools_catalog.models import McpPrompt, McpResource
 from tools_catalog.models_content import PromptBackend, ResourceBackend
@@ -20,24 +20,31 @@ from tools_catalog.models_content import PromptBackend, ResourceBackend
 
 @extend_schema_field({"type": "array", "items": {"type": "object", "additionalProperties": True}})
 class JSONList(JSONValue):
-    """A JSON list of objects; the model says what is wrong with it."""
+    """A JSON list of objects; the model says what is wrong with them."""
+
+    default_error_messages = {"not_objects": "This must be a list of JSON objects."}
+
+    def to_internal_value(self, data: Any) -> Any:
+        if not isinstance(data, list) or not all(isinstance(item, dict) for item in data):
+            self.fail("not_objects")
+        return data
 
 
 class ContentSerializer(RowSerializer[Any]):
     INSIDE = frozenset({"function", "completions", "content", "messages"})
     """What is read over MCP, under its scope and limits, or is nobody's business but the operators'."""
 
-    groups = serializers.SlugRelatedField(
+    groups = Named(
         slug_field="name", queryset=Group.objects.all(), many=True, required=False,
         help_text="Names of the groups that may see and read it. Empty: every caller.",
     )  # fmt: skip
-    function = serializers.CharField(
-        required=False, allow_blank=True, allow_null=True, max_length=200,
+    function = StrictText(
+        required=False, allow_blank=True, max_length=200,
         help_text="A registered Python function. Null for a key without catalog:write.",
     )  # fmt: skip
-    completions = JSONObject(required=False, allow_null=True, help_text="Null for a key without catalog:write.")
+    completions = JSONObject(required=False, help_text="Null for a key without catalog:write.")
     icons = JSONList(required=False)
-    reason = serializers.CharField(
+    reason = StrictText(
         write_only=True, required=False, allow_blank=True, max_length=100, help_text="Why. Kept with the history."
     )
 
@@ -48,11 +55,6 @@ class ContentSerializer(RowSerializer[Any]):
             shown |= dict.fromkeys(self.INSIDE & shown.keys())
         return shown
 
-    def validate(self, attrs: Any) -> Any:
-        if nulls := [name for name in self.INSIDE if name in attrs and attrs[name] is None]:
-            raise serializers.ValidationError({name: ["This cannot be null."] for name in nulls})
-        return attrs
-
     def _write(self, row: Any, values: dict[str, Any]) -> Any:
         attribute(row, self.context["request"], values.pop("reason", ""))
         return super()._write(row, values)
@@ -61,8 +63,8 @@ class ContentSerializer(RowSerializer[Any]):
 class ResourceSerializer(ContentSerializer):
     """A resource, or many of them by one URI template, with its content."""
 
-    content = serializers.CharField(
-        required=False, allow_blank=True, allow_null=True, trim_whitespace=False,
+    content = StrictText(
+        required=False, allow_blank=True, trim_whitespace=False,
         help_text="The text, or bytes in base64. Null for a key without catalog:write.",
     )  # fmt: skip
     is_template = serializers.BooleanField(read_only=True, help_text="Whether the URI has variables (RFC 6570).")
@@ -81,7 +83,7 @@ class PromptSerializer(ContentSerializer):
     """A prompt with its messages."""
 
     arguments = JSONList(required=False)
-    messages = JSONList(required=False, allow_null=True, help_text="Null for a key without catalog:write.")
+    messages = JSONList(required=False, help_text="Null for a key without catalog:write.")
 
     class Meta:
         model = McpPrompt
@@ -131,6 +133,7 @@ def _permissions(model: str) -> dict[str, str]:
         "read": f"tools_catalog.view_{model}",
         "create": f"tools_catalog.add_{model}",
         "write": f"tools_catalog.change_{model}",
+        "delete": f"tools_catalog.delete_{model}",
     }
 
 

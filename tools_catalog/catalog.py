@@ -89,7 +89,7 @@ class Catalog(Selection):
         """
         from tools_catalog.models import McpToolDefinition, McpToolVersion
 
-        now = cls.load().find(name, caller)
+        now = cls(cls._read(McpToolDefinition.objects.filter(name=name), _upstreams(), {})[0]).find(name, caller)
         if version in ("", now.version):
             return now
         past = McpToolVersion.objects.filter(tool__name=name, version=version).first()
@@ -122,13 +122,21 @@ class Catalog(Selection):
         """
         from tools_catalog.models import McpToolDefinition
 
-        cls.read_secrets()
         upstreams = _upstreams()
-        services = _services()
         known = before._compiled if before is not None else {}
+        tools, compiled = cls._read(McpToolDefinition.objects.order_by("name"), upstreams, known)
+        return cls(tools, compiled, upstreams, _toolsets(tools))
+
+    @classmethod
+    def _read(
+        cls, rows: Any, upstreams: Upstreams, known: Mapping[str, _Compiled]
+    ) -> tuple[list[Tool], dict[str, _Compiled]]:
+        """Give the tools of some rows, and what was compiled for them; of that, `known` is taken as it is."""
+        cls.read_secrets()
+        services = _services()
         compiled: dict[str, _Compiled] = {}
         tools = []
-        for row in readable(McpToolDefinition.objects.prefetch_related("groups").order_by("name")):
+        for row in readable(rows.prefetch_related("groups")):
             # Of what is served, not of the version that should be: an edit behind the model's back is seen
             # and recorded as what it is.
             digest = row.digest()
@@ -157,7 +165,7 @@ class Catalog(Selection):
                     backend=backend, why_not=why_not if row.enabled else "",
                 )
             )  # fmt: skip
-        return cls(tools, compiled, upstreams, _toolsets(tools))
+        return tools, compiled
 
 
 def _services() -> dict[str, Service]:
@@ -178,7 +186,8 @@ def _service_of(row: Any, services: Mapping[str, Service]) -> tuple[Service | No
     return service, requirements.why_not(row.requirements, service)
 
 
-def _compile(row: Any, service: Service | None = None) -> _Compiled:
+def definition_of(row: Any) -> dict[str, Any]:
+    """Give the Tool object of a row, in the newest revision; raise ValueError where its configuration is broken."""
     definition: dict[str, Any] = {"name": row.name}
     if row.title:
         definition["title"] = row.title
@@ -193,6 +202,10 @@ def _compile(row: Any, service: Service | None = None) -> _Compiled:
         definition["execution"] = {"taskSupport": row.task_support}
     if row.meta:
         definition["_meta"] = row.meta
+    return definition
+
+
+def _compile(row: Any, service: Service | None = None) -> _Compiled:
     backend: base.Backend | None = None
     if row.backend == "python":
         backend = PythonBackend(row.configuration["function"])
@@ -200,7 +213,7 @@ def _compile(row: Any, service: Service | None = None) -> _Compiled:
         configuration = HttpConfiguration.parse(row.configuration, service)
         backend = HttpBackend(configuration, secret=secret_for, retries=row.retry_safe)
     return _Compiled(
-        definition,
+        definition_of(row),
         schemas.compile(row.input_schema),
         schemas.compile(row.output_schema) if row.output_schema else None,
         envelope.param_headers(row.input_schema),

@@ -138,6 +138,7 @@ def _configure(tool: Any, row: McpUpstreamTool) -> None:
         "connection": row.connection.slug, "tool": row.upstream_name, "digest": row.seen_digest,
         "schema_digest": row.seen_schema_digest,
         "read_only_hint": proposals.hints(row.seen).get("readOnlyHint") is True,
+        "begins_task": proposals.begins_task(row.seen),
     }  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from channels.db import database_sync_to_async
 from django.db import IntegrityError, transaction
@@ -20,6 +20,7 @@ logger = logging.getLogger(__name__)
 
 _FIGURES = (
     "status", "error_message", "stderr", "protocol_version", "server", "latency_ms", "restarts", "calls", "failures",
+    "failed_in_a_row", "paused_until",
     "connected_at", "last_used_at",
 )  # fmt: skip
 
@@ -27,8 +28,12 @@ _FIGURES = (
 class LinkKeeper:
     """Writes each step of each connection of one process, in its order."""
 
-    def __init__(self, process_id: str) -> None:
+    def __init__(self, process_id: str, is_gone: Callable[[str], bool] = lambda process_id: False) -> None:
+        """`is_gone` tells of a process of the hub, by its id, whether it is no more."""
         self._process_id = process_id
+        self._is_gone = is_gone
+        self._held: set[int] = set()
+        """Connections whose one child this process runs, as far as it knows."""
         self._waiting: asyncio.Queue[Link] = asyncio.Queue(10_000)
         self._task: asyncio.Task[None] | None = None
 
@@ -37,6 +42,8 @@ class LinkKeeper:
         if self._task is None:
             self._task = asyncio.create_task(self._write_on(), name="mcphub-upstream-links")
         link.is_dirty = False
+        if link.status in (LinkState.ERROR, LinkState.DISCONNECTED):
+            self._held.discard(link.connection_id)
         try:
             self._waiting.put_nowait(dataclasses.replace(link))
         except asyncio.QueueFull:
@@ -51,7 +58,23 @@ class LinkKeeper:
     async def lease(self, connection_id: int) -> bool:
         """Take the right to run the one child of a connection; False where another process has it."""
         await self._waiting.join()
-        return await database_sync_to_async(_lease)(self._process_id, connection_id)
+        has_right = await database_sync_to_async(_lease)(self._process_id, connection_id, self._is_gone)
+        if has_right:
+            self._held.add(connection_id)
+        return has_right
+
+    async def holder(self, connection_id: int) -> str:
+        """Give the process that has the right; empty where none has it."""
+        return await database_sync_to_async(_holder)(connection_id)
+
+    async def lost(self) -> set[int]:
+        """Give the connections whose right another process took, as it had not heard of this one for long."""
+        held = set(self._held)
+        if not held:
+            return held
+        lost = held - await database_sync_to_async(_held)(self._process_id)
+        self._held -= lost
+        return lost
 
     async def stop(self) -> None:
         """Write what waits, then forget this process: it holds nothing any more."""
@@ -83,13 +106,38 @@ def keep_only(process_ids: Iterable[str]) -> int:
     return McpConnectionLink.objects.exclude(process_id__in=list(process_ids)).delete()[0]
 
 
-def _lease(process_id: str, connection_id: int) -> bool:
+def _lease(process_id: str, connection_id: int, is_gone: Callable[[str], bool]) -> bool:
+    if _took(process_id, connection_id):
+        return True
+    holder = _holder(connection_id)
+    if holder and is_gone(holder):
+        McpConnectionLink.objects.filter(connection_id=connection_id, process_id=holder).delete()
+        return _took(process_id, connection_id)
+    return False
+
+
+def _took(process_id: str, connection_id: int) -> bool:
     try:
         with transaction.atomic():
             rows = McpConnectionLink.objects.filter(connection_id=connection_id, process_id=process_id)
-            return rows.update(holds_lease=True) == 1
+            if not rows.update(holds_lease=True):
+                McpConnectionLink.objects.create(
+                    connection_id=connection_id, process_id=process_id, status=LinkState.DISCONNECTED.value,
+                    holds_lease=True,
+                )  # fmt: skip
+            return True
     except IntegrityError:
         return False
+
+
+def _holder(connection_id: int) -> str:
+    held = McpConnectionLink.objects.filter(connection_id=connection_id, holds_lease=True)
+    return held.values_list("process_id", flat=True).first() or ""
+
+
+def _held(process_id: str) -> set[int]:
+    rows = McpConnectionLink.objects.filter(process_id=process_id, holds_lease=True)
+    return set(rows.values_list("connection_id", flat=True))
 
 
 def _write(process_id: str, link: Link) -> None:

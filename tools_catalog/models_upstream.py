@@ -281,6 +281,9 @@ class McpConnectionLink(models.Model):
     restarts = models.PositiveIntegerField(_("reconnections"), default=0)
     calls = models.PositiveBigIntegerField(_("calls"), default=0)
     failures = models.PositiveBigIntegerField(_("failed calls"), default=0)
+    failed_in_a_row = models.PositiveIntegerField(_("failed calls in a row"), default=0)
+    paused_until = models.DateTimeField(_("left alone until"), null=True, blank=True)
+    """Of this process: after failed calls in a row it makes none, and then one as a trial."""
     holds_lease = models.BooleanField(default=False)
     """This process runs the one child of a profile that allows one in the whole hub."""
     connected_at = models.DateTimeField(_("connected"), null=True, blank=True)

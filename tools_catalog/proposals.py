@@ -9,6 +9,7 @@ from typing import Any
 from django.utils.translation import gettext as _t
 
 from sessions_app.protocol import envelope, schemas, uritemplate
+from sessions_app.protocol.tasks import TaskSupport
 from tools_catalog import described
 from tools_catalog.models import (
     Backend,
@@ -19,7 +20,7 @@ from tools_catalog.models import (
     McpUpstreamTool,
 )
 from tools_catalog.models_content import NAME, URI
-from tools_catalog.upstream.listing import PROMPT, RESOURCE, TEMPLATE, TOOL, storable
+from tools_catalog.upstream.listing import AS_TASK, PROMPT, RESOURCE, TEMPLATE, TOOL, storable
 
 MODELS: Mapping[str, Any] = {
     TOOL: McpToolDefinition, RESOURCE: McpResource, TEMPLATE: McpResource, PROMPT: McpPrompt,
@@ -86,6 +87,17 @@ def hints(definition: Mapping[str, Any]) -> Mapping[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
+def begins_task(definition: Mapping[str, Any]) -> bool:
+    """Whether the upstream decides which calls of the tool become tasks."""
+    return bool(definition.get("execution") == AS_TASK)
+
+
+def _needs_core_tasks(definition: Mapping[str, Any]) -> bool:
+    """Whether the upstream refuses every call that begins no task in the core form of 2025-11-25."""
+    execution = definition.get("execution")
+    return isinstance(execution, dict) and execution.get("taskSupport") == TaskSupport.REQUIRED.value
+
+
 def _tool_columns(row: McpUpstreamTool, definition: Mapping[str, Any]) -> dict[str, Any]:
     hinted = hints(definition)
     return {
@@ -98,6 +110,7 @@ def _tool_columns(row: McpUpstreamTool, definition: Mapping[str, Any]) -> dict[s
         "idempotent": hinted.get("idempotentHint") is True,
         "open_world": hinted.get("openWorldHint") is not False,
         "meta": definition.get("_meta", {}),
+        "task_support": (TaskSupport.OPTIONAL if begins_task(definition) else TaskSupport.FORBIDDEN).value,
     }
 
 
@@ -136,6 +149,8 @@ def fault_of(kind: str, name: str, definition: Mapping[str, Any]) -> str:
         return str(error)
     if kind != TOOL:
         return ""
+    if _needs_core_tasks(definition):
+        return _t("It runs as a task of 2025-11-25 only, and the hub follows no such tasks of upstreams.")
     for member, is_input in (("inputSchema", True), ("outputSchema", False)):
         schema = definition.get(member)
         if schema is None and not is_input:

@@ -23,8 +23,15 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """What makes a spreadsheet take a text for a formula."""
 
 
-class CannotResume(Exception):
-    """The file is not the begin of this export; the text says why."""
+class CannotExport(Exception):
+    """There is no such block, or the file is not the begin of this export; the text says which."""
+
+
+def need_block(log: Log, first: int) -> None:
+    """Raise CannotExport where an export cannot begin with this block. The next one may be: nothing follows it yet."""
+    size = log.size()
+    if first > size:
+        raise CannotExport(f"there is no block {first}: the log has {size}, counted from 0.")
 
 
 def write_jsonl(
@@ -64,9 +71,9 @@ def _resume(path: Path, selection: Selection, out: BinaryIO) -> tuple[int, int, 
                 record = {}
             if began is None:
                 if record.get("export") != 1:
-                    raise CannotResume(f"{path} is not the begin of an export.")
+                    raise CannotExport(f"{path} is not the begin of an export.")
                 if record["filters"] != selection.words():
-                    raise CannotResume(f"{path} was made with other filters: {record['filters']}.")
+                    raise CannotExport(f"{path} was made with other filters: {record['filters']}.")
                 began = record
             elif "block" in record or "end" in record:
                 whole = (at, began["first_block"] + blocks, blocks, rows)
@@ -74,9 +81,9 @@ def _resume(path: Path, selection: Selection, out: BinaryIO) -> tuple[int, int, 
             rows += "values" in record
             at += len(line)
     if began is None:
-        raise CannotResume(f"{path} is empty; leave --resume out.")
+        raise CannotExport(f"{path} is empty; leave --resume out.")
     if whole is None:
-        raise CannotResume(f"{path} holds no whole block; leave --resume out.")
+        raise CannotExport(f"{path} holds no whole block; leave --resume out.")
     offset, number, blocks, rows = whole
     out.seek(offset)
     out.truncate()
@@ -91,11 +98,11 @@ def write_csv(
     columns = ["id", *(name for name in INVOCATION.columns if name != "id")]
     after = _resume_csv(resume, out) if resume is not None else 0
     if resume is None:
-        out.write(_line(columns))
+        out.write(csv_line(columns))
     count = 0
     for values in log.rows(INVOCATION, after, log.highest()["invocation"]):
         if selection.takes("invocation", values):
-            out.write(_line(_cells(values, columns)))
+            out.write(csv_line(_cells(values, columns)))
             count += 1
         if written is not None:
             written(1)
@@ -112,7 +119,7 @@ def _resume_csv(path: Path, out: BinaryIO) -> int:
             after = int(first) if first.isdigit() else 0
             at += len(line)
     if not at:
-        raise CannotResume(f"{path} is not the begin of an export as CSV.")
+        raise CannotExport(f"{path} is not the begin of an export as CSV.")
     out.seek(at)
     out.truncate()
     return after
@@ -120,14 +127,18 @@ def _resume_csv(path: Path, out: BinaryIO) -> int:
 
 def _cells(values: Values, columns: list[str]) -> Iterator[Any]:
     for name in columns:
-        value = values.get(name)
-        if isinstance(value, str):
-            value = value.replace("\r", "\\r").replace("\n", "\\n")  # one line a row, so that a cut shows
-            value = f"'{value}" if value.startswith(_FORMULA) else value
-        yield value
+        yield for_spreadsheets(values.get(name))
 
 
-def _line(cells: Any) -> bytes:
+def for_spreadsheets(value: Any) -> Any:
+    """Keep a text to one line, so that a cut of the file shows, and from being taken for a formula."""
+    if isinstance(value, str):
+        value = value.replace("\r", "\\r").replace("\n", "\\n")
+        value = f"'{value}" if value.startswith(_FORMULA) else value
+    return value
+
+
+def csv_line(cells: Any) -> bytes:
     text = io.StringIO()
     csv.writer(text).writerow(cells)
     return text.getvalue().encode("utf-8", "backslashreplace")

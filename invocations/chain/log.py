@@ -8,17 +8,30 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
+from invocations.chain import counting
 from invocations.chain.tables import AUDITED, Audited
-from invocations.chain.verifier import NOTHING, TABLES, Frontier, canonical, leaf_hash, loads, node_hash, row_bytes
-from invocations.tallies import KEPT_SECONDS, SUBJECTS, Key, Tally
+from invocations.chain.verifier import (
+    NOTHING,
+    TABLES,
+    Bad,
+    Frontier,
+    canonical,
+    leaf_hash,
+    loads,
+    node_hash,
+    row_bytes,
+)
+from invocations.tallies import Key, Tally
 
 _LEAF = struct.Struct(">q32s")
 _THROUGH = ("envelopes_through", "invocations_through", "events_through")
+_DERIVED = ("number", "header", *_THROUGH, "first_position", "row_count", "sealed_at", "key_id", "tree_root", "nodes")
+"""Of a block, all but the signature: what the header says once more, where SQL and proofs find it."""
 
 Values = dict[str, Any]
 
@@ -81,6 +94,12 @@ class Log:
 
     def run(self, statement: str, *values: Any) -> Any:
         return self._connect().execute(statement if self.is_sqlite else statement.replace("?", "%s"), values)
+
+    def run_many(self, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Run a statement for each row, on PostgreSQL without waiting for each."""
+        cursor = self._connect().cursor()
+        cursor.executemany(statement if self.is_sqlite else statement.replace("?", "%s"), rows)
+        cursor.close()
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
@@ -173,13 +192,17 @@ class Log:
             self.moment(now), kind, actor, actor_label, canonical(after).decode(),
         )  # fmt: skip
 
+    def as_stored(self, column: str) -> str:
+        """Give what to select for a column: of a time on SQLite the text, which Django's connections parse else."""
+        return f"CAST({column} AS TEXT)" if self.is_sqlite and column.endswith("_at") else column
+
     def moment(self, when: datetime) -> Any:
         """Give a time as the database takes it."""
         return when.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f") if self.is_sqlite else when
 
     # Blocks ----------------------------------------------------------------------------------------------
 
-    _COLUMNS = "header, signature, tree_root, key_id"
+    _COLUMNS = "number, header, signature, tree_root, key_id"
 
     def blocks(self, first: int = 0, last: int | None = None) -> Iterator[Block]:
         """Give blocks in order, a few hundred at a time."""
@@ -217,7 +240,33 @@ class Log:
     def leaves(self, number: int) -> list[tuple[int, bytes]] | None:
         """Give (id, hash) of a block's rows, in the order of their tables; None where retention removed them."""
         row = self.run("SELECT leaves FROM invocations_auditleaves WHERE block_id = ?", number).fetchone()
-        return unpack(bytes(row[0])) if row else None
+        try:
+            return unpack(bytes(row[0])) if row else None
+        except (struct.error, TypeError):
+            raise Bad(f"Block {number}: the stored hashes of its rows were changed after it was sealed.") from None
+
+    def derived(self) -> Iterator[dict[str, Any]]:
+        """Give of each block what is stored beside its signature, which `derive` makes of the header."""
+        first, columns = 0, ", ".join(self.as_stored(name) for name in _DERIVED)
+        while True:
+            rows = self.run(
+                f"SELECT {columns} FROM invocations_auditblock WHERE number >= ? ORDER BY number LIMIT 200",  # noqa: S608
+                first,
+            ).fetchall()
+            for row in rows:
+                yield dict(zip(_DERIVED, row, strict=True))
+            if len(rows) < 200:
+                return
+            first = rows[-1][0] + 1
+
+    def derive(self, header: Values, made: list[bytes], root: bytes) -> dict[str, Any]:
+        """`made`: the subtrees that the block completes; `root`: of the tree with it."""
+        values = (
+            header["number"], canonical(header).decode(), *(header[table][1] for table in TABLES), header["first"],
+            header["count"], self.moment(datetime.fromisoformat(header["sealed_at"])), header["key"], root.hex(),
+            "".join(node.hex() for node in made),
+        )  # fmt: skip
+        return dict(zip(_DERIVED, values, strict=True))
 
     def size(self) -> int:
         return int(self.run("SELECT coalesce(max(number), -1) + 1 FROM invocations_auditblock").fetchone()[0])
@@ -238,51 +287,19 @@ class Log:
     def append(self, header: dict[str, Any], leaves: list[tuple[int, bytes]], made: list[bytes], root: bytes,
                signature: str, counted: dict[Key, Tally]) -> None:  # fmt: skip
         """Write a block, and what its calls add to the tallies; raise LostRace where its number is taken."""
-        moment = self.moment(datetime.fromisoformat(header["sealed_at"]))
+        values = {**self.derive(header, made, root), "signature": signature}
         with self.transaction():
             written = self.run(
-                "INSERT INTO invocations_auditblock (number, header, envelopes_through, invocations_through, "
-                "events_through, first_position, row_count, sealed_at, key_id, tree_root, signature, nodes) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (number) DO NOTHING",
-                header["number"], canonical(header).decode(), *(header[table][1] for table in TABLES),
-                header["first"], header["count"], moment, header["key"], root.hex(), signature,
-                "".join(node.hex() for node in made),
-            ).rowcount  # fmt: skip
+                f"INSERT INTO invocations_auditblock ({', '.join(values)}) VALUES "  # noqa: S608 - our own names
+                f"({', '.join('?' * len(values))}) ON CONFLICT (number) DO NOTHING",
+                *values.values(),
+            ).rowcount
             if written != 1:
                 raise LostRace
             self.run(
                 "INSERT INTO invocations_auditleaves (block_id, leaves) VALUES (?, ?)", header["number"], pack(leaves)
             )
-            for key, tally in counted.items():
-                self._add(key, tally)
-
-    def _add(self, key: Key, tally: Tally) -> None:
-        span, slot, subject, name = key
-        place = (subject, span, self._slot(slot), name.encode(errors="replace").decode())
-        row = self.run(
-            "SELECT calls, errors, durations FROM invocations_calltally "
-            "WHERE subject = ? AND span = ? AND slot = ? AND name = ?", *place
-        ).fetchone()  # fmt: skip
-        if row is not None:
-            tally.add(Tally(row[0], row[1], Tally.load(row[2])))
-        self.run(
-            "INSERT INTO invocations_calltally (subject, span, slot, name, calls, errors, durations) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (subject, span, slot, name) DO UPDATE SET "
-            "calls = excluded.calls, errors = excluded.errors, durations = excluded.durations",
-            *place, tally.calls, tally.errors, tally.dump(),
-        )  # fmt: skip
-
-    def forget_tallies(self, now: datetime) -> None:
-        """Remove the tallies whose time is over."""
-        for span, seconds in KEPT_SECONDS.items():
-            for subject in SUBJECTS:
-                self.run(
-                    "DELETE FROM invocations_calltally WHERE subject = ? AND span = ? AND slot < ?",
-                    subject, span, self._slot(f"{now - timedelta(seconds=seconds):%Y-%m-%dT%H:%M:%S}"),
-                )  # fmt: skip
-
-    def _slot(self, slot: str) -> str:
-        return slot.replace("T", " ") + ("" if self.is_sqlite else "+00")
+            counting.add(self, counted)
 
     # Proofs (RFC 9162, 2.1.3 and 2.1.4) ----------------------------------------------------------------------
 
@@ -363,5 +380,11 @@ def _cover(begin: int, end: int) -> list[tuple[int, int]]:
 
 
 def _block(row: tuple[Any, ...]) -> Block:
-    header, signature, tree_root, key_id = row
-    return Block(loads(header), signature, bytes.fromhex(tree_root), key_id)
+    number, header, signature, tree_root, key_id = row
+    try:
+        block = Block(loads(header), signature, bytes.fromhex(tree_root), key_id)
+        if type(block.header["number"]) is not int:
+            raise TypeError
+    except (ValueError, TypeError, KeyError):
+        raise Bad(f"Block {number} was changed after it was sealed: its header or root cannot be read.") from None
+    return block

@@ -38,7 +38,11 @@ class AuditEvent(AppendOnly):
         verbose_name = _("audit event")
         verbose_name_plural = _("audit events")
         ordering = ["-id"]
-        indexes = [models.Index(fields=["kind", "-id"], name="audit_event_by_kind")]
+        indexes = [
+            models.Index(fields=["kind", "-id"], name="audit_event_by_kind"),
+            models.Index(fields=["actor", "-id"], name="audit_event_by_actor"),
+            models.Index(fields=["happened_at"], name="audit_event_by_time"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.kind} {self.subject_label}"

@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from invocations.chain import marks
+from invocations.chain import counting, marks
 from invocations.chain.keys import KeyFolder, KeyProblem
 from invocations.chain.lease import Lease
 from invocations.chain.log import Log
@@ -102,7 +102,7 @@ class Work:
                     marks.follow(self._log, self._log.head().through["invocation"])
                     self._marked = True
                 if time.monotonic() - self._forgot_at >= _FORGET_SECONDS:
-                    self._log.forget_tallies(datetime.now(UTC))
+                    counting.forget(self._log, datetime.now(UTC))
                     self._forgot_at = time.monotonic()
                 if ended or time.monotonic() - self._published_at >= self._publish_every:
                     self._publish()

@@ -54,6 +54,6 @@ class Publisher:
 def published(file: Path) -> list[Checkpoint]:
     """Give the checkpoints in a file; raise Bad where one is damaged."""
     try:
-        return read_checkpoints(file.read_text())
+        return read_checkpoints(file.read_text(encoding="utf-8", errors="replace"))
     except FileNotFoundError:
         return []

@@ -9,7 +9,7 @@ from typing import Any
 from invocations.chain.keys import KeyFolder
 from invocations.chain.log import Block, Log, Values
 from invocations.chain.tables import AUDITED
-from invocations.chain.verifier import KEY_ROTATED, Spans, loads
+from invocations.chain.verifier import KEY_ROTATED, Bad, Spans, loads
 
 Record = dict[str, Any]
 
@@ -62,8 +62,12 @@ def begin(log: Log, keys: KeyFolder, first: int) -> Record:
 
 
 def tombstones(log: Log) -> Iterator[Record]:
-    for text, signature in log.run("SELECT text, signature FROM invocations_audittombstone ORDER BY id").fetchall():
-        yield {"tombstone": loads(text), "signature": signature}
+    rows = log.run("SELECT id, text, signature FROM invocations_audittombstone ORDER BY id").fetchall()
+    for number, text, signature in rows:
+        try:
+            yield {"tombstone": loads(text), "signature": signature}
+        except ValueError:
+            raise Bad(f"Tombstone {number} was changed after it was signed: its text is no JSON.") from None
 
 
 def removed(log: Log, *kinds: str) -> Spans:
@@ -127,6 +131,8 @@ def _shown(block: Block, rows: Iterator[Record], selection: Selection | None) ->
 def _rows(log: Log, block: Block, digests: bool) -> Iterator[Record]:
     """Give the rows of a block beside the leaves that were sealed; what does not pair carries a `problem`."""
     leaves = log.leaves(block.number) or []
+    if len(leaves) > block.header["count"]:
+        raise Bad(f"Block {block.number}: the stored hashes of its rows are more than were sealed.")
     position = block.header["first"]
     at = 0
     for of in AUDITED:

@@ -1,10 +1,12 @@
 """The audit's verifier. Stand-alone: this one file, Python 3.11 and the package `cryptography`; nothing of the hub.
 
     python verifier.py EXPORT.jsonl --key PUBLIC_KEYS [--checkpoint CHECKPOINTS]
+    python verifier.py --proof PROOF.json --key PUBLIC_KEYS
 
-It reads an export as a stream and names the first row that is not as it was sealed. The hub feeds the same class
-from its database. How it works: rows become leaves; the leaves of a block a Merkle tree (RFC 9162); the headers of
-the blocks are leaves of another such tree, whose root the hub signs as a checkpoint (C2SP tlog-checkpoint).
+It reads an export as a stream and names the first row that is not as it was sealed; or it checks that the rows of a
+proof, as the hub's REST gives it for one call or event, are in the log that its checkpoint signs. The hub feeds the
+same class from its database. How it works: rows become leaves; the leaves of a block a Merkle tree (RFC 9162); the
+headers of the blocks are leaves of another such tree, whose root the hub signs as a checkpoint (C2SP tlog-checkpoint).
 """
 
 from __future__ import annotations
@@ -459,7 +461,11 @@ class Verifier:
                 "yours, give its public key as well."
             )
         text = checkpoint_text(key.name, self._tree.size, self._tree.root()).encode()
-        if key.name != self._origin or not key.has_signed(from_base64(record["signature"]), text):
+        try:
+            signature = from_base64(record["signature"])
+        except (ValueError, TypeError):
+            signature = b""
+        if key.name != self._origin or not key.has_signed(signature, text):
             raise Bad(f"Block {number} does not bear the signature of key {key.key_id}: header or signature changed.")
         self._header = header
         self._state, self._leaves, self._introduced, self._last_id = record["rows"], [], [], 0
@@ -552,6 +558,44 @@ def _span(tombstone: dict[str, Any]) -> str:
     return f"{tombstone.get('first_block')} to {tombstone.get('last_block')}"
 
 
+# One row -----------------------------------------------------------------------------------------------
+
+
+def check_proof(proof: dict[str, Any], keys: Iterable[PublicKey]) -> list[dict[str, Any]]:
+    """Give what the log holds of the rows of a proof; raise Bad unless all are in the log that a trusted key signed."""
+    try:
+        checkpoint = Checkpoint.parse(proof["checkpoint"])
+        rows = [(table, proof[table]) for table in TABLES if proof.get(table) is not None]
+        key = {key.key_id: key for key in keys}.get(checkpoint.key_id)
+        if key is None or key.name != checkpoint.origin:
+            raise Bad(f"The checkpoint is signed with the key {checkpoint.key_id}, which is not trusted.")
+        if not key.has_signed(checkpoint.signature, checkpoint.text.encode()):
+            raise Bad("The checkpoint does not bear the signature of its key.")
+        if not rows or proof["size"] != checkpoint.size:
+            raise Bad("The proof holds no row, or is of another log than its checkpoint.")
+        return [_proved(table, row, checkpoint) for table, row in rows]
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        raise Bad(f"Not a proof: {error!r}.") from None
+
+
+def _proved(table: str, row: dict[str, Any], checkpoint: Checkpoint) -> dict[str, Any]:
+    header, index, covered = row["block"], row["index"], row["covered"].encode()
+    name, values = f"{table} {row['id']}", loads(row["covered"])
+    after, through, _ = header[table]
+    if (values["table"], values["id"], row["table"]) != (table, row["id"], table) or not after < row["id"] <= through:
+        raise Bad(f"{name}: the proof is of another row.")
+    if leaf_hash(covered).hex() != row["leaf"] or row["position"] != header["first"] + index:
+        raise Bad(f"{name}: its hash or position does not follow from what it covers.")
+    path = [from_hex(each) for each in row["row_path"]]
+    if root_from_inclusion(index, header["count"], leaf_hash(covered), path).hex() != header["root"]:
+        raise Bad(f"{name} is not in block {header['number']}.")
+    path = [from_hex(each) for each in row["block_path"]]
+    leaf = leaf_hash(canonical(header))
+    if root_from_inclusion(header["number"], checkpoint.size, leaf, path) != checkpoint.root:
+        raise Bad(f"{name}: block {header['number']} is not in the log that the checkpoint signs.")
+    return dict(values)
+
+
 # The command -------------------------------------------------------------------------------------------
 
 
@@ -582,12 +626,16 @@ def _stop(sentence: str, status: int) -> NoReturn:
 
 def main(arguments: list[str] | None = None) -> int:
     """Exit status 0: all is as it was sealed; 1: it is not; 2: it could not be looked at."""
-    parser = argparse.ArgumentParser(description="Verify an audit export of MCP Hub.")
-    parser.add_argument("export", type=Path, help="the export, as JSON lines")
+    parser = argparse.ArgumentParser(description="Verify an audit export of MCP Hub, or the proof of one row.")
+    given = parser.add_mutually_exclusive_group(required=True)
+    given.add_argument("export", nargs="?", type=Path, help="the export, as JSON lines")
+    given.add_argument("--proof", type=Path, help="the proof of a call or an event, as REST gives it")
     parser.add_argument("--key", required=True, type=Path, help="a file of public keys that you trust")
     parser.add_argument("--checkpoint", type=Path, help="a file of checkpoints that were kept elsewhere")
     options = parser.parse_args(arguments)
     try:
+        if options.proof:
+            return _main_proof(options.proof, options.key)
         checkpoints = read_checkpoints(options.checkpoint.read_text()) if options.checkpoint else []
         verifier = Verifier(read_keys(options.key.read_text()), checkpoints)
         whole, done, bar = options.export.stat().st_size, 0, sys.stderr.isatty()
@@ -603,6 +651,16 @@ def main(arguments: list[str] | None = None) -> int:
     except (Bad, UnicodeDecodeError) as bad:
         _stop(f"\nBAD: {bad}", 1)
     print(describe(summary))
+    return 0
+
+
+def _main_proof(file: Path, key: Path) -> int:
+    try:
+        proof = loads(file.read_bytes())
+    except ValueError:
+        raise Bad("Not a proof: it is no JSON.") from None
+    for values in check_proof(proof, read_keys(key.read_text())):
+        print(f"{values['table']} {values['id']} is in the log of {proof['size']} blocks, as it was sealed.")
     return 0
 
 

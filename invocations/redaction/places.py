@@ -99,13 +99,16 @@ class Paths:
 
     @property
     def needles(self) -> list[str] | None:
-        """Texts without one of which a body holds nothing to hide; None where that cannot be told."""
+        """Texts without one of which a body holds nothing to hide; None where that cannot be told.
+
+        Of each path its first name, since a scalar there goes whole. They say nothing of a body that holds escapes.
+        """
         found = []
         for path in self._paths:
-            names = [str(word) for kind, word in path if kind in ("name", "deep")]
-            if not names or not all(name.isascii() and name.isprintable() for name in names):
+            kind, word = path[0] if path else ("any", "")
+            if kind not in ("name", "deep") or not isinstance(word, str) or not (word.isascii() and word.isprintable()):
                 return None
-            found.append(max(names, key=len))
+            found.append(word)
         return found
 
     def deep(self) -> Paths:

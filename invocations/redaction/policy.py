@@ -62,7 +62,7 @@ class Redactor:
             return text
         if not isinstance(value, dict):
             return json.canonical({"not_an_object": hidden.take_out(value, [_Whole()])})
-        if self._needles is not None and not _holds(text, self._needles):
+        if self._needles is not None and not _may_hold(text, self._needles):
             return text
         fresh = hidden.take_out(value, self._in_arguments)
         if self._texts:
@@ -154,7 +154,9 @@ def _markers(rules: list[Rule], part: str, headers: Headers) -> tuple[list[Marke
     return found, texts, needles
 
 
-def _holds(text: str, needles: list[str]) -> bool:
+def _may_hold(text: str, needles: list[str]) -> bool:
+    if "\\" in text:
+        return True  # a name may be written with escapes, here or in JSON within a text
     folded = text.casefold()
     return any(needle.casefold() in folded for needle in needles)
 

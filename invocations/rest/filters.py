@@ -9,7 +9,6 @@ from typing import Any
 from django.db.models import F, Max, Min, Q, QuerySet
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema_field
-from rest_framework.exceptions import ValidationError
 
 from invocations.chain.marks import STRETCH
 from invocations.chain.models import SequenceMark
@@ -28,8 +27,8 @@ from sessions_app.rest.lists import (
 )
 
 _CONDITION_HELP = (
-    'A path and the JSON value that stands there: `$.city="Berlin"`, `$.items[0].count=3`. Needs `started_after` or '
-    "`session` beside it, and the right to read bodies."
+    'A path and the JSON value that stands there: `$.city="Berlin"`, `$.items[0].count=3`. Needs the right to read '
+    "bodies. Each body is read for it: give a time or a session too."
 )
 
 
@@ -79,6 +78,8 @@ def span(after: datetime | None, before: datetime | None) -> Span | None:
 class InvocationFilter(FilterSet):
     span: Span | None = None
     """Where the rows lie that are asked for; None where there are none. Known once they were filtered."""
+    reads_bodies = False
+    """Whether each body is looked into."""
 
     started_after = MomentFilter(
         field_name="started_at", lookup_expr="gte",
@@ -131,9 +132,7 @@ class InvocationFilter(FilterSet):
 
     def filter_queryset(self, queryset: QuerySet[McpToolInvocation]) -> Any:
         given = self.form.cleaned_data
-        if (given["arguments"] or given["result"]) and not (given["started_after"] or given["session"]):
-            name = "arguments" if given["arguments"] else "result"
-            raise ValidationError({name: ["Each body is read for this. Give started_after or session too."]})
+        self.reads_bodies = bool(given["arguments"] or given["result"])
         rows = super().filter_queryset(queryset)
         self.span = span(given["started_after"], given["started_before"])
         return rows.none() if self.span is None else rows

@@ -105,8 +105,12 @@ async def events(
     position: int,
     shown: Callable[[list[McpToolInvocation]], Iterator[Any]],
     may_read: Callable[[], bool],
+    beside: Callable[[], bytes] | None = None,
 ) -> AsyncIterator[bytes]:
-    """Give the events after `position`. `shown` gives rows as they are answered, and records that bodies are read."""
+    """Give the events after `position`. `shown` gives rows as they are answered, and records that bodies are read.
+
+    `beside` gives events of other kinds that are to be sent with them; it is asked at every look.
+    """
     ticket = object()
     _open.add(ticket)
     try:
@@ -115,6 +119,8 @@ async def events(
         while not _stopping.is_set():
             try:
                 chunk, position = await sync_to_async(_batch)(rows, position, shown)
+                if beside is not None:
+                    chunk += await sync_to_async(beside)()
                 if time.monotonic() - checked > _CHECK_SECONDS:
                     checked = time.monotonic()
                     if not await sync_to_async(may_read)():

@@ -4,18 +4,36 @@ from __future__ import annotations
 
 from typing import Any
 
-from drf_spectacular.utils import extend_schema, extend_schema_view
-from rest_framework import serializers
+from drf_spectacular.utils import extend_schema, extend_schema_field, extend_schema_view
 
 from invocations.models import McpErrorMapping
-from sessions_app.rest.writing import JSONObject, RowSerializer, WritingViewSet, attribute
+from sessions_app.protocol import errors
+from sessions_app.rest.writing import JSONObject, RowSerializer, StrictInteger, StrictText, WritingViewSet, attribute
+
+_DEFINED = sorted(errors.STANDARD_CODES | errors.PROTOCOL_CODES)
+_OWN = {"type": "integer", "minimum": errors.OWN_CODES.start, "maximum": errors.OWN_CODES.stop - 1}
+
+
+@extend_schema_field({"type": "integer", "anyOf": [{"enum": _DEFINED}, _OWN]})
+class RpcCode(StrictInteger):
+    """A number of JSON-RPC that an internal code may be given."""
+
+    default_error_messages = {"unknown": "Choose one of {defined}, or one from {least} to {most}."}
+
+    def to_internal_value(self, data: Any) -> Any:
+        number = super().to_internal_value(data)
+        if number not in _DEFINED and number not in errors.OWN_CODES:
+            told = {"defined": ", ".join(map(str, _DEFINED)), "least": _OWN["minimum"], "most": _OWN["maximum"]}
+            self.fail("unknown", **told)
+        return number
 
 
 class ErrorMappingSerializer(RowSerializer[McpErrorMapping]):
     """How an internal code is said on the wire."""
 
+    json_rpc_code = RpcCode(help_text="A standard code, one that MCP defines, or one of the hub's own block.")
     data_schema = JSONObject(required=False, help_text="JSON Schema that error.data keeps to.")
-    reason = serializers.CharField(
+    reason = StrictText(
         write_only=True,
         required=False,
         allow_blank=True,

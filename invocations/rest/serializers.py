@@ -14,11 +14,12 @@ from sessions_app.rest.selection import Selectable
 from sessions_app.rest.writing import JSONValue, RowSerializer
 
 BODIES = ("arguments", "result", "error")
+READ_BODIES = "invocations.read_bodies"
 
 
 def sees_bodies(request: Request) -> bool:
     """Say whether who asks may read arguments, results and errors, and not only that a call was made."""
-    return is_granted(request, scope="audit:read", permission="invocations.read_bodies")
+    return is_granted(request, scope="audit:read", permission=READ_BODIES)
 
 
 class Body(JSONValue):

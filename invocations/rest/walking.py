@@ -8,7 +8,7 @@ stretch by stretch, until the page is full or its time is over. Then the page en
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Any, TypeVar
 
 from django.db.models import Max, QuerySet
 
@@ -16,25 +16,30 @@ from invocations.models import McpToolInvocation
 from invocations.rest.filters import Span
 from sessions_app.rest.lists import KeysetPagination
 
-FIRST_STRETCH = 10_000
-"""Ids that are looked at first; a database in memory reads so many rows in about 10 ms."""
+FIRST_STRETCH = 2_000
+"""Ids that are looked at first, before it is known how fast that goes: in about 2 ms from memory, but a cold disk that
+others use may take a second for ten thousand."""
+FIRST_STRETCH_OF_BODIES = 500
+"""The same, where each body is looked into, however long it is."""
 SECONDS = 0.12
 """For one page. The stretch that is being read is read to its end."""
 
-
 _MOST = 2**63 - 1
+_Row = TypeVar("_Row")
 
 
 def walk(
-    rows: QuerySet[McpToolInvocation], begin: int, end: int, wanted: int,
+    rows: QuerySet[McpToolInvocation, _Row], begin: int, end: int, wanted: int,
     *, upwards: bool = False, stretch: int, seconds: float,
-) -> tuple[list[McpToolInvocation], int | None]:  # fmt: skip
+) -> tuple[list[_Row], int | None]:  # fmt: skip
     """Read `rows`, which are ordered by id, from id `begin` to id `end`, both included.
 
     Gives `wanted` rows at most, and the first id that was not looked at where time ran out before that.
     """
     step = 1 if upwards else -1
-    found: list[McpToolInvocation] = []
+    found: list[_Row] = []
+    shortest = stretch
+    first: float | None = None
     began = moment = time.monotonic()
     while (end - begin) * step >= 0:
         last = begin + (stretch - 1) * step
@@ -48,8 +53,12 @@ def walk(
         left = seconds - (moment - began)
         if left <= 0:
             return found, begin if (end - begin) * step >= 0 else None
-        # As much as fits into the time that is left, by how long this one took; and with care, as rows are unlike.
-        stretch = max(1, min(stretch * 4, int(stretch * 0.8 * left / max(moment - before, 1e-6))))
+        # As much as fits into the time that is left, by how long this one took. Where rows are read one by one it stays
+        # short: the newest are in memory, and older ones may not be. Where an index answers, ids cost ever less.
+        rate = max(moment - before, 1e-6) / stretch
+        first = rate if first is None else first
+        grown = stretch * 4 if stretch <= shortest or rate < first / 2 else stretch
+        stretch = max(1, min(grown, int(0.8 * left / rate)))
     return found, None
 
 
@@ -74,8 +83,9 @@ class WalkingPagination(KeysetPagination):
             begin, end = bottom if key is None else max(bottom, key[0] + 1), top
         else:
             begin, end = top if key is None else min(top, key[0] - 1), bottom
+        stretch = FIRST_STRETCH_OF_BODIES if view.filterset.reads_bodies else self.stretch
         found, reached = walk(
-            queryset, begin, end, wanted, upwards=backwards, stretch=self.stretch, seconds=self.seconds
+            queryset, begin, end, wanted, upwards=backwards, stretch=stretch, seconds=self.seconds
         )  # fmt: skip
         # A page begins beyond its key.
         return found, None if reached is None else [reached - 1 if backwards else reached + 1]

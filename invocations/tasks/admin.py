@@ -16,12 +16,13 @@ from django.utils.translation import ngettext
 from unfold.contrib.filters.admin import ChoicesDropdownFilter
 
 from invocations import errormap
-from invocations.admin_envelopes import RecordedReading, may_read_bodies
 from invocations.admin_filters import PrincipalFilter, SessionFilter, ToolFilter
+from invocations.admin_reading import RecordedReading, may_read_bodies
 from invocations.models import McpToolInvocation
 from invocations.tasks import store
 from invocations.tasks.models import McpTask
-from sessions_app.admin_base import TimeRangeFilter, mark, moment, names_and_count
+from sessions_app.admin_base import mark, moment, names_and_count
+from sessions_app.admin_changelist import TimeRangeFilter
 from sessions_app.protocol.tasks import OPEN
 from sessions_app.shown import cell, clipped, json_block, mono, visible
 
@@ -49,7 +50,7 @@ class McpTaskAdmin(RecordedReading):
     search_fields = ["=task_id", "=invocation_id"]
     search_help_text = _("Task id or invocation id")
     ordering = ["-id"]
-    sortable_by = ()
+    is_windowed = True
     actions = ["cancel_selected"]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[McpTask]:

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from django.contrib import admin, messages
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
 from django.utils import timezone
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 from unfold.contrib.filters.admin import ChoicesDropdownFilter
 
-from invocations.admin_envelopes import may_read_bodies
+from invocations.admin_reading import READ_BODIES, RecordedReading
+from invocations.governance import actor_of
 from mcphub.chat import approvals
 from mcphub.chat.errors import ChatError
 from mcphub.chat.models_responses import ChatApproval, ToolApproval
-from sessions_app.admin_base import HubAdmin, TimeRangeFilter, UncountedAdmin, mark, moment, names_and_count
+from mcphub.chat.transcripts import page_of
+from sessions_app.admin_base import HubAdmin, detail_action, mark, moment, names_and_count
+from sessions_app.admin_changelist import TimeRangeFilter
+from sessions_app.protocol import json
 from sessions_app.shown import cell, clipped, json_block, mono
 
 _MARKS = {"pending": "wait", "approved": "good", "denied": "bad", "used": "off"}
@@ -28,32 +35,32 @@ _EXPIRES = moment("expires_at", _("expires"))
 
 
 @admin.register(ChatApproval)
-class ChatApprovalAdmin(UncountedAdmin):
+class ChatApprovalAdmin(RecordedReading):
+    bodies = ("arguments",)
+    body_columns: ClassVar[dict[str, str]] = {"shown_arguments": "arguments"}
+    # Who decides must see what about.
+    read_permissions = (READ_BODIES, "chat.decide_chatapproval")
     list_display = [_ASKED, "shown_status", "shown_tool", "shown_caller", "shown_arguments", _EXPIRES, "decided_by"]
     list_display_links = [_ASKED]
     list_filter = [("status", ChoicesDropdownFilter), ("created_at", TimeRangeFilter)]
     search_fields = ["=id", "=tool_name"]
     search_help_text = _("Id, or name of the tool")
     ordering = ["-created_at"]
-    sortable_by = ()
+    is_windowed = True
+    indexed = ("status",)
     actions = ["approve", "deny"]
+    actions_detail = ["approve_it", "deny_it"]
 
     def get_fieldsets(self, request: HttpRequest, obj: ChatApproval | None = None) -> Any:
         shown: list[Any] = [(None, {"fields": ["shown_status", "shown_tool", "tool_version"]})]
-        if may_read_bodies(request) or self.has_decide_permission(request):
+        if self.may_read(request):
             shown.append((_t("Arguments"), {"fields": ["all_arguments"]}))
         return [
             *shown,
             (_t("Who"), {"fields": ["shown_caller", "decided_by", "reason"]}),
             (_t("When"), {"fields": [_ASKED, _DECIDED, _EXPIRES]}),
-            (_t("Ids"), {"fields": ["id", "turn_id", "shown_call"]}),
+            (_t("Ids"), {"fields": ["id", "shown_turn", "shown_call"]}),
         ]
-
-    def get_list_display(self, request: HttpRequest) -> Any:
-        # Who decides must see what about; others see it where they may read bodies.
-        if may_read_bodies(request) or self.has_decide_permission(request):
-            return self.list_display
-        return [column for column in self.list_display if column != "shown_arguments"]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any | None = None) -> list[Any]:
         return [name for _title, options in self.get_fieldsets(request, obj) for name in options["fields"]]
@@ -69,15 +76,37 @@ class ChatApprovalAdmin(UncountedAdmin):
     def deny(self, request: HttpRequest, queryset: QuerySet[ChatApproval]) -> Any:
         return self._decide(request, queryset, approve=False)
 
-    def _decide(self, request: HttpRequest, queryset: QuerySet[ChatApproval], *, approve: bool) -> Any:
+    def has_decide_it_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
+        waiting = ChatApproval.objects.filter(
+            pk=object_id, status=ChatApproval.Status.PENDING, expires_at__gt=timezone.now()
+        )
+        return self.has_decide_permission(request) and waiting.exists()
+
+    @detail_action(description=_("Approve"), permissions=["decide_it"], icon="check", url_path="approve")
+    def approve_it(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        return self._decide_one(request, object_id, approve=True)
+
+    @detail_action(description=_("Deny"), permissions=["decide_it"], icon="close", url_path="deny")
+    def deny_it(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        return self._decide_one(request, object_id, approve=False)
+
+    def _decide_one(self, request: HttpRequest, object_id: str, *, approve: bool) -> HttpResponse:
+        back = reverse("admin:chat_chatapproval_change", args=[object_id])
+        asked: HttpResponse | None = self._decide(
+            request, ChatApproval.objects.filter(pk=object_id), approve=approve, back=back
+        )
+        return asked if asked is not None else redirect(back)
+
+    def _decide(self, request: HttpRequest, queryset: QuerySet[ChatApproval], *, approve: bool, back: str = "") -> Any:
         waiting = queryset.filter(status=ChatApproval.Status.PENDING, expires_at__gt=timezone.now())
         items, count = names_and_count(waiting)
         if not count:
             messages.warning(request, _t("None of these calls waits any more."))
             return None
         asked = self.confirmation(
-            request, items=items, back=request.get_full_path(), action="approve" if approve else "deny",
-            danger=not approve, reason=not approve, selected=[row.pk for row in waiting],
+            request, items=items, back=back or request.get_full_path(),
+            action="" if back else "approve" if approve else "deny", danger=not approve, reason=not approve,
+            selected=[] if back else [row.pk for row in waiting],
             title=_t("Approve these calls?") if approve else _t("Deny these calls?"),
             explanation=_t("Each may then be made once within ten minutes, with just these arguments.")
             if approve
@@ -90,7 +119,12 @@ class ChatApprovalAdmin(UncountedAdmin):
         for id_ in waiting.values_list("pk", flat=True):
             try:
                 approvals.decide(
-                    id_, approve=approve, reason=request.POST.get("reason", ""), by=str(request.user), principal=None
+                    id_,
+                    approve=approve,
+                    reason=request.POST.get("reason", ""),
+                    by=str(request.user),
+                    principal=None,
+                    actor=actor_of(request.user)["actor"],
                 )
                 done += 1
             except ChatError as error:  # somebody else was first
@@ -119,11 +153,18 @@ class ChatApprovalAdmin(UncountedAdmin):
 
     @admin.display(description=_("arguments"))
     def shown_arguments(self, row: ChatApproval) -> SafeString:
-        return cell(str(row.arguments))
+        return cell(json.dumps(row.arguments).decode())
 
     @admin.display(description=_("arguments"))
     def all_arguments(self, row: ChatApproval) -> SafeString:
         return json_block(row.arguments)
+
+    @admin.display(description=_("question"))
+    def shown_turn(self, row: ChatApproval) -> SafeString:
+        address = page_of(row.turn_id)
+        if not address:
+            return mono(row.turn_id)
+        return format_html('<a class="hub-link hub-mono" href="{}">{}</a>', address, row.turn_id)
 
     @admin.display(description=_("call"))
     def shown_call(self, row: ChatApproval) -> SafeString:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import urlencode
-from uuid import UUID
 
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
-from django.db.models import Count, F, Max, Q, QuerySet, Sum
+from django.db.models import Count, F, Max, OuterRef, Q, QuerySet, Subquery, Sum, Value
+from django.db.models.functions import Coalesce, Concat
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.template.loader import render_to_string
@@ -22,9 +22,11 @@ from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import ChoicesDropdownFilter
 
+from invocations.admin_reading import RecordedReading
 from mcphub.chat.models_conversations import ChatSession, Query
-from mcphub.chat.transcripts import transcript
-from sessions_app.admin_base import TimeRangeFilter, UncountedAdmin, mark, moment
+from mcphub.chat.transcripts import page_of, transcript
+from sessions_app.admin_base import mark, moment
+from sessions_app.admin_changelist import TimeRangeFilter
 from sessions_app.shown import cell, clipped, duration, json_block, mono, visible
 
 _MARKS = {"running": "wait", "done": "good", "failed": "bad", "cancelled": "off", "interrupted": "bad"}
@@ -41,21 +43,25 @@ _MOST_TURNS = 200
 
 
 @admin.register(ChatSession)
-class ChatSessionAdmin(UncountedAdmin):
+class ChatSessionAdmin(RecordedReading):
+    bodies = ("messages", "context")
+    read_permissions = (READ,)
     list_display = ["shown_state", "shown_id", "shown_caller", "provider_preference", "turns", _CREATED, _ACTIVE]
     list_display_links = ["shown_id"]
     list_filter = [("updated_at", TimeRangeFilter)]
     search_fields = ["=principal", "caller_label"]
-    search_help_text = _("Caller or principal")
+    search_help_text = _("Id, caller or principal")
     ordering = ["-created_at"]
-    sortable_by = ()
+    is_windowed = True
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ChatSession]:
-        rows: QuerySet[ChatSession] = super().get_queryset(request).annotate(counted=Count("queries"))
+        of = Query.objects.filter(session=OuterRef("pk")).order_by().values("session")
+        counted = of.annotate(count=Count("pk")).values("count")
+        rows: QuerySet[ChatSession] = super().get_queryset(request).annotate(counted=Coalesce(Subquery(counted), 0))
         return rows
 
     def get_fieldsets(self, request: HttpRequest, obj: ChatSession | None = None) -> Any:
-        said = ["shown_transcript", "shown_context"] if request.user.has_perm(READ) else ["hidden"]
+        said = ["shown_transcript", "shown_context"] if self.may_read(request) else ["hidden"]
         return [
             (None, {"fields": ["shown_state", "shown_caller", "provider_preference", "max_messages"]}),
             (_t("Transcript"), {"fields": said}),
@@ -103,28 +109,27 @@ class ChatSessionAdmin(UncountedAdmin):
 
 
 @admin.register(Query)
-class QueryAdmin(UncountedAdmin):
+class QueryAdmin(RecordedReading):
+    bodies = ("messages", "metadata")
+    body_columns: ClassVar[dict[str, str]] = {"shown_question": "content"}
+    read_permissions = (READ,)
     list_display = [
-        "shown_time", "shown_state", "shown_question", "shown_caller", "shown_model", "tokens", "took", "shown_door",
+        "shown_time", "shown_state", "shown_question", "shown_caller", "shown_model", "tokens", "took",
     ]  # fmt: skip
     list_display_links = ["shown_time"]
     list_filter = [("timestamp", TimeRangeFilter), ("state", ChoicesDropdownFilter), ("door", ChoicesDropdownFilter)]
     search_fields = ["=principal", "caller_label"]
-    search_help_text = _("Caller or principal")
+    search_help_text = _("Id, caller or principal")
     ordering = ["-timestamp"]
-    sortable_by = ()
+    is_windowed = True
     list_fullwidth = True
     list_before_template = "admin/hub/usage_link.html"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Query]:
         return super().get_queryset(request).select_related("response")
 
-    def get_list_display(self, request: HttpRequest) -> Any:
-        return [name for name in self.list_display if name != "shown_question" or request.user.has_perm(READ)]
-
     def get_fieldsets(self, request: HttpRequest, obj: Query | None = None) -> Any:
-        said = ["shown_transcript"] if request.user.has_perm(READ) else ["hidden"]
-        more = ["shown_metadata"] if request.user.has_perm(READ) else []
+        said, more = (["shown_transcript"], ["shown_metadata"]) if self.may_read(request) else (["hidden"], [])
         return [
             (None, {"fields": ["shown_state", "error_code", "shown_caller", "conversation"]}),
             (_t("Transcript"), {"fields": said}),
@@ -160,15 +165,20 @@ class QueryAdmin(UncountedAdmin):
         answer = _answer(query)
         return cell(f"{answer.provider_used}/{answer.model}") if answer else "-"
 
-    @admin.display(description=_("tokens, read + written"))
-    def tokens(self, query: Query) -> str:
+    @admin.display(description=_("tokens used"))
+    def tokens(self, query: Query) -> SafeString | str:
         answer = _answer(query)
-        return f"{answer.prompt_tokens} + {answer.completion_tokens}" if answer and answer.usage else "-"
+        if not answer or not answer.usage:
+            return "-"
+        return format_html(
+            '<span class="hub-time" title="{}">{} + {}</span>',
+            _t("read + written"), answer.prompt_tokens, answer.completion_tokens,
+        )  # fmt: skip
 
     @admin.display(description=_("took"))
-    def took(self, query: Query) -> str:
+    def took(self, query: Query) -> SafeString | str:
         answer = _answer(query)
-        return duration(answer.duration_ms) if answer else "-"
+        return format_html('<span class="hub-time">{}</span>', duration(answer.duration_ms)) if answer else "-"
 
     @admin.display(description=_("door"))
     def shown_door(self, query: Query) -> str:
@@ -223,8 +233,8 @@ class QueryAdmin(UncountedAdmin):
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
         """An id in the search leads straight to its page, as the audit's links do."""
         term = request.GET.get("q", "").strip()
-        if _is_uuid(term) and self.has_view_permission(request) and Query.objects.filter(pk=term).exists():
-            return redirect("admin:chat_query_change", term)
+        if self.has_view_permission(request) and (page := page_of(term)):
+            return redirect(page)
         return super().changelist_view(request, {"usage_link": reverse("admin:chat_usage"), **(extra_context or {})})
 
     def usage_view(self, request: HttpRequest) -> HttpResponse:
@@ -250,26 +260,21 @@ class QueryAdmin(UncountedAdmin):
 
 def usage_by_caller(since: Any) -> Any:
     """Give what each caller asked and used since a moment, most tokens first."""
+    # Grouped by what no index is in the order of: SQLite would read all queries there are, rather than sort these.
     return (
         Query.objects.filter(timestamp__gte=since)
-        .values("principal")
+        .annotate(caller=Concat("principal", Value("")))
+        .values("caller")
         .annotate(
+            principal=Max("principal"),
             label=Max("caller_label"), asked=Count("pk"),
             failed=Count("pk", filter=~Q(state__in=[Query.State.DONE, Query.State.RUNNING])),
             read=Sum("response__prompt_tokens"), written=Sum("response__completion_tokens"),
             untold=Count("response", filter=Q(response__prompt_tokens=None)),
             longest=Max("response__duration_ms"),
         )
-        .order_by(F("read").desc(nulls_last=True), "principal")
+        .order_by(F("read").desc(nulls_last=True), "caller")
     )  # fmt: skip
-
-
-def _is_uuid(text: str) -> bool:
-    try:
-        UUID(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _answer(query: Query) -> Any:

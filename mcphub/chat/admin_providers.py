@@ -13,13 +13,15 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.template.response import TemplateResponse
 from django.urls import path, reverse
+from django.utils import timezone
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminPasswordWidget
 
-from mcphub.chat.models import ChatKey, ChatModel, ChatProvider
-from mcphub.chat.providers import probe
+from mcphub.chat.models import ChatKey, ChatModel, ChatProvider, ChatProviderState
+from mcphub.chat.providers import health, probe
 from mcphub.chat.providers.snapshot import model_of, provider_of
 from sessions_app.admin_base import RecordedAdmin, detail_action, mark, moment
 from sessions_app.shown import mono, visible
@@ -30,6 +32,7 @@ else:
     _FormBase = forms.ModelForm
 
 TEST = "chat.test_chatprovider"
+_HOW = _("How it does")
 _CHANGED = moment("updated_at", _("changed"))
 
 
@@ -60,13 +63,15 @@ class ProviderForm(_FormBase):
 @admin.register(ChatProvider)
 class ChatProviderAdmin(RecordedAdmin):
     form = ProviderForm
-    list_display = ["slug", "kind", "base_url", "mask", "enabled", _CHANGED]
+    list_display = ["slug", "shown_state", "kind", "base_url", "mask", "enabled", _CHANGED]
     list_filter = ["kind", "enabled"]
+    list_select_related = ["state"]
     search_fields = ["slug", "base_url"]
-    readonly_fields = ["mask", _CHANGED]
+    readonly_fields = ["mask", _CHANGED, "shown_state", "shown_failure", "shown_times"]
     actions_detail = ["test_it", "show_models"]
     fieldsets = [
         (None, {"fields": ["slug", "kind", "base_url", "enabled"]}),
+        (_HOW, {"fields": ["shown_state", "shown_failure", "shown_times"]}),
         (_("Key"), {"fields": ["mask", "key", "forget_key", "headers"]}),
         (
             _("Patience"),
@@ -91,7 +96,7 @@ class ChatProviderAdmin(RecordedAdmin):
                 (title, {**options, "fields": [each for each in options["fields"] if each not in own]})
                 for title, options in self.fieldsets
             ]
-        return self.fieldsets
+        return self.fieldsets if obj is not None else [each for each in self.fieldsets if each[0] != _HOW]
 
     def get_form(self, request: HttpRequest, obj: Any | None = None, change: bool = False, **kwargs: Any) -> Any:
         fields = [
@@ -109,6 +114,34 @@ class ChatProviderAdmin(RecordedAdmin):
             obj.set_key("")
             obj._change_reason = _t("key forgotten")
         super().save_model(request, obj, form, change)
+
+    # How it does ---------------------------------------------------------------------------------
+
+    @admin.display(description=_("state"))
+    def shown_state(self, row: ChatProvider) -> SafeString:
+        state = _state(row)
+        if not row.enabled:
+            return mark("off", _t("Switched off"))
+        if state is None:
+            return mark("good", _t("No failure on record"))
+        if state.rests_until is not None and state.rests_until > timezone.now():
+            until = timezone.localtime(state.rests_until).strftime("%H:%M:%S")
+            return mark("bad", _t("Left alone until %(time)s") % {"time": until})
+        if not state.is_failing:
+            return mark("good", _t("Answers again"))
+        words = {"QUOTA_EXCEEDED": _t("Quota used up"), "AUTHENTICATION_FAILED": _t("Key refused")}
+        return mark("bad", words.get(state.failure_code) or _t("Failed; the next question asks it again"))
+
+    @admin.display(description=_("last failure"))
+    def shown_failure(self, row: ChatProvider) -> SafeString | str:
+        state = _state(row)
+        return format_html("{} {}", mono(state.failure_code), visible(state.failure)) if state else "-"
+
+    @admin.display(description=_("failed, answered again"))
+    def shown_times(self, row: ChatProvider) -> str:
+        state = _state(row)
+        times = (state.failed_at, state.recovered_at) if state else (None, None)
+        return " · ".join(timezone.localtime(each).strftime("%Y-%m-%d %H:%M:%S") if each else "-" for each in times)
 
     # The test ------------------------------------------------------------------------------------
 
@@ -136,6 +169,8 @@ class ChatProviderAdmin(RecordedAdmin):
         steps: list[probe.Step] = []
         if request.method == "POST" and chosen is not None:
             steps = async_to_sync(probe.probe)(model_of(chosen, provider_of(row)))
+            if any(step.kind == probe.ANSWER and step.is_good for step in steps):
+                health.answered(row.slug)
         words = {
             probe.ADDRESS: _t("The address may be reached"),
             probe.KEY: _t("The key can be read"),
@@ -163,9 +198,14 @@ class ChatProviderAdmin(RecordedAdmin):
         )  # fmt: skip
 
 
+def _state(row: ChatProvider) -> ChatProviderState | None:
+    found: ChatProviderState | None = getattr(row, "state", None)
+    return found
+
+
 @admin.register(ChatModel)
 class ChatModelAdmin(RecordedAdmin):
-    list_display = ["shown_id", "enabled", "is_default", "tools", "json_schema", "streams", "shown_aliases", _CHANGED]
+    list_display = ["shown_id", "enabled", "is_default", "tools", "json_schema", "streams", "shown_aliases"]
     list_display_links = ["shown_id"]
     list_filter = ["provider", "enabled"]
     list_select_related = ["provider"]

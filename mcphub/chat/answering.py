@@ -89,7 +89,7 @@ class Answering:
 
     def __init__(
         self, chat: Chat, origin: Origin, question: Question, *, door: str, metadata: dict[str, Any],
-        idempotency_key: str | None = None,
+        idempotency_key: str | None = None, request_id: str | None = None,
     ) -> None:  # fmt: skip
         """Raises ChatError for what is wrong with the question itself, before a session is claimed for it."""
         caller = origin.caller
@@ -105,6 +105,7 @@ class Answering:
             turn_id=turn_id, origin=origin, choice=_choice(chat, question), messages=[], stream=question.stream,
             tools=questions.choose_tools(chat.hub.catalog(), caller, question), chat_session_id=question.session_id,
             gate=RowGate(caller, turn_id, chat.approval_policies()), idempotency_key=idempotency_key,
+            request_id=request_id,
         )  # fmt: skip
 
     async def events(self) -> AsyncGenerator[Event | Answer, None]:

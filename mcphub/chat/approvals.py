@@ -9,15 +9,18 @@ from __future__ import annotations
 import datetime
 import hashlib
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from channels.db import database_sync_to_async
 from django.conf import settings
+from django.db import transaction
 from django.utils import timezone
 
+from invocations.chain import events
 from mcphub.chat.errors import ChatError
 from mcphub.chat.models_responses import ChatApproval, ToolApproval
+from mcphub.chat.turn import Denial
 from sessions_app.caller import Caller
 from sessions_app.protocol import json
 from tools_catalog.catalog import Tool
@@ -56,22 +59,34 @@ class RowGate:
         self._turn_id = turn_id
         self._policies = policies
         self._wanted = wanted
+        self._denied: dict[str, Denial] = {}
+        """What this turn was told of, by the call's fingerprint."""
 
     def applies(self, tool: Tool) -> bool:
         return demanded(tool, self._policies) or (self._wanted is not None and self._wanted(tool))
 
-    async def ask(self, tool: Tool, call_id: str, arguments: dict[str, Any]) -> str | None:
-        """Use an approval that is there, or ask for one; see `Gate`."""
+    async def ask(self, tool: Tool, call_id: str, arguments: dict[str, Any]) -> str | Denial | None:
+        """Use an approval that is there, or ask for one; see `Gate`.
+
+        A denial holds for the turn that is told of it. A later one may ask again: its user may have meant it.
+        """
         return await database_sync_to_async(self._ask)(tool, call_id, arguments)
 
-    def _ask(self, tool: Tool, call_id: str, arguments: dict[str, Any]) -> str | None:
+    def _ask(self, tool: Tool, call_id: str, arguments: dict[str, Any]) -> str | Denial | None:
         now = timezone.now()
         bound = binding(tool, arguments)
+        if bound in self._denied:
+            return self._denied[bound]
         mine = ChatApproval.objects.filter(principal=self._caller.principal, binding=bound)
         usable = mine.filter(status=ChatApproval.Status.APPROVED, expires_at__gt=now)
         for id_ in usable.order_by("decided_at").values_list("pk", flat=True):
             if usable.filter(pk=id_).update(status=ChatApproval.Status.USED):
                 return None
+        denied = mine.filter(status=ChatApproval.Status.DENIED, expires_at__gt=now).order_by("-decided_at").first()
+        if denied is not None:
+            mine.filter(status=ChatApproval.Status.DENIED, expires_at__gt=now).update(expires_at=now)
+            self._denied[bound] = Denial(denied.reason)
+            return self._denied[bound]
         made = ChatApproval.objects.create(
             id=f"mcpr_{uuid.uuid4().hex}", principal=self._caller.principal, caller_label=self._caller.label,
             turn_id=self._turn_id, call_id=call_id[:200], tool_name=tool.name, tool_version=tool.version,
@@ -80,15 +95,25 @@ class RowGate:
         return str(made.pk)
 
 
-def decide(id_: str, *, approve: bool, reason: str, by: str, principal: str | None) -> ChatApproval:
-    """Approve or deny. `principal`: whose it must be, None for an operator. Raises ChatError."""
+def decide(id_: str, *, approve: bool, reason: str, actor: str, by: str, principal: str | None) -> ChatApproval:
+    """Approve or deny, and record who did. `principal`: whose it must be, None for an operator. Raises ChatError."""
     row = find(id_, principal)
     now = timezone.now()
     status = ChatApproval.Status.APPROVED if approve else ChatApproval.Status.DENIED
     open_ = ChatApproval.objects.filter(pk=row.pk, status=ChatApproval.Status.PENDING, expires_at__gt=now)
-    changed = open_.update(
-        status=status, reason=reason[:2000], decided_by=by[:150], decided_at=now, expires_at=now + TTL
-    )
+    with transaction.atomic():
+        changed = open_.update(
+            status=status, reason=reason[:2000], decided_by=by[:150], decided_at=now, expires_at=now + TTL
+        )
+        if changed:
+            asked = {
+                "principal": row.principal, "tool_version": row.tool_version, "turn_id": row.turn_id,
+                "tool_call_id": row.call_id,
+            }  # fmt: skip
+            events.record(
+                f"call.{status.value}", actor=actor, actor_label=by, subject=row.pk, label=row.tool_name, after=asked,
+                reason=reason,
+            )  # fmt: skip
     before, row = row, ChatApproval.objects.get(pk=row.pk)
     if not changed and row.status == ChatApproval.Status.PENDING:
         raise ChatError(
@@ -104,12 +129,21 @@ def decide(id_: str, *, approve: bool, reason: str, by: str, principal: str | No
     return row
 
 
-def use(id_: str, principal: str) -> bool:
-    """Take an approval for its one call; False where it was taken before, or is too old."""
-    usable = ChatApproval.objects.filter(
-        pk=id_, principal=principal, status=ChatApproval.Status.APPROVED, expires_at__gt=timezone.now()
-    )
-    return bool(usable.update(status=ChatApproval.Status.USED))
+def settle(approved: Collection[str], denied: Collection[str], principal: str) -> None:
+    """Take approvals for their one call each, all or none, and note denials that the model is told of now.
+
+    Raises ChatError for an approval that was taken before, or is too old.
+    """
+    now = timezone.now()
+    mine = ChatApproval.objects.filter(principal=principal, expires_at__gt=now)
+    with transaction.atomic():
+        for id_ in approved:
+            if not mine.filter(pk=id_, status=ChatApproval.Status.APPROVED).update(status=ChatApproval.Status.USED):
+                raise ChatError(
+                    "INVALID_QUERY", f"The call that {id_} approves was made before, or the approval is too old.",
+                    param="input", http_status=409, openai_code="approval_used", should_retry=False,
+                )  # fmt: skip
+        mine.filter(pk__in=denied, status=ChatApproval.Status.DENIED).update(expires_at=now)
 
 
 def find(id_: str, principal: str | None) -> ChatApproval:

@@ -25,6 +25,6 @@ class Approval(ChatDoor):
             if not isinstance(reason, str):
                 raise ChatError("INVALID_QUERY", "reason must be a text.", param="reason")
             row = await database_sync_to_async(approvals.decide)(
-                id_, approve=approve, reason=reason, by=self.caller.label, principal=principal
+                id_, approve=approve, reason=reason, actor=principal, by=self.caller.label, principal=principal
             )
         await self.give(approvals.wire(row))

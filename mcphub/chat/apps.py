@@ -6,6 +6,7 @@ from sessions_app.triggers import Announce, install_after_migrate
 RULES = (
     Announce("chat_chatprovider", "chat_providers_changed"),
     Announce("chat_chatmodel", "chat_providers_changed"),
+    Announce("chat_chatproviderstate", "chat_providers_changed"),
     Announce("chat_chatkey", "chat_providers_changed"),
     Announce("chat_toolapproval", "chat_providers_changed"),
 )

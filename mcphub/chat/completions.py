@@ -13,7 +13,7 @@ from typing import Any
 
 from django.conf import settings
 
-from mcphub.chat import requests, selection
+from mcphub.chat import extension, requests, selection
 from mcphub.chat.approvals import RowGate
 from mcphub.chat.conversations import Asked
 from mcphub.chat.door import ChatDoor
@@ -112,20 +112,9 @@ class _Answer:
 
     def _extension(self, event: Finished) -> dict[str, Any]:
         """Give the `x_mcp` of an answer."""
-        told: dict[str, Any] = {
-            "turn_id": self._turn.turn_id, "provider_used": event.provider, "model": event.model,
-            "duration_ms": self._door.elapsed_ms(), "rounds": event.rounds, "invocations": event.invocation_ids,
-        }  # fmt: skip
-        if self._turn.chat_session_id:
-            told["session_id"] = self._turn.chat_session_id
-        if event.stop_reason:
-            told["stop_reason"] = event.stop_reason
+        told = extension.of(self._turn, event, self._door.elapsed_ms(), self._asked.ignored)
         if self._approvals:
             told["approval_requests"] = self._approvals
-        if event.functions:
-            told["functions"] = event.functions
-        if self._asked.ignored:
-            told["ignored"] = self._asked.ignored
         return told
 
     def _waits(self, event: Finished) -> str:

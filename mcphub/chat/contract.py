@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, unquote
 from django.conf import settings
 from django.utils import timezone
 
-from mcphub.chat import questions, service
+from mcphub.chat import questions, selection, service
 from mcphub.chat.answering import moment
 from mcphub.chat.door import ChatDoor
 from mcphub.chat.errors import ChatError
@@ -96,9 +96,7 @@ class Tools(ContractDoor):
         catalog = self.hub.catalog()
         transport_of = questions.transports_of(catalog)
         found = []
-        for tool in catalog.tools.values():
-            if not tool.enabled or not tool.visible_to(self.caller):
-                continue
+        for tool in selection.usable(catalog, self.caller):
             transport = transport_of(tool)
             if wanted in (None, transport):
                 definition = tool.definition
@@ -106,7 +104,7 @@ class Tools(ContractDoor):
                     {
                         "name": tool.name, "title": definition.get("title"), "description": definition["description"],
                         "input_schema": definition["inputSchema"], "output_schema": definition.get("outputSchema"),
-                        "transport": transport, "connection": questions.connection_of(tool) or None,
+                        "transport": transport, "connection": tool.connection,
                     }
                 )  # fmt: skip
         await self.give({"count": len(found), "tools": found})

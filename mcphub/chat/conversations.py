@@ -101,14 +101,15 @@ class Conversations:
         ends_at = now + timedelta(seconds=settings.MCPHUB_CHAT_SESSION_SECONDS)
         live = _live(caller, now)
         surplus = live.count() + 1 - settings.MCPHUB_CHAT_MAX_SESSIONS_PER_CALLER
-        if surplus > 0:
-            oldest = list(live.filter(turn_id=None).order_by("expires_at").values_list("pk", flat=True)[:surplus])
-            ChatSession.objects.filter(pk__in=oldest).update(closed_at=now)
-        return ChatSession.objects.create(
-            principal=caller.principal, caller_label=caller.label[:150], provider_preference=preference,
-            max_messages=max_messages, context=context, created_at=now, updated_at=now, ends_at=ends_at,
-            expires_at=min(now + _idle(), ends_at),
-        )  # fmt: skip
+        with transaction.atomic():
+            if surplus > 0:
+                oldest = list(live.filter(turn_id=None).order_by("expires_at").values_list("pk", flat=True)[:surplus])
+                ChatSession.objects.filter(pk__in=oldest).update(closed_at=now)
+            return ChatSession.objects.create(
+                principal=caller.principal, caller_label=caller.label[:150], provider_preference=preference,
+                max_messages=max_messages, context=context, created_at=now, updated_at=now, ends_at=ends_at,
+                expires_at=min(now + _idle(), ends_at),
+            )  # fmt: skip
 
     def find(self, caller: Caller, session_id: str) -> tuple[ChatSession, list[ChatMessage]]:
         """Give a session of the caller's and what it holds; raise ChatError."""

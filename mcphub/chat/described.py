@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.conf import settings
+
 from mcphub.chat.errors import KINDS
 from mcphub.chat.models_conversations import MOST_MESSAGES
 from mcphub.chat.questions import TRANSPORTS
@@ -11,6 +13,7 @@ from mcphub.chat.questions import TRANSPORTS
 _TEXT, _WHOLE, _YES, _MOMENT = (
     {"type": "string"}, {"type": "integer"}, {"type": "boolean"}, {"type": "string", "format": "date-time"},
 )  # fmt: skip
+_WORD = {"type": "string", "minLength": 1}
 _ID = {"type": "string", "format": "uuid"}
 _ANY_OBJECT = {"type": "object", "additionalProperties": True}
 
@@ -33,11 +36,16 @@ def _ref(name: str) -> dict[str, str]:
 _SCHEMAS: dict[str, Any] = {
     "ChatQueryRequest": _object(
         {
-            "content": {"type": "string", "minLength": 1, "maxLength": 4000, "description": "What the user asks."},
-            "session_id": _ID, "provider": _TEXT, "model": _TEXT,
-            "transport": {"type": "string", "enum": list(TRANSPORTS), "description": "Tools behind these alone."},
-            "tools": {"type": "array", "items": _TEXT, "description": "Names; absent: all that the key may call."},
-            "stream": _YES, "metadata": _ANY_OBJECT,
+            "content": {
+                "type": "string", "minLength": 1, "maxLength": settings.MCPHUB_CHAT_MAX_CONTENT, "pattern": r"\S",
+                "description": "What the user asks.",
+            },
+            "session_id": _or_null(_WORD), "provider": _or_null(_WORD), "model": _or_null(_WORD),
+            "transport": {"enum": [*TRANSPORTS, None], "description": "Tools behind these alone."},
+            "tools": {
+                "type": ["array", "null"], "items": _TEXT, "description": "Names; absent: all that the key may call."
+            },
+            "stream": _or_null(_YES), "metadata": _or_null(_ANY_OBJECT),
         },
         ("content",), additionalProperties=False,
     ),
@@ -60,7 +68,7 @@ _SCHEMAS: dict[str, Any] = {
     }),
     "ChatSessionRequest": _object(
         {
-            "provider_preference": _TEXT, "context": _ANY_OBJECT,
+            "provider_preference": _or_null(_WORD), "context": _or_null(_ANY_OBJECT),
             "max_messages": {"type": "integer", "minimum": 1, "maximum": MOST_MESSAGES, "default": 20},
         },
         (), additionalProperties=False,
@@ -109,8 +117,10 @@ _SCHEMAS: dict[str, Any] = {
 
 _REFUSALS = {
     "400": "INVALID_QUERY: `details.param` names what is wrong.", "401": "No key, or one that is not valid.",
-    "403": "The key lacks a scope.", "404": "SESSION_NOT_FOUND or TOOL_NOT_FOUND; foreign and ended ones too.",
+    "403": "The key lacks a scope.",
+    "404": "SESSION_NOT_FOUND, TOOL_NOT_FOUND, MODEL_NOT_FOUND or NOT_FOUND; foreign and ended ones too.",
     "409": "SESSION_BUSY: the session answers another request.",
+    "413": "INVALID_QUERY: the body is too large.", "415": "INVALID_QUERY: the body is not application/json.",
     "429": "RATE_LIMITED, with Retry-After; or QUOTA_EXCEEDED at the provider.",
     "500": "SERVER_ERROR: the hub failed.",
     "502": "AUTHENTICATION_FAILED, CONNECTION_FAILED or TRANSPORT_ERROR: the hub could not use the provider.",
@@ -145,14 +155,14 @@ _PATHS: dict[str, Any] = {
                     "content": {**_json("ChatAnswer"), "text/event-stream": {"schema": _TEXT}},
                 }
             },
-            "400 401 403 404 409 429 500 502 503 504", body="ChatQueryRequest",
+            "400 401 403 404 409 413 415 429 500 502 503 504", body="ChatQueryRequest",
         )
     },
     "/api/session": {
         "post": _operation(
             "Begin a conversation", "chat_session_create",
-            {"201": {"description": "It was begun.", "content": _json("ChatSession")}}, "400 401 403 500 503",
-            body="ChatSessionRequest",
+            {"201": {"description": "It was begun.", "content": _json("ChatSession")}},
+            "400 401 403 404 413 415 500 503", body="ChatSessionRequest",
         )
     },
     "/api/session/{id}": {

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import re
 import time
 import uuid
 from collections.abc import AsyncIterator
@@ -16,6 +15,7 @@ from typing import Any
 
 from django.conf import settings
 
+from invocations.calling import IDEMPOTENCY_KEY
 from invocations.limits import Drawn
 from invocations.origin import Origin
 from invocations.running import Errand
@@ -25,7 +25,7 @@ from mcphub.chat.turn import Turn
 from mcphub.transports.base import JSON, Disconnected, Headers, HubConsumer
 from sessions_app.models import Transport
 from sessions_app.protocol import json, sse
-from sessions_app.protocol.errors import HubError, ParseError
+from sessions_app.protocol.errors import HubError, MethodNotAllowed, ParseError
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +38,6 @@ _STREAM = (
     (b"cache-control", b"no-cache"),
     (b"x-accel-buffering", b"no"),
 )
-_IDEMPOTENCY_KEY = re.compile(r"[\x21-\x7e]{1,255}")
 
 
 class ChatDoor(HubConsumer):
@@ -113,7 +112,7 @@ class ChatDoor(HubConsumer):
     def idempotency_key(self) -> str | None:
         """Give the client's key of the turn, if it sent one; raise ChatError for one that cannot be."""
         key = self.headers.idempotency_key
-        if key is not None and not _IDEMPOTENCY_KEY.fullmatch(key):
+        if key is not None and not IDEMPOTENCY_KEY.fullmatch(key):
             raise ChatError(
                 "INVALID_QUERY", "Idempotency-Key has 1 to 255 visible ASCII characters, such as a UUID.",
                 param="Idempotency-Key",
@@ -217,6 +216,7 @@ class ChatDoor(HubConsumer):
 
     async def fail(self, error: ChatError) -> None:
         """Answer an error: with its status, or as the last event where a stream has begun."""
+        error.say_as(self.hub.errors())
         if self.has_begun:
             if not self.has_ended:
                 await self.write(sse.frame(json.dumps(self.error_body(error)), event=self.error_event), last=True)
@@ -231,4 +231,6 @@ class ChatDoor(HubConsumer):
         await self.give(self.error_body(error), status=error.http_status, headers=headers)
 
     async def refuse(self, error: HubError) -> None:
+        if isinstance(error, MethodNotAllowed):
+            self.more_headers.append((b"allow", ", ".join(self.allowed_methods).encode()))
         await self.fail(ChatError.of(error))

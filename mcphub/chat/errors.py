@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from invocations.mapping import ErrorMap
 from sessions_app.protocol import errors
 from sessions_app.protocol.errors import HubError
 
@@ -74,7 +75,8 @@ class ChatError(Exception):
         self.param = param
         self.retry_after = retry_after
         """Seconds."""
-        self.should_retry = kind.retryable if should_retry is None else should_retry
+        self._retry: bool | None = should_retry
+        self._retryable = kind.retryable
         self.http_status = http_status or kind.http_status
         self.type = kind.type
         self.openai_code = openai_code or kind.code
@@ -85,6 +87,22 @@ class ChatError(Exception):
         self.messages_added: list[dict[str, Any]] = []
         """What a turn that failed half-way had added to the conversation."""
         super().__init__(message)
+
+    @property
+    def should_retry(self) -> bool:
+        return self._retryable if self._retry is None else self._retry
+
+    @should_retry.setter
+    def should_retry(self, value: bool) -> None:
+        """What the case says goes before what the code says."""
+        self._retry = value
+
+    def say_as(self, mapping: ErrorMap) -> ChatError:
+        """Take number, words and retry from the operators' mapping, where it has the code."""
+        found = mapping.words(self.code.lower(), self.message, invocation_id=self.invocation_id)
+        if found is not None:
+            self.jsonrpc_code, self.message, self._retryable = found
+        return self
 
     @classmethod
     def of(cls, error: HubError) -> ChatError:

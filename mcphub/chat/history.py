@@ -44,6 +44,16 @@ class Kept:
     """Ids of the calls, among `tool_calls`, that the client makes itself and was therefore told of."""
 
 
+def with_result(messages: Sequence[dict[str, Any]], call_id: str, content: str) -> list[dict[str, Any]]:
+    """Give the messages with this in the place of what the result of a call said before."""
+    return [
+        {**message, "content": content}
+        if message["role"] == "tool" and message.get("tool_call_id") == call_id
+        else message
+        for message in messages
+    ]
+
+
 def units(messages: Sequence[Message]) -> list[list[int]]:
     """Give the indexes of the messages unit by unit, without the instructions; raise Unpaired."""
     found: list[list[int]] = []

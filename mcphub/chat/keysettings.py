@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mcphub.chat.responses.servers import Server
 from mcphub.chat.selection import named
+from mcphub.chat.servers import Server
 
 
 @dataclass(frozen=True, slots=True)

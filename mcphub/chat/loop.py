@@ -18,7 +18,7 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 from invocations.calling import Calls
-from mcphub.chat import asking
+from mcphub.chat import asking, history
 from mcphub.chat.asking import Asking
 from mcphub.chat.errors import ChatError
 from mcphub.chat.events import (
@@ -193,12 +193,7 @@ class _Run:
             async for event in events:
                 yield event
                 if isinstance(event, ToolFinished):
-                    self._messages = [
-                        {**message, "content": event.content}
-                        if message["role"] == "tool" and message.get("tool_call_id") == event.call_id
-                        else message
-                        for message in self._messages
-                    ]
+                    self._messages = history.with_result(self._messages, event.call_id, event.content)
 
     def _identified(self, calls: list[ToolCall]) -> list[ToolCall]:
         """Give each call an id of its own: some models leave it out, or use one twice."""
@@ -248,6 +243,8 @@ class _Run:
         """Give an error of the turn with what it must say of tools that have run."""
         if self._runs.has_effects and self._turn.idempotency_key is None:
             error.should_retry = False
+        elif any(each.approve for each in self._turn.decided):
+            error.should_retry = False  # the approval is used up, so the same request would be refused
         elif error.code in ("TIMEOUT", "TRANSPORT_ERROR"):
             error.should_retry = True  # asking a model again does nothing twice
         error.details = {"rounds": self._rounds, "invocation_ids": self._runs.invocation_ids, **error.details}

@@ -126,6 +126,32 @@ class ChatProvider(models.Model):
         return urlsplit(self.base_url).netloc
 
 
+class ChatProviderState(models.Model):
+    """How a provider did last, as the workers tell each other; written where that turns."""
+
+    provider = models.OneToOneField(
+        ChatProvider, models.CASCADE, primary_key=True, related_name="state", verbose_name=_("provider")
+    )
+    rests_until = models.DateTimeField(_("left alone until"), null=True, blank=True)
+    openings = models.PositiveIntegerField(_("times left alone in a row"), default=0)
+    failure_code = models.CharField(_("last failure"), max_length=40, blank=True)
+    failure = models.TextField(_("what it was"), blank=True)
+    failed_at = models.DateTimeField(_("failed at"), null=True, blank=True)
+    recovered_at = models.DateTimeField(_("answered again"), null=True, blank=True)
+
+    class Meta:
+        default_permissions = ()
+        verbose_name = _("state of a provider")
+        verbose_name_plural = _("states of providers")
+
+    def __str__(self) -> str:
+        return f"{self.provider}: {self.failure_code or 'answers'}"
+
+    @property
+    def is_failing(self) -> bool:
+        return self.failed_at is not None and (self.recovered_at is None or self.recovered_at < self.failed_at)
+
+
 class ChatModel(models.Model):
     """One model of a provider, and what it can do: data, because it differs by region and by month."""
 

@@ -102,8 +102,8 @@ class Query(models.Model):
     process_id = models.CharField(_("process"), max_length=32)
 
     class Meta:
-        verbose_name = _("query")
-        verbose_name_plural = _("queries")
+        verbose_name = _("question")
+        verbose_name_plural = _("questions")
         ordering = ["-timestamp"]
         constraints = [
             models.CheckConstraint(

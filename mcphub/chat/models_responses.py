@@ -67,6 +67,9 @@ class ChatApproval(models.Model):
         indexes = [
             models.Index(fields=["principal", "binding", "status"], name="chat_approval_grant"),  # a call is made
             models.Index(fields=["expires_at"], name="chat_approval_expiry"),  # the sweep, the inbox
+            models.Index(fields=["-created_at"], name="chat_approval_recent"),  # the admin's list
+            models.Index(fields=["status", "-created_at"], name="chat_approval_by_status"),  # what waits
+            models.Index(fields=["turn_id"], name="chat_approval_by_turn"),  # transcripts
         ]
         constraints = [
             models.CheckConstraint(

@@ -19,7 +19,7 @@ class AskQuery(ContractDoor):
         await self.draw()
         run = Answering(
             self.chat, await self.origin(), question, door=Query.Door.QUERY.value, metadata=self.metadata(),
-            idempotency_key=self.idempotency_key(),
+            idempotency_key=self.idempotency_key(), request_id=self.request_id(),
         )  # fmt: skip
         async with self.attended(run.turn), contextlib.aclosing(run.events()) as events:
             async for event in events:

@@ -11,6 +11,7 @@ from typing import Any
 
 from django.conf import settings
 
+from mcphub.chat import selection
 from mcphub.chat.errors import ChatError
 from mcphub.chat.models_conversations import MOST_MESSAGES
 from sessions_app.caller import Caller
@@ -20,8 +21,6 @@ from tools_catalog.catalog import Catalog, Tool
 LOCAL = "local"
 """Of tools that the hub runs itself, which no transport leads to."""
 TRANSPORTS = ("stdio", "sse", "streamable-http", LOCAL)
-MOST_FUNCTIONS = 128
-"""That OpenAI takes in one request."""
 _MOST_METADATA_BYTES = 4096
 _MOST_CONTEXT_BYTES = 16_384
 
@@ -85,6 +84,8 @@ def read_opening(body: dict[str, Any], providers: Iterable[str]) -> Opening:
             param="provider_preference",
         )  # fmt: skip
     most = body.get("max_messages", 20)
+    if isinstance(most, float) and most.is_integer():  # 20.0 is a whole number in JSON
+        most = int(most)
     if not isinstance(most, int) or isinstance(most, bool) or not 1 <= most <= MOST_MESSAGES:
         raise ChatError(
             "INVALID_QUERY", f"max_messages must be a whole number from 1 to {MOST_MESSAGES}.", param="max_messages"
@@ -102,15 +103,10 @@ def read_transport(value: str | None) -> str | None:
     return value
 
 
-def connection_of(tool: Tool) -> str:
-    """Give the name of the connection that a tool is behind; empty for the hub's own."""
-    return str(getattr(tool.backend, "connection", ""))
-
-
 def transports_of(catalog: Catalog) -> Callable[[Tool], str]:
     """Give what tells the way that the hub reaches a tool: one of TRANSPORTS."""
     by_connection = {slug: spec.transport for slug, spec in catalog.upstreams.specs.items()}
-    return lambda tool: by_connection.get(connection_of(tool), LOCAL)
+    return lambda tool: by_connection.get(tool.connection or "", LOCAL)
 
 
 def choose_tools(catalog: Catalog, caller: Caller, question: Question) -> list[Tool]:
@@ -118,26 +114,15 @@ def choose_tools(catalog: Catalog, caller: Caller, question: Question) -> list[T
 
     Raises ChatError `TOOL_NOT_FOUND` for one that is not there or hidden, and where they are too many.
     """
-    if "tools:call" not in caller.scopes:
-        if question.tools:
-            raise ChatError("FORBIDDEN", "The key lacks the scope tools:call. Ask without tools.", param="tools")
+    if "tools:call" not in caller.scopes and not question.tools:
         return []
-    visible = {tool.name: tool for tool in catalog.tools.values() if tool.enabled and tool.visible_to(caller)}
-    if question.tools is not None:
-        for name in question.tools:
-            if name not in visible:
-                raise ChatError(
-                    "TOOL_NOT_FOUND", f"There is no tool {name[:100]!r}. GET /api/tools lists them.", param="tools"
-                )
-        visible = {name: visible[name] for name in dict.fromkeys(question.tools)}
+    if question.tools is None:
+        chosen = selection.usable(catalog, caller)
+    else:
+        chosen = [tool for tool, _ in selection.select(catalog, caller, [selection.named(question.tools)]).values()]
     transport = transports_of(catalog)
-    chosen = [tool for tool in visible.values() if question.transport in (None, transport(tool))]
-    if len(chosen) > MOST_FUNCTIONS:
-        raise ChatError(
-            "INVALID_QUERY",
-            f"There are {len(chosen)} tools, and a model takes {MOST_FUNCTIONS}. Name those that it may call in tools.",
-            param="tools",
-        )
+    chosen = [tool for tool in chosen if question.transport in (None, transport(tool))]
+    selection.need_few(len(chosen))
     return chosen
 
 

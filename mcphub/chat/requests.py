@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from mcphub.chat import servers
 from mcphub.chat.errors import ChatError
 from mcphub.chat.history import ROLES, Unpaired, text_of, units
-from mcphub.chat.responses import servers
-from mcphub.chat.responses.servers import Server
 from mcphub.chat.selection import named
+from mcphub.chat.servers import Server
 from mcphub.chat.tools.functions import PLAIN
 
 _NUMBERS = frozenset({"temperature", "top_p", "presence_penalty", "frequency_penalty"})
@@ -89,20 +89,24 @@ def messages(value: Any, *, most_characters: int, paired: bool = True) -> list[d
         raise _invalid("messages", f"holds {len(value)} messages; {MOST_MESSAGES} are the most.")
     for index, message in enumerate(value):
         _message(message, f"messages[{index}]")
-    last = next((each for each in reversed(value) if each["role"] == "user"), None)
-    if last is not None:
-        length = len(text_of(last["content"]))
-        only_text = isinstance(last["content"], str)
-        if only_text and not last["content"].strip():
-            raise _invalid("messages", "end with a user's message that says nothing. Ask something.")
-        if length > most_characters:
-            raise _invalid("messages", f"end with {length} characters of a user; {most_characters} are the most.")
+    bound_question(value, most_characters, "messages")
     if paired:
         try:
             units(value)
         except Unpaired as error:
             raise ChatError("INVALID_QUERY", str(error), param=f"messages[{error.index}]") from error
     return value
+
+
+def bound_question(messages: list[dict[str, Any]], most_characters: int, param: str) -> None:
+    """Raise ChatError where what the user says last is nothing, or longer than seed 003 allows."""
+    last = next((each for each in reversed(messages) if each["role"] == "user"), None)
+    if last is not None:
+        length = len(text_of(last["content"]))
+        if isinstance(last["content"], str) and not last["content"].strip():
+            raise _invalid(param, "ends with a user's message that says nothing. Ask something.")
+        if length > most_characters:
+            raise _invalid(param, f"ends with {length} characters of a user; {most_characters} are the most.")
 
 
 def _message(message: Any, at: str) -> None:

@@ -15,6 +15,7 @@ from mcphub import runtime
 from mcphub.chat import approvals, keysettings
 from mcphub.chat.keysettings import KeySettings
 from mcphub.chat.loop import Engine
+from mcphub.chat.providers import health
 from mcphub.chat.providers.client import ProviderClient
 from mcphub.chat.providers.snapshot import Choice, Providers
 from mcphub.chat.talk import Talks
@@ -32,7 +33,7 @@ class Chat:
 
     def __init__(self, hub: runtime.Hub) -> None:
         self.hub = hub
-        self.client = ProviderClient()
+        self.client = ProviderClient(tells=True)
         self.engine = Engine(hub.calls, self.client)
         self.talks = Talks(hub)
         self._providers = Providers()
@@ -74,6 +75,11 @@ class Chat:
 
     async def _load(self) -> None:
         self._providers = await database_sync_to_async(Providers.load)()
+        for provider in self._providers.providers.values():
+            self.client.breaker(provider)  # so that it follows, though nobody asked it here
+        states = await database_sync_to_async(health.load)()
+        if self.client.health is not None:
+            self.client.health.follow(states)
         self._policies = await database_sync_to_async(approvals.load_policies)()
         self._of_keys = await database_sync_to_async(keysettings.load)()
 

@@ -14,12 +14,14 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
+from django.conf import settings
+
 from invocations.calling import Calls
 from mcphub.chat.events import ApprovalNeeded, Event, ToolFinished, ToolStarted
 from mcphub.chat.providers.pieces import ToolCall
 from mcphub.chat.tools import results
 from mcphub.chat.tools.functions import Functions, function_name, runs_alone
-from mcphub.chat.turn import Decided, Turn
+from mcphub.chat.turn import Decided, Denial, Turn
 from sessions_app.protocol import json
 from sessions_app.protocol.errors import (
     ArgumentsInvalid,
@@ -198,9 +200,14 @@ class ToolRuns:
         arguments, refusal = _arguments(call.arguments)
         if refusal is not None or not tool.arguments.is_valid(arguments):
             return None
-        waits = await gate.ask(tool, call.id, arguments)
-        self.waits = self.waits or waits is not None
-        return waits
+        answer = await gate.ask(tool, call.id, arguments)
+        if isinstance(answer, Denial):
+            self._decisions[call.id] = Decided(
+                call_id=call.id, name=tool.name, arguments=arguments, approve=False, reason=answer.reason
+            )
+            return None
+        self.waits = self.waits or answer is not None
+        return answer
 
     def _key(self, same: str, tool: Tool | None) -> str | None:
         """Give the key under which a turn that the client repeats finds what this call did the first time."""
@@ -221,6 +228,10 @@ def _arguments(text: str) -> tuple[dict[str, Any], HubError | None]:
     """Read the arguments that a model wrote; what is no JSON object comes with the error that tells it so."""
     if not text.strip():
         return {}, None
+    if len(text) > settings.MCPHUB_MAX_BODY_BYTES:
+        return {"too_long": f"{len(text)} characters"}, ArgumentsInvalid(
+            f"The arguments have {len(text)} characters; {settings.MCPHUB_MAX_BODY_BYTES} are the most. Write less."
+        )
     try:
         value = json.loads(text.encode("utf-8", "replace"))
     except ParseError as error:

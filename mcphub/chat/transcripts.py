@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from uuid import UUID
 
 from django.urls import reverse
 
 from invocations.models import McpToolInvocation
 from mcphub.chat.history import text_of
 from mcphub.chat.models_conversations import ChatMessage, Query
+from mcphub.chat.models_responses import ChatApproval
 from sessions_app.shown import INLINE_CHARACTERS, clipped, duration, visible
 
 
@@ -23,6 +25,8 @@ class Call:
     result: str = ""
     link: str = ""
     """The page of its invocation; empty where the client made the call, or nobody."""
+    approval: str = ""
+    """The page of the approval that it waited for."""
     took: str = ""
     is_error: bool = False
     is_made_up: bool = False
@@ -38,6 +42,15 @@ class Entry:
     calls: list[Call] = field(default_factory=list)
 
 
+def page_of(query_id: str) -> str:
+    """Give the address of a query's page; empty where there is no such query."""
+    try:
+        found = Query.objects.filter(pk=UUID(query_id)).exists()
+    except ValueError:
+        return ""
+    return reverse("admin:chat_query_change", args=[query_id]) if found else ""
+
+
 def transcript(queries: Sequence[Query]) -> Iterator[tuple[Query, list[Entry]]]:
     """Give the messages of each query, results inside the message that called for them."""
     ids = [query.pk for query in queries]
@@ -48,12 +61,21 @@ def transcript(queries: Sequence[Query]) -> Iterator[tuple[Query, list[Entry]]]:
     rows = McpToolInvocation.objects.filter(turn_id__in=[str(id_) for id_ in ids], duplicate_of="")
     for row in rows.defer("arguments", "result", "error").order_by("id"):
         made.setdefault((row.turn_id or "", row.tool_call_id or ""), row)
+    asked = {
+        (turn_id, call_id): reverse("admin:chat_chatapproval_change", args=[id_])
+        for turn_id, call_id, id_ in ChatApproval.objects.filter(turn_id__in=[str(id_) for id_ in ids])
+        .order_by()
+        .values_list("turn_id", "call_id", "pk")
+    }
     for query in queries:
-        yield query, list(_entries(messages[query.pk], str(query.pk), made))
+        yield query, list(_entries(messages[query.pk], str(query.pk), made, asked))
 
 
 def _entries(
-    messages: Iterable[ChatMessage], turn_id: str, made: dict[tuple[str, str], McpToolInvocation]
+    messages: Iterable[ChatMessage],
+    turn_id: str,
+    made: Mapping[tuple[str, str], McpToolInvocation],
+    approvals: Mapping[tuple[str, str], str],
 ) -> Iterator[Entry]:
     waiting: dict[str, Call] = {}
     found: list[Entry] = []
@@ -67,6 +89,7 @@ def _entries(
         for asked in message.tool_calls or ():
             row = made.get((turn_id, asked["id"]))
             call = Call(clipped(asked["function"]["name"], 128), visible(asked["function"]["arguments"][:10_000]))
+            call.approval = approvals.get((turn_id, asked["id"][:200]), "")
             if row is not None:
                 call.tool, call.took = clipped(row.tool_name, 128), duration(row.duration_ms)
                 call.is_error = row.status == "error"

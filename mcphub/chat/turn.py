@@ -38,6 +38,13 @@ class Limits:
         )  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True)
+class Denial:
+    """Somebody said no to a call."""
+
+    reason: str = ""
+
+
 class Gate(Protocol):
     """Which calls of a turn wait for somebody's yes. Asked after the arguments were found valid."""
 
@@ -45,9 +52,9 @@ class Gate(Protocol):
         """Say whether calls of this tool need an approval."""
         ...
 
-    async def ask(self, tool: Tool, call_id: str, arguments: dict[str, Any]) -> str | None:
+    async def ask(self, tool: Tool, call_id: str, arguments: dict[str, Any]) -> str | Denial | None:
         """Give None where the call may run now, as an approval for just these arguments was there and is now used
-        up; else the id of the approval that is asked for."""
+        up; a Denial where the last answer was no; else the id of the approval that is asked for."""
         ...
 
 

@@ -148,9 +148,12 @@ def _export(options: argparse.Namespace) -> int:
     resume = options.output if options.resume else None
     if resume is not None and not resume.is_file():
         raise Stop(f"mcphub audit export: there is no {resume} to go on with; leave --resume out.", status=2)
-    with _log() as (log, database), _output(options) as out:
-        _tell(options, selection)
+    with contextlib.ExitStack() as stack:
+        log, database = stack.enter_context(_log())
         try:
+            exporting.need_block(log, options.first_block)
+            out = stack.enter_context(_output(options))
+            _tell(options, selection)
             if options.format == "csv":
                 with _bar(log.highest()["invocation"], "calls") as more:
                     count = exporting.write_csv(out, log, selection, resume=resume, written=more)
@@ -161,7 +164,7 @@ def _export(options: argparse.Namespace) -> int:
                     out, log, service.keys(), selection, options.first_block, options.last_block, resume=resume,
                     sealed=more,
                 )  # fmt: skip
-        except exporting.CannotResume as why:
+        except exporting.CannotExport as why:
             raise Stop(f"mcphub audit export: {why}", status=2) from why
         waiting = service.sealer_of(database).unsealed()
     print(f"{rows} rows in {blocks} blocks", file=sys.stderr)

@@ -9,12 +9,13 @@ from pathlib import Path
 
 from mcphub import address
 from mcphub import environment as env
-from mcphub.clients import CLIENTS, PLACEHOLDER, Snippet, snippets, stdio_snippets
+from mcphub.clients import CLIENTS, PLACEHOLDER, PROGRAMS, Snippet, programs, snippets, stdio_command, stdio_snippets
 from mcphub.commands.stop import Stop
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("client", choices=list(CLIENTS), metavar="CLIENT", help=", ".join(CLIENTS))
+    known = [*CLIENTS, *PROGRAMS]
+    parser.add_argument("client", choices=known, metavar="CLIENT", help=", ".join(known))
     parser.add_argument("--url", help="the MCP endpoint (default: where this hub was last started)")
     parser.add_argument("--token", help="the API key to write into it")
     parser.add_argument(
@@ -25,6 +26,9 @@ def declare(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     if options.stdio and options.url:
         raise Stop("mcphub client-config: --url is about HTTP; leave it or --stdio out.", status=2)
+    if options.stdio and options.client in PROGRAMS:
+        configured = ", ".join(CLIENTS)
+        raise Stop(f"mcphub client-config: --stdio is for clients that start programs: {configured}.", status=2)
     made = _over_stdio(options.token) if options.stdio else _over_http(options.url, options.token)
     snippet = {each.key: each for each in made}[options.client]
     print(f"{snippet.title}: {snippet.where}", file=sys.stderr)
@@ -35,15 +39,11 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _over_http(url: str | None, token: str | None) -> list[Snippet]:
-    return snippets(url or address.endpoint(), token or PLACEHOLDER)
+    url, token = url or address.endpoint(), token or PLACEHOLDER
+    return [*snippets(url, token), *programs(url, token)]
 
 
 def _over_stdio(token: str | None) -> list[Snippet]:
-    """Name program and data by whole paths: clients start it in a directory of their own."""
-    program = Path(sys.executable).with_name("mcphub")
-    words = [str(program)] if program.is_file() else [sys.executable, "-m", "mcphub.cli"]
     data = Path(env.text("MCPHUB_DATA_DIR", "var")).absolute()
     told = {"MCPHUB_API_KEY": token, "MCPHUB_DATABASE_URL": os.environ.get("MCPHUB_DATABASE_URL")}
-    return stdio_snippets(
-        [*words, "stdio", "--data-dir", str(data)], {name: value for name, value in told.items() if value}
-    )
+    return stdio_snippets(stdio_command(data), {name: value for name, value in told.items() if value})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import sqlite3
 from collections.abc import Iterator
 
 
@@ -37,12 +36,13 @@ def start_django() -> None:
 @contextlib.contextmanager
 def database_or_stop() -> Iterator[None]:
     """End the command with a sentence where the database cannot be used."""
-    import psycopg
     from django.db import Error
+
+    from sessions_app.database import driver
 
     try:
         yield
-    except (Error, psycopg.Error, sqlite3.Error) as error:
+    except (Error, driver().Error) as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
         raise Stop(
             f"mcphub: the database cannot be used: {reason}; check MCPHUB_DATABASE_URL and --data-dir."

@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from django.db import InterfaceError, OperationalError
-
+from sessions_app.database import is_away
 from sessions_app.protocol.errors import AuditUnavailable, HubError, ServerError
 
 logger = logging.getLogger(__name__)
@@ -19,7 +18,7 @@ def told(error: Exception, what: str, *values: Any) -> HubError:
     """
     if isinstance(error, HubError):
         return error
-    if isinstance(error, OperationalError | InterfaceError):
+    if is_away(error):
         logger.warning(f"{what}: the database cannot be used: %s", *values, str(error).strip())
         away = AuditUnavailable("The hub's database cannot be used at this moment. Try again.")
         away.retry_after_seconds = 1

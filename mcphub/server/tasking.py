@@ -76,7 +76,7 @@ async def tools_call(
     more: dict[str, Any] = {
         "request_id": context.request_id, "idempotency_key": key_of(context, params, rounds), "check": check,
         "voice": context.voice, "progress_token": context.progress_token, "log_level": context.log_level,
-        "watch": context.watch, "selection": selection if context.toolset else None,
+        "watch": context.watch, "meta": params.get("_meta"), "selection": selection if context.toolset else None,
     }  # fmt: skip
     origin = context.origin
     if rounds is not None and rounds.continues:

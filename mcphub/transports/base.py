@@ -16,7 +16,7 @@ from django.conf import settings
 
 from mcphub import runtime
 from mcphub.server import failures
-from mcphub.transports import entrance
+from mcphub.transports import doors, entrance
 from mcphub.transports.entrance import Entrance
 from sessions_app.caller import ANONYMOUS, Caller
 from sessions_app.protocol import envelope, errors, jsonrpc, revisions
@@ -83,7 +83,9 @@ class HubConsumer(AsyncConsumer):
         except Disconnected:
             pass
         except Exception as error:
-            await self.refuse(failures.told(error, "A request to %s failed", scope["path"]))
+            told = failures.told(error, "A request to %s failed", scope["path"])
+            doors.note(scope, self.status_of(told), told.code, str(told))
+            await self.refuse(told)
 
     async def handle(self) -> None:
         raise NotImplementedError

@@ -64,7 +64,9 @@ def _closed(kind: type[HubError]) -> str:
     return "tool_error" if issubclass(kind, ToolFailure) else "invalid_request"
 
 
-CODES: Mapping[str, str] = MappingProxyType({kind.code: _closed(kind) for kind in errors._tree(HubError)})
+CODES: Mapping[str, str] = MappingProxyType(
+    {kind.code: _closed(kind) for kind in errors._tree(HubError) if kind.code in errors.INTERNAL_CODES}
+)
 """Internal code -> code of the closed list."""
 
 

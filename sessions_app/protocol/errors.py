@@ -310,6 +310,8 @@ class ToolFailure(HubError):
 
     code = "execution_error"
     sentence = "The tool failed."
+    fails_task = False
+    """Of a call that is a task: it fails the task, as an error of the protocol does."""
 
 
 class ArgumentsInvalid(ToolFailure):
@@ -376,3 +378,7 @@ def _tree(root: type[HubError]) -> list[type[HubError]]:
 
 INTERNAL_CODES = frozenset(kind.code for kind in _tree(HubError))
 """The closed list. An unmapped code falls back to `server_error`."""
+
+PROVIDER_CODES = frozenset({"provider_unavailable", "authentication_failed", "quota_exceeded", "session_busy"})
+"""What only a question to a model ends with. No call does, so no class here; `McpErrorMapping` says them, too."""
+MAPPED_CODES = INTERNAL_CODES | PROVIDER_CODES

@@ -1,7 +1,7 @@
 """WHO may read or write over REST: keys by scope, people by Django's permissions.
 
 A view declares `required_scope` and `required_permission`, each a dict by deed: "read", "write" and, where
-it differs, "create".
+they differ, "create" and "delete".
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 _NO_HASH = "0" * 64
 _NOTED_EVERY = timedelta(minutes=1)
 """A key's last use is written at most this often: reading the audit is not a write."""
-_DEEDS = {"POST": "create", "PUT": "write", "PATCH": "write", "DELETE": "write"}
+_DEEDS = {"POST": "create", "PUT": "write", "PATCH": "write", "DELETE": "delete"}
 
 
 class KeyPrincipal:
@@ -73,7 +73,8 @@ class KeyAuthentication(BaseAuthentication):
             raise AuthenticationFailed("The Authorization header must read `Bearer <key>`.")
         prefix = "_".join(token.split("_", 2)[:2]) if _plain(token) else ""
         key = ApiKey.objects.filter(prefix=prefix).first()
-        same = hmac.compare_digest(key.secret_hash if key else _NO_HASH, ApiKey.hash(token))
+        given = ApiKey.hash(token)
+        same = any(hmac.compare_digest(each, given) for each in (key.hashes() if key else [_NO_HASH]))
         if key is None or not same or key.revoked_at is not None:
             raise AuthenticationFailed("The key is unknown or was revoked. Ask the operator for a new one.")
         if not key.is_usable():
@@ -114,13 +115,13 @@ def is_granted(request: Request, *, scope: str, permission: str) -> bool:
     return bool(request.user and request.user.has_perm(permission))
 
 
-def still_granted(request: Request, permission: str) -> bool:
+def still_granted(request: Request, *, scope: str, permissions: list[str]) -> bool:
     """Say whether who began a long answer may still have it, by what the database says now."""
     if isinstance(request.auth, ApiKey):
         key = ApiKey.objects.filter(pk=request.auth.pk, revoked_at__isnull=True).first()
-        return key is not None and key.is_usable()
+        return key is not None and key.is_usable() and scope in key.scopes
     person = get_user_model()._default_manager.filter(pk=request.user.pk or 0, is_active=True).first()
-    return person is not None and bool(person.has_perm(permission))
+    return person is not None and bool(person.has_perms(permissions))
 
 
 def _declared(by_deed: dict[str, str], deed: str) -> str:

@@ -6,18 +6,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from django.core.exceptions import NON_FIELD_ERRORS, DisallowedHost, PermissionDenied, SuspiciousOperation
 from django.core.exceptions import ValidationError as ModelInvalid
-from django.db import InterfaceError, OperationalError
 from django.http import Http404, JsonResponse
 from rest_framework import exceptions as drf
 from rest_framework.response import Response
 from rest_framework.views import set_rollback
 
+from sessions_app.database import is_away
 from sessions_app.protocol import errors
 
 logger = logging.getLogger(__name__)
@@ -26,13 +26,34 @@ NOT_FOUND = "not_found"
 """Seed 004's word for an address or an object that is not there."""
 CODES = (
     "parse_error", "invalid_request", "invalid_params", "unauthorized", "forbidden", NOT_FOUND,
-    "method_not_allowed", "not_acceptable", "payload_too_large", "unsupported_media_type", "rate_limited",
-    "audit_unavailable", "server_error",
+    "method_not_allowed", "not_acceptable", "conflict", "payload_too_large", "unsupported_media_type", "rate_limited",
+    "server_busy", "audit_unavailable", "server_error",
 )  # fmt: skip
 """Every code that REST answers with."""
 _RETRYABLE_STATUSES = frozenset({429, 503})
 _FIELDS_SENTENCE = "The request was not accepted. `details.fields` says what to change in each field."
+_CONFLICT_SENTENCE = (
+    "The request keeps to the schema and cannot be done as things stand. `details.fields` says what stands against it."
+)
+_STANDS_AGAINST = frozenset({"unique", "does_not_exist"})
+"""DRF's codes for what other rows, and not the schema, have to say."""
 _UNREADABLE = "The database does not answer now. Try again; /ready says how the hub is."
+
+
+class Conflict(errors.HubError):
+    """The request keeps to the schema, and cannot be done as things stand."""
+
+    code = "conflict"
+    sentence = "This cannot be done as things stand."
+    http_status = 409
+
+
+class NoSuchPage(errors.HubError):
+    """A cursor that is none of the list."""
+
+    code = NOT_FOUND
+    sentence = "There is no such page. Follow `next` and `previous` as they are given."
+    http_status = 404
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +90,7 @@ def _tell(exc: Exception, context: dict[str, Any]) -> _Told:
     if isinstance(exc, errors.HubError):
         return _told_of_hub(exc)
     if isinstance(exc, ModelInvalid):
-        return _Told(400, "invalid_params", _FIELDS_SENTENCE, {"fields": _model_fields(exc)})
+        return _Told(409, "conflict", _CONFLICT_SENTENCE, {"fields": _model_fields(exc)})
     if isinstance(exc, Http404):
         return _missing(context)
     if isinstance(exc, PermissionDenied):
@@ -78,7 +99,7 @@ def _tell(exc: Exception, context: dict[str, Any]) -> _Told:
         return _Told(400, "invalid_request", errors.MisdirectedRequest.sentence)
     if isinstance(exc, SuspiciousOperation):
         return _Told(400, "invalid_request", "The request is malformed. /api/docs shows what is expected.")
-    if isinstance(exc, OperationalError | InterfaceError):
+    if is_away(exc):
         return _Told(503, "audit_unavailable", _UNREADABLE, headers={"Retry-After": "1"})
     if isinstance(exc, drf.APIException):
         return _told_of_framework(exc, context)
@@ -90,13 +111,18 @@ def _told_of_hub(exc: errors.HubError) -> _Told:
     if status is None:
         status = errors.HTTP_STATUS[exc.jsonrpc_code] if isinstance(exc, errors.ProtocolError) else 400
     headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
+    if status == 503 or exc.retry_after_seconds is not None:
+        headers["Retry-After"] = f"{max(1, round(exc.retry_after_seconds or 1))}"
     return _Told(status, exc.code, exc.message, exc.details, headers)
 
 
 def _told_of_framework(exc: drf.APIException, context: dict[str, Any]) -> _Told:
     status, words = exc.status_code, str(exc.detail)
     if isinstance(exc, drf.ValidationError):
-        return _Told(400, "invalid_params", _FIELDS_SENTENCE, {"fields": _flat(exc.detail)})
+        fields = {"fields": _flat(exc.detail)}
+        if set(_leaves(exc.get_codes())) <= _STANDS_AGAINST:
+            return _Told(409, "conflict", _CONFLICT_SENTENCE, fields)
+        return _Told(400, "invalid_params", _FIELDS_SENTENCE, fields)
     if isinstance(exc, drf.NotAuthenticated | drf.AuthenticationFailed):
         sentence = words if isinstance(exc, drf.AuthenticationFailed) else (
             "A key or a login is needed. Send `Authorization: Bearer <key>`, or log in at /admin/."
@@ -134,6 +160,15 @@ def _missing(context: dict[str, Any]) -> _Told:
 def _model_fields(exc: ModelInvalid) -> dict[str, list[str]]:
     by_field = exc.message_dict if hasattr(exc, "error_dict") else {NON_FIELD_ERRORS: exc.messages}
     return {("*" if name == NON_FIELD_ERRORS else name): list(words) for name, words in by_field.items()}
+
+
+def _leaves(codes: Any) -> Iterator[str]:
+    """Give DRF's codes of a refusal, however they are nested."""
+    if codes is None or isinstance(codes, str):
+        yield codes or ""
+    else:
+        for inner in codes.values() if isinstance(codes, dict) else codes:
+            yield from _leaves(inner)
 
 
 def _flat(detail: Any, path: str = "") -> dict[str, list[str]]:

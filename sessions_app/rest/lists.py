@@ -23,6 +23,7 @@ from rest_framework.utils.urls import replace_query_param
 
 from sessions_app.protocol import json
 from sessions_app.protocol.errors import InvalidParams, ParseError
+from sessions_app.rest.errors import NoSuchPage
 
 LARGEST_INTEGER = 2**31 - 1
 """What an integer column of PostgreSQL holds."""
@@ -166,8 +167,7 @@ class KeysetPagination(BasePagination):
             if "\0" in word + "".join(values) or not all(_is_storable(value) for value in key):
                 raise ValueError
         except (ValueError, TypeError, OverflowError, binascii.Error, Invalid, ParseError) as error:
-            sentence = "This is not a cursor of this list. Follow `next` and `previous` as they are given."
-            raise ValidationError({"cursor": [sentence]}) from error
+            raise NoSuchPage from error
         return direction == "p", key
 
     def _url(self, values: list[Any] | None, direction: str) -> str | None:

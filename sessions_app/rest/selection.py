@@ -8,9 +8,16 @@ from drf_spectacular.utils import OpenApiParameter
 from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 
-PARAMETER = OpenApiParameter(
-    "fields", str, description="Names of members, separated by commas: only these are answered. Absent: all."
-)
+NAME = "fields"
+
+
+def parameter(known: list[str]) -> OpenApiParameter:
+    """Say in the schema what may be selected of `known`."""
+    one = f"({'|'.join(known)})"
+    return OpenApiParameter(
+        NAME, {"type": "string", "pattern": f"^{one}(,{one})*$"},
+        description="Names of members, separated by commas: only these are answered. Absent: all.",
+    )  # fmt: skip
 
 
 def chosen(request: Request, known: list[str]) -> list[str]:
@@ -18,14 +25,14 @@ def chosen(request: Request, known: list[str]) -> list[str]:
 
     Raises ValidationError for a name that is not known.
     """
-    words = request.query_params.get(PARAMETER.name)
+    words = request.query_params.get(NAME)
     if words is None:
         return known
     named = words.split(",")
     strange = sorted({name for name in named if name not in known})
     if strange:
         told = ", ".join(repr(name[:60]) for name in strange[:5])
-        raise ValidationError({PARAMETER.name: [f"No such member: {told}. Members here: {', '.join(known)}."]})
+        raise ValidationError({NAME: [f"No such member: {told}. Members here: {', '.join(known)}."]})
     return [name for name in known if name in named]
 
 

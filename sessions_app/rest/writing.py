@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 from django.db import models, transaction
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import mixins, serializers, viewsets
+from rest_framework.relations import MANY_RELATION_KWARGS
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -40,10 +41,74 @@ class JSONObject(JSONValue):
         return data
 
 
+class StrictText(serializers.CharField):
+    """A JSON string; numbers are not taken for one."""
+
+    default_error_messages = {"invalid": "This must be a text."}
+
+    def to_internal_value(self, data: Any) -> Any:
+        if not isinstance(data, str):
+            self.fail("invalid")
+        return super().to_internal_value(data)
+
+
+class StrictBoolean(serializers.BooleanField):
+    """`true` or `false`, not words for them."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        if not isinstance(data, bool):
+            self.fail("invalid", input=data)
+        return data
+
+
+class StrictInteger(serializers.IntegerField):
+    """A JSON number without a fraction."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        if isinstance(data, bool | str):
+            self.fail("invalid")
+        return super().to_internal_value(data)
+
+
+class StrictFloat(serializers.FloatField):
+    """A JSON number."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        if isinstance(data, bool | str):
+            self.fail("invalid")
+        return super().to_internal_value(data)
+
+
+class StrictMany(serializers.ManyRelatedField):
+    """A JSON list; the stock field takes an object for a list of its names."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        if not isinstance(data, list):
+            self.fail("not_a_list", input_type=type(data).__name__)
+        return super().to_internal_value(data)
+
+
+class Named(serializers.SlugRelatedField[Any]):
+    """Other rows by a name of theirs; with `many` a strict list of names."""
+
+    @classmethod
+    def many_init(cls, *args: Any, **kwargs: Any) -> StrictMany:
+        own = {name: value for name, value in kwargs.items() if name in MANY_RELATION_KWARGS}
+        return StrictMany(child_relation=cls(*args, **kwargs), **own)
+
+
+_STRICT = {
+    models.CharField: StrictText, models.TextField: StrictText, models.BooleanField: StrictBoolean,
+    models.IntegerField: StrictInteger, models.PositiveIntegerField: StrictInteger,
+    models.PositiveSmallIntegerField: StrictInteger, models.BigIntegerField: StrictInteger,
+    models.FloatField: StrictFloat, JSONText: JSONObject,
+}  # fmt: skip
+
+
 class RowSerializer(serializers.ModelSerializer[_Model], Generic[_Model]):
     """A model's row. Members that are unknown, or cannot be changed, are refused rather than ignored."""
 
-    serializer_field_mapping = {**serializers.ModelSerializer.serializer_field_mapping, JSONText: JSONObject}
+    serializer_field_mapping = {**serializers.ModelSerializer.serializer_field_mapping, **_STRICT}
 
     def to_internal_value(self, data: Any) -> Any:
         if isinstance(data, Mapping):

@@ -7,17 +7,14 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.browser.conftest import CHROMIUM
+from tests.browser.operating import open_tool
 
 playwright = pytest.importorskip("playwright.sync_api")
 expect = playwright.expect
-
-pytestmark = pytest.mark.skipif(not Path(CHROMIUM).exists(), reason="there is no Chromium here; set CHROMIUM")
 
 SEED = """
 from django.contrib.auth.models import User
@@ -35,14 +32,8 @@ for name in ("echo", "add"):
 """
 
 
-def _open_tool(page: Any, name: str) -> None:
-    page.goto("/admin/tools_catalog/mcptooldefinition/")
-    page.locator("#result_list").get_by_role("link", name=name, exact=True).click()
-    expect(page.locator("#id_name")).to_have_value(name)
-
-
 def test_a_tool_is_tried_and_its_call_read(page: Any) -> None:
-    _open_tool(page, "echo")
+    open_tool(page, "echo")
     page.get_by_role("link", name="Try it").click()
     page.get_by_label("text").fill("<img src=x onerror=alert(1)> hello")
     page.get_by_role("button", name="Call", exact=True).click()
@@ -55,7 +46,7 @@ def test_a_tool_is_tried_and_its_call_read(page: Any) -> None:
 
 
 def test_a_failed_call_says_why(page: Any) -> None:
-    _open_tool(page, "add")
+    open_tool(page, "add")
     page.get_by_role("link", name="Try it").click()
     for field in page.locator("form.hub-card input:not([type=hidden])").all():
         field.fill("1")
@@ -64,7 +55,7 @@ def test_a_failed_call_says_why(page: Any) -> None:
 
 
 def test_the_schema_editor_keeps_the_text_and_errors_stand_beside_it(page: Any) -> None:
-    _open_tool(page, "echo")
+    open_tool(page, "echo")
     editor = page.locator(".hub-json-mount .cm-content").first
     editor.click()
     page.keyboard.press("Control+A")
@@ -84,7 +75,7 @@ def test_the_schema_editor_keeps_the_text_and_errors_stand_beside_it(page: Any) 
 
 
 def test_versions_differ_side_by_side_and_one_is_restored(page: Any) -> None:
-    _open_tool(page, "add")
+    open_tool(page, "add")
     page.locator("#id_description").fill("Adds, but with other words.")
     page.locator("#id_change_reason").fill("shorter")
     page.get_by_role("button", name="Save and continue editing").click()
@@ -128,7 +119,7 @@ def test_pages_fit_and_show_where_the_focus_is(width: int, theme: str, page: Any
     for place in ("", "invocations/mcptoolinvocation/", "tools_catalog/mcptooldefinition/", "auth/user/1/change/"):
         page.goto(f"/admin/{place}")
         assert page.evaluate("document.documentElement.scrollWidth") <= width, place
-    _open_tool(page, "echo")
+    open_tool(page, "echo")
     page.locator("#id_destructive").focus()
     page.keyboard.press("Shift+Tab")
     page.keyboard.press("Tab")
@@ -138,7 +129,7 @@ def test_pages_fit_and_show_where_the_focus_is(width: int, theme: str, page: Any
 
 def _call_echo(context: Any, text: str) -> None:
     other = context.new_page()
-    _open_tool(other, "echo")
+    open_tool(other, "echo")
     other.get_by_role("link", name="Try it").click()
     other.get_by_label("text").fill(text)
     other.get_by_role("button", name="Call", exact=True).click()

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from tests.chat.script import Step
+from tests.chat.script import SWELLS, Step
 
 _ids = itertools.count(1)
 
@@ -98,6 +98,7 @@ class Answer:
     def _call(self, wanted: list[Any]) -> dict[str, Any]:
         name, arguments, *more = wanted
         text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+        text = text.replace(SWELLS, "x" * self.step.get("swell", 0))
         given = more[0] if more else f"call_{next(_ids)}"
         return {"id": given, "type": "function", "function": {"name": self._offered(name), "arguments": text}}
 

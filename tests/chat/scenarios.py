@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.chat.script import Step, calls, error, say
+from tests.chat.script import SWELLS, Step, calls, error, say
 
 MCP = [{"type": "mcp", "server_label": "hub", "server_url": "hub", "require_approval": "never"}]
 OWN = {"type": "function", "function": {"name": "look_up", "parameters": {"type": "object", "properties": {}}}}
@@ -193,4 +193,39 @@ PASSING = [
 ]
 """Faults that are over when the hub asks again, within the same turn; each takes a pause of a second or so."""
 
+GIANT = [
+    Scenario(
+        name="giant-arguments", steps=[calls(("echo", {"text": SWELLS}), swell=100_000, pieces=20_000), say("Done.")],
+        text="Done.", tools=("echo",),
+    ),
+    Scenario(
+        name="arguments-over-the-bound",
+        steps=[calls(("echo", {"text": SWELLS}), swell=5_000_000, pieces=100_000), say("Done.")], text="Done.",
+        tools=("echo",),
+    ),
+    *(
+        Scenario(name=f"giant-{kind}", steps=[{"strange": kind}], status=503, code=DOWN, breaks_off=kind == "huge")
+        for kind in ("huge", "huge_line")
+    ),
+]  # fmt: skip
+"""Much more than anybody wants: cut, or refused."""
+
+STALLS = [
+    Scenario(
+        name="stall-before-the-first-byte", steps=[say("Never.", wait_ms=600_000)], status=504,
+        code="upstream_timeout", providers=("hasty",),
+    ),
+    Scenario(
+        name="stall-between-chunks", steps=[say("So far so good", cut="stall", after=2)], status=504,
+        code="upstream_timeout", breaks_off=True, providers=("hasty",),
+    ),
+    Scenario(
+        name="stall-after-a-tool", steps=[calls(ADD), say("Never.", wait_ms=600_000)], status=504,
+        code="upstream_timeout", providers=("hasty",), tools=("add",), breaks_off=True,
+    ),
+]  # fmt: skip
+"""Silence, of a provider that is given a second."""
+
 ALL = [*ANSWERS, *TURNS, *ERRORS, *PASSING]
+EVER = [*ALL, *GIANT, *STALLS]
+"""With what takes its time."""

@@ -10,6 +10,7 @@ Fields of a step, all optional:
 
     say              text of the answer, before the calls where there are some
     calls            [[name, arguments, id?]]; arguments as text are sent as they are
+    swell            so many characters stand in the arguments for each `SWELLS`
     think            `reasoning_content` before the text
     error            a name of `complaints.COMPLAINTS`, instead of an answer
     strange          `content_type`, `not_json`, `truncated_json`, `huge`, `huge_line`: a 200 that is no answer
@@ -34,6 +35,7 @@ import json
 from typing import Any
 
 MARK = "@@script "
+SWELLS = "@@swells"
 Step = dict[str, Any]
 
 

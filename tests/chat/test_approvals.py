@@ -9,6 +9,7 @@ import httpx2
 import pytest
 
 from tests.chat import wire
+from tests.chat.running import ScriptedProvider
 from tests.chat.script import calls, say, script
 from tests.servers import Hub, until
 
@@ -45,6 +46,22 @@ def test_a_turn_ends_and_the_next_one_makes_the_call_once(raw: httpx2.Client, hu
     assert ask(raw, name).body_json["x_mcp"]["stop_reason"] == "approval_required"
 
 
+def test_a_no_is_told_to_the_model_of_the_next_turn(
+    raw: httpx2.Client, hub: Hub, providers: dict[str, ScriptedProvider]
+) -> None:
+    """It holds for the turn that hears of it: the user of a later one may have changed his mind."""
+    name = uuid.uuid4().hex
+    id_ = ask(raw, name).body_json["x_mcp"]["approval_requests"][0]["id"]
+    decide(raw, id_, approve=False, reason="not on Sundays")
+    second = ask(raw, name)
+    assert (second.text, "approval_requests" in second.body_json["x_mcp"]) == ("Counted.", False)
+    assert "not on Sundays" in providers["openai"].about(name)[-1]["body"]["messages"][-1]["content"]
+    [row] = [row for row in hub.rows(tool="count") if row["arguments"] == {"name": name}]
+    assert (row["status"], row["error_code"]) == ("error", "execution_error")
+    third = ask(raw, name).body_json["x_mcp"]
+    assert third["approval_requests"][0]["id"] != id_
+
+
 def test_other_arguments_have_no_approval(raw: httpx2.Client) -> None:
     id_ = ask(raw, uuid.uuid4().hex).body_json["x_mcp"]["approval_requests"][0]["id"]
     decide(raw, id_, approve=True)
@@ -78,3 +95,25 @@ def test_an_operator_demands_more_than_the_client(raw: httpx2.Client, hub: Hub) 
 
     until(waits, seconds=60)
     hub.shell(row + "A.objects.all().delete()")
+
+
+def test_a_request_that_nobody_answered_in_time_is_over(raw: httpx2.Client, hub: Hub) -> None:
+    name = uuid.uuid4().hex
+    id_ = ask(raw, name).body_json["x_mcp"]["approval_requests"][0]["id"]
+    hub.shell(wire.EXPIRE.format(id_=id_))
+    late = decide(raw, id_, approve=True)
+    assert (late.status_code, late.json()["error"]["code"]) == (409, "approval_expired")
+    assert "Ask the model again" in late.json()["error"]["message"]
+    assert raw.get(f"/approvals/{id_}").json()["status"] == "expired"
+    again = ask(raw, name).body_json["x_mcp"]["approval_requests"][0]["id"]
+    assert again != id_
+    assert name not in str(hub.rows(tool="count"))
+
+
+def test_a_yes_holds_for_a_time_only(raw: httpx2.Client, hub: Hub) -> None:
+    name = uuid.uuid4().hex
+    id_ = ask(raw, name).body_json["x_mcp"]["approval_requests"][0]["id"]
+    decide(raw, id_, approve=True)
+    hub.shell(wire.EXPIRE.format(id_=id_))
+    assert ask(raw, name).body_json["x_mcp"]["approval_requests"][0]["id"] != id_
+    assert name not in str(hub.rows(tool="count"))

@@ -13,7 +13,7 @@ import pytest
 
 from sessions_app.protocol import sse
 from tests.chat.script import calls, error, say, script
-from tests.servers import Hub
+from tests.servers import Hub, until
 
 
 @pytest.fixture(scope="session")
@@ -97,7 +97,7 @@ def test_unknown_tools_and_sessions_are_not_found(api):
 
 
 def test_a_session_is_kept_and_given_back(api):
-    opened = api.post("/api/session", json={"max_messages": 6, "context": {"language": "ru"}})
+    opened = api.post("/api/session", json={"max_messages": 6.0, "context": {"language": "ru"}})
     assert opened.status_code == 201
     session = opened.json()
     assert (session["max_messages"], session["context"], session["messages"]) == (6, {"language": "ru"}, [])
@@ -131,7 +131,7 @@ def test_a_session_prefers_a_provider_and_a_query_another(api):
         ({"max_messages": 0}, "max_messages"),
         ({"max_messages": 101}, "max_messages"),
         ({"max_messages": True}, "max_messages"),
-        ({"provider_preference": "nobody"}, "provider_preference"),
+        ({"provider_preference": ""}, "provider_preference"),
         ({"context": []}, "context"),
         ({"context": {"x": "y" * 20_000}}, "context"),
         ({"ttl": 5}, "ttl"),
@@ -139,6 +139,17 @@ def test_a_session_prefers_a_provider_and_a_query_another(api):
 )
 def test_bad_sessions_are_refused(api, body, param):
     assert refusal(api.post("/api/session", json=body), 400, "INVALID_QUERY")["details"]["param"] == param
+
+
+def test_a_provider_that_is_not_there_is_told_with_those_that_are(api):
+    told = refusal(api.post("/api/session", json={"provider_preference": "nobody"}), 400, "INVALID_QUERY")
+    assert told["details"]["param"] == "provider_preference"
+    assert "openai" in told["message"]
+
+
+def test_a_method_that_is_not_served_is_told_with_those_that_are(api):
+    answer = api.request("TRACE", "/api/session")
+    assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
 
 
 def test_a_foreign_session_is_as_good_as_none(api, chat_hub):
@@ -241,6 +252,22 @@ def test_a_stream_that_breaks_ends_with_an_error(api):
 def test_what_a_provider_refuses_is_told_as_the_seed_says(api, complaint, status, code, retryable):
     answer = api.post("/api/query", json={"content": script(error(complaint))})
     assert refusal(answer, status, code)["retryable"] is retryable
+
+
+def test_operators_may_word_an_error_and_change_its_number(api, chat_hub):
+    hub, _ = chat_hub
+    row = (
+        "from invocations.models import McpErrorMapping as M; M.objects.filter(internal_code='quota_exceeded').update("
+    )
+
+    def told() -> dict:
+        return api.post("/api/query", json={"content": script(error("insufficient_quota"))}).json()["error"]
+
+    assert told()["jsonrpc_code"] == -31015
+    hub.shell(f"{row}json_rpc_code=-31077, message_template='Ask Eve. {{message}}')")
+    changed = until(lambda: (found := told())["jsonrpc_code"] == -31077 and found, seconds=60)
+    assert changed["message"].startswith("Ask Eve. The quota at openai is used up.")
+    hub.shell(f"{row}json_rpc_code=-31015, message_template='{{message}}')")
 
 
 def test_tool_calls_stand_in_the_answer(api):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import uuid
+from collections.abc import Iterator
 from typing import Any
 
 import httpx2
@@ -23,14 +24,36 @@ weak = ChatProvider.objects.create(slug="weak", kind="compatible", base_url="htt
 ChatModel.objects.create(provider=dead, name="replaced", fallbacks=["huawei_maas/scripted-large"])
 ChatModel.objects.create(provider=weak, name="alone")
 openai = ChatProvider.objects.get(slug="openai")
+poor = ChatProvider(slug="poor", kind="openai", base_url=openai.base_url)
+poor.set_key(openai.key())
+poor.save()
+ChatModel.objects.create(provider=poor, name="scripted-large")
 ChatModel.objects.create(provider=openai, name="scripted-first", fallbacks=["huawei_maas/scripted-large"])
 """
 
 
+_OFF = """
+from mcphub.chat.models import ChatProvider
+ChatProvider.objects.filter(slug__in=["dead", "weak", "poor"]).update(enabled=False)
+"""
+
+
 @pytest.fixture(scope="module")
-def _faulty(hub: Hub, raw: httpx2.Client) -> None:
+def _faulty(hub: Hub, raw: httpx2.Client) -> Iterator[None]:
     hub.shell(_ROWS.replace("PORT", str(free_port())))
     until(lambda: raw.get("/models/openai/scripted-first").status_code == 200, seconds=60)
+    yield
+    hub.shell(_OFF)  # others, who share the hub, ask it how it does
+    until(lambda: raw.get("/models/weak/alone").status_code == 404, seconds=60)
+
+
+def state(hub: Hub, slug: str) -> str:
+    """What the hub has noted of a provider: its last failure, whether it still fails, whether it is left alone."""
+    return hub.shell(
+        f"from mcphub.chat.models import ChatProviderState as S\n"
+        f"for s in S.objects.filter(provider__slug={slug!r}):\n"
+        f"    print(s.failure_code, s.is_failing, s.rests_until is not None)"
+    )
 
 
 def body(*steps: Step, model: str, prompt: str = "", **more: Any) -> dict[str, Any]:
@@ -72,7 +95,7 @@ def test_nobody_takes_over_once_a_tool_has_run(raw: httpx2.Client, providers: di
 
 
 @pytest.mark.usefixtures("_faulty")
-def test_a_provider_that_fails_again_and_again_is_left_alone(raw: httpx2.Client) -> None:
+def test_a_provider_that_fails_again_and_again_is_left_alone(raw: httpx2.Client, hub: Hub) -> None:
     def ask() -> tuple[int, str]:
         reading = wire.read(raw, body(say("Never."), model="weak/alone"))
         assert reading.violations == []
@@ -80,6 +103,15 @@ def test_a_provider_that_fails_again_and_again_is_left_alone(raw: httpx2.Client)
 
     assert ask() == (502, "upstream_connection_failed")
     until(lambda: ask() == (503, "provider_unavailable"), seconds=60)
+    assert until(lambda: state(hub, "weak"), seconds=60) == "CONNECTION_FAILED True True"
+
+
+@pytest.mark.usefixtures("_faulty")
+def test_a_quota_that_is_used_up_is_noted_until_the_provider_answers(raw: httpx2.Client, hub: Hub) -> None:
+    wire.read(raw, body(error("insufficient_quota"), model="poor/scripted-large"))
+    assert until(lambda: state(hub, "poor"), seconds=60) == "QUOTA_EXCEEDED True False"
+    wire.read(raw, body(say("Paid."), model="poor/scripted-large"))
+    until(lambda: state(hub, "poor") == "QUOTA_EXCEEDED False False", seconds=60)
 
 
 @pytest.mark.parametrize("cut", ["error", "reset", "close"])

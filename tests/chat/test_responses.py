@@ -11,6 +11,7 @@ import httpx2
 import openai
 import pytest
 
+from tests.chat import wire
 from tests.chat.nodes import NodeClient, NodeError
 from tests.chat.running import ScriptedProvider
 from tests.chat.script import Step, calls, error, say, script
@@ -144,6 +145,46 @@ def test_a_call_waits_for_a_yes_and_is_made_once(
     assert (row["transport"], row["status"]) == ("chat", "ok")
 
 
+def test_a_yes_that_comes_too_late_makes_no_call(client: openai.OpenAI, hub: Hub) -> None:
+    name = uuid.uuid4().hex
+    tools: Any = [{"type": "mcp", "server_label": "tools", "server_url": "hub", "allowed_tools": ["count"]}]
+    first = ask(client, calls(("count", {"name": name})), say("Counted."), tools=tools)
+    request = first.output[-1].id
+    hub.shell(wire.EXPIRE.format(id_=request))
+    yes: Any = [{"type": "mcp_approval_response", "approval_request_id": request, "approve": True}]
+    with pytest.raises(openai.ConflictError) as late:
+        client.with_options(max_retries=0).responses.create(
+            model=MODEL, previous_response_id=first.id, input=yes, tools=tools
+        )
+    assert late.value.code == "approval_expired"
+    assert name not in str(hub.rows(tool="count"))
+
+
+def test_a_request_that_cannot_be_carried_out_uses_no_approval_up(client: openai.OpenAI) -> None:
+    name = uuid.uuid4().hex
+    tools: Any = [{"type": "mcp", "server_label": "tools", "server_url": "hub", "allowed_tools": ["count"]}]
+    first = ask(client, calls(("count", {"name": name})), say("Counted."), tools=tools)
+    yes = [{"type": "mcp_approval_response", "approval_request_id": first.output[-1].id, "approve": True}]
+    asked: Any = {"model": MODEL, "previous_response_id": first.id, "input": yes}
+    with pytest.raises(openai.BadRequestError) as refused:
+        client.responses.create(**asked)
+    assert refused.value.param == "tools"
+    assert client.responses.create(**asked, tools=tools).output[0].output == "call number 1"  # type: ignore[union-attr]
+
+
+def test_an_answer_leads_to_its_calls_in_the_audit(client: openai.OpenAI, hub: Hub) -> None:
+    answer = client.responses.with_raw_response.create(
+        model=MODEL, input=script(calls(("add", {"a": 2, "b": 3})), say("Five.")),
+        tools=[{**HUB, "allowed_tools": ["add"]}], extra_body={"colour": "red"},  # type: ignore[list-item]
+    )  # fmt: skip
+    response: Any = answer.parse()
+    [row] = hub.rows(turn=response.x_mcp["turn_id"])
+    [call] = [item for item in response.output if item.type == "mcp_call"]
+    assert [row["invocation_id"]] == [call.x_mcp["invocation_id"]] == response.x_mcp["invocations"]
+    assert row["request_id"] == answer.headers["x-request-id"]
+    assert (response.x_mcp["ignored"], len(response.x_mcp["rounds"])) == (["colour"], 2)
+
+
 def test_a_no_is_told_to_the_model(client: openai.OpenAI, providers: dict[str, ScriptedProvider]) -> None:
     name = uuid.uuid4().hex
     tools: Any = [{"type": "mcp", "server_label": "tools", "server_url": "hub", "allowed_tools": ["count"]}]
@@ -195,6 +236,8 @@ def test_a_server_is_looked_up_and_never_dialled(client: openai.OpenAI, tool: di
     ("body", "param"),
     [
         ({"input": []}, "input"),
+        ({"input": "  "}, "input"),
+        ({"input": "x" * 100_001}, "input"),
         ({"input": [{"role": "robot", "content": "x"}]}, "input[0].role"),
         ({"input": [{"type": "computer_call"}]}, "input[0].type"),
         ({"input": [{"role": "user", "content": [{"type": "input_file"}]}]}, "input[0].content[0]"),

@@ -296,3 +296,14 @@ def test_the_retry_of_a_client_is_marked_in_the_audit(hub: Hub, raw: httpx2.Clie
     name = unique()
     reading = wire.read(raw, body(calls(("count", {"name": name})), say("Done.")), {"x-stainless-retry-count": "2"})
     assert made(hub, "count", name)[0]["request_id"] == f"{reading.headers['x-request-id']} retry 2"
+
+
+def test_a_provider_learns_no_key_but_its_own(
+    raw: httpx2.Client, chat_key: str, openai_provider: ScriptedProvider
+) -> None:
+    name = unique()
+    wire.read(raw, body(calls(("count", {"name": name})), say("Once.")))
+    requests = openai_provider.about(name)
+    assert len(requests) == 2
+    assert chat_key not in str(requests)
+    assert {each["headers"]["authorization"] for each in requests} == {f"Bearer {openai_provider.key}"}

@@ -17,6 +17,15 @@ FINISH_REASONS = {"stop", "length", "tool_calls", "content_filter"}
 _DATA = re.compile(rb"data: (\S.*)")
 
 
+EXPIRE = """
+from datetime import timedelta
+from django.utils import timezone
+from mcphub.chat.models import ChatApproval
+ChatApproval.objects.filter(pk={id_!r}).update(expires_at=timezone.now() - timedelta(seconds=1))
+"""
+"""What an operator's process runs so that an approval is too old."""
+
+
 @dataclass
 class Reading:
     """One answer of the door, whole."""

@@ -5,6 +5,7 @@ import json
 import os
 import sys
 
+import anyio
 from mcp import types
 from reach_v2 import reach
 
@@ -89,4 +90,7 @@ async def main(target: str, mode: str) -> None:
         print(json.dumps([tool.name for tool in (await client.list_tools()).tools]), flush=True)
 
 
-asyncio.run(main(*sys.argv[1:]))
+try:
+    asyncio.run(main(*sys.argv[1:]))
+except* anyio.BrokenResourceError:
+    pass  # its reader of HTTP+SSE fails on news that come while it is being closed

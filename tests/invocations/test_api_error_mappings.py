@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 
 from invocations.models import McpErrorMapping
-from sessions_app.protocol.errors import INTERNAL_CODES
+from sessions_app.protocol.errors import MAPPED_CODES
 from tests.rest import by_key, by_person, error_of
 
 pytestmark = pytest.mark.django_db
@@ -28,7 +28,7 @@ def patch(client, **body):
 
 def test_every_internal_code_is_listed(operator):
     page = operator.get(f"{LIST}?limit=500").json()
-    assert {row["internal_code"] for row in page["results"]} == INTERNAL_CODES
+    assert {row["internal_code"] for row in page["results"]} == MAPPED_CODES
     assert page["next"] is None
 
 
@@ -53,21 +53,21 @@ def test_a_person_is_named_in_the_history():
 
 
 @pytest.mark.parametrize(
-    ("body", "field"),
+    ("body", "field", "status"),
     [
-        ({"json_rpc_code": 5}, "*"),
-        ({"json_rpc_code": "many"}, "json_rpc_code"),
-        ({"message_template": "{nothing}"}, "message_template"),
-        ({"message_template": ""}, "message_template"),
-        ({"data_schema": {"type": "nonsense"}}, "data_schema"),
-        ({"data_schema": []}, "data_schema"),
-        ({"internal_code": "other"}, "internal_code"),
-        ({"surprise": 1}, "surprise"),
-        ({"reason": "x" * 101}, "reason"),
+        ({"json_rpc_code": 5}, "json_rpc_code", 400),
+        ({"json_rpc_code": "many"}, "json_rpc_code", 400),
+        ({"message_template": "{nothing}"}, "message_template", 409),
+        ({"message_template": ""}, "message_template", 400),
+        ({"data_schema": {"type": "nonsense"}}, "data_schema", 409),
+        ({"data_schema": []}, "data_schema", 400),
+        ({"internal_code": "other"}, "internal_code", 400),
+        ({"surprise": 1}, "surprise", 400),
+        ({"reason": "x" * 101}, "reason", 400),
     ],
 )
-def test_a_bad_change_is_refused_by_its_field(operator, body, field):
-    error = error_of(patch(operator, **body), 400, "invalid_params")
+def test_a_bad_change_is_refused_by_its_field(operator, body, field, status):
+    error = error_of(patch(operator, **body), status, "conflict" if status == 409 else "invalid_params")
     assert list(error["details"]["fields"]) == [field]
     assert all(error["details"]["fields"][field])
 

@@ -11,8 +11,8 @@ from sessions_app.protocol import errors
 
 
 def test_every_internal_code_has_a_default_and_no_default_is_of_an_unknown_code():
-    assert {rule.internal_code for rule in DEFAULTS} == errors.INTERNAL_CODES
-    assert len(DEFAULTS) == len(errors.INTERNAL_CODES)
+    assert {rule.internal_code for rule in DEFAULTS} == errors.MAPPED_CODES
+    assert len(DEFAULTS) == len(errors.MAPPED_CODES)
 
 
 def test_defaults_keep_to_the_permitted_numbers():

@@ -13,11 +13,13 @@ from drf_spectacular.validation import validate_schema
 from rest_framework.test import APIClient
 
 from tests.factories import (
+    HttpServiceFactory,
     McpPromptFactory,
     McpRequestEnvelopeFactory,
     McpResourceFactory,
     McpToolDefinitionFactory,
     McpToolInvocationFactory,
+    McpToolsetFactory,
 )
 from tests.rest import by_key, error_of
 
@@ -60,6 +62,8 @@ def test_every_address_is_described(schema):
         ("/api/audit/checkpoints/{size}/", "get"),
         ("/api/audit/consistency/{old}/{new}/", "get"),
         ("/api/audit/events/", "get"),
+        ("/api/audit/events/{sequence}/", "get"),
+        ("/api/audit/events/{sequence}/proof/", "get"),
         ("/api/audit/proofs/{invocation_id}/", "get"),
         ("/api/invocations/{invocation_id}/replay/", "post"),
         ("/api/invocations/stream/", "get"),
@@ -79,7 +83,7 @@ def test_every_address_is_described(schema):
         ("/api/invocations/{invocation_id}/", "get"),
         ("/api/sessions/", "get"),
         ("/api/sessions/{session_id}/", "get"),
-        ("/api/sessions/{session_id}/", "delete"),
+        ("/api/sessions/{session_id}/", "patch"),
         ("/api/tasks/", "get"),
         ("/api/tasks/{task_id}/", "get"),
         ("/api/tool-definitions/", "get"),
@@ -88,12 +92,17 @@ def test_every_address_is_described(schema):
         ("/api/tool-definitions/{name}/", "put"),
         ("/api/tool-definitions/{name}/", "patch"),
         ("/api/tool-definitions/{name}/versions/", "get"),
-        *((path, method) for path in ("/api/resources/", "/api/prompts/") for method in ("get", "post")),
         *(
             (path, method)
-            for path in ("/api/resources/{id}/", "/api/prompts/{name}/")
+            for path in ("/api/resources/", "/api/prompts/", "/api/services/", "/api/toolsets/")
+            for method in ("get", "post")
+        ),
+        *(
+            (path, method)
+            for path in ("/api/resources/{id}/", "/api/prompts/{name}/", "/api/toolsets/{slug}/")
             for method in ("get", "put", "patch", "delete")
         ),
+        *(("/api/services/{slug}/", method) for method in ("get", "put", "patch")),
     }
 
 
@@ -119,6 +128,8 @@ def test_answers_keep_to_the_schema(schema):
     McpToolDefinitionFactory(name="weather")
     McpResourceFactory(uri="x://{id}", annotations={"priority": 1}, icons=[{"src": "https://x.example"}])
     McpPromptFactory(name="greet", arguments=[{"name": "who"}])
+    HttpServiceFactory(headers={"X-Key": "{secret:KEY}"})
+    McpToolsetFactory(slug="few", patterns="weather.*").tools.add(McpToolDefinitionFactory())
     operator, lister = by_key("audit:read", "catalog:write", "tools:list"), by_key("tools:list")
     for client, url, path in [
         (operator, "/api/invocations/", "/api/invocations/"),
@@ -136,6 +147,9 @@ def test_answers_keep_to_the_schema(schema):
         (lister, "/api/resources/", "/api/resources/"),
         (operator, "/api/prompts/", "/api/prompts/"),
         (lister, "/api/prompts/greet/", "/api/prompts/{name}/"),
+        (operator, "/api/services/", "/api/services/"),
+        (operator, "/api/toolsets/", "/api/toolsets/"),
+        (lister, "/api/toolsets/few/", "/api/toolsets/{slug}/"),
         (operator, "/api/invocations/?tool=", "/api/invocations/"),
         (lister, "/api/invocations/", "/api/invocations/"),
     ]:

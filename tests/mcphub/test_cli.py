@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import template
 from tests.mcphub.running import free_port, run
 
 
@@ -17,7 +18,7 @@ from tests.mcphub.running import free_port, run
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data directory whose database is made."""
     path = tmp_path_factory.mktemp("home")
-    assert run(path, "migrate", "--verbosity", "0").returncode == 0
+    template.copy_to(path / "hub.sqlite3")
     return path
 
 
@@ -142,6 +143,15 @@ def test_rules_that_a_killed_first_start_left_out_are_installed_by_the_next(tmp_
         assert database.execute(rules).fetchone() == (installed,)
 
 
+def test_a_database_that_lost_its_migrations_is_migrated_though_a_start_saw_their_end(tmp_path: Path) -> None:
+    """As one that was restored from before an upgrade, beside a data directory that was not."""
+    assert run(tmp_path, "token", "create", "one").returncode == 0
+    assert run(tmp_path, "migrate", "sessions", "zero", "--verbosity", "0").returncode == 0
+    assert run(tmp_path, "token", "create", "two").returncode == 0
+    with closing(sqlite3.connect(tmp_path / "hub.sqlite3")) as database:
+        assert database.execute("SELECT count(*) FROM django_session").fetchone() == (0,)
+
+
 @pytest.mark.parametrize(
     "arguments",
     [["token"], ["token", "create"], ["token", "create", ""], ["token", "create", "x", "--scope", "root"],
@@ -162,6 +172,7 @@ def test_a_catalogue_travels_whole_and_loading_it_again_changes_nothing(home: Pa
     bundle.write_text(dumped.stdout)
     assert json.loads(dumped.stdout)["format"] == "mcphub-bundle/1"
     elsewhere = tmp_path / "elsewhere"
+    template.copy_to(elsewhere / "hub.sqlite3")
     assert run(elsewhere, "catalog", "load", str(bundle)).returncode == 0
     assert run(elsewhere, "catalog", "dump").stdout == dumped.stdout
 
@@ -222,3 +233,5 @@ def test_a_client_is_told_how_to_start_the_hub_itself(home: Path) -> None:
         assert "-e MCPHUB_API_KEY=mcph_key" in shown_words
     assert '"env"' not in run(home, "client-config", "cursor", "--stdio").stdout
     assert run(home, "client-config", "cursor", "--stdio", "--url", "http://x/mcp").returncode == 2
+    refused = run(home, "client-config", "curl", "--stdio")
+    assert (refused.returncode, len(refused.stderr.splitlines())) == (2, 1)

@@ -220,7 +220,8 @@ def test_the_policy_is_shown_and_changed(data: Path) -> None:
 @pytest.mark.parametrize(
     "words",
     [["verify", "nowhere.jsonl"], ["verify", "--key", "nowhere"], ["export", "--resume"], ["export", "--from", "soon"],
-     ["policy", "--rows-days", "0"], ["export", "-o", "/nowhere/x"], ["export", "--first-block", "-1"]],
+     ["policy", "--rows-days", "0"], ["export", "-o", "/nowhere/x"], ["export", "--first-block", "-1"],
+     ["export", "--first-block", "99999"]],
     ids=" ".join,
 )  # fmt: skip
 def test_wrong_words_end_with_a_sentence(words: list[str], served: Path) -> None:
@@ -235,6 +236,7 @@ def test_a_hold_is_set_listed_and_released(data: Path) -> None:
     assert run(data, "audit", "hold", *words).stdout == "case 7 holds\n"
     listed = run(data, "audit", "hold", "list").stdout
     assert listed == "holds     case 7  tool=echo from=2026-01-01T00:00:00+00:00  court\n"
+    assert run(data / "another", "audit", "hold", "list", "--data-dir", str(data)).stdout == listed
     released = run(data, "audit", "hold", "release", "case 7", "--reason", "closed")
     assert released.stdout == "case 7 is released\n"
     again = run(data, "audit", "hold", "release", "case 7", "--reason", "x")

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests import template
 from tests.mcphub.running import DEADLINE_SECONDS, ROOT, Hub, free_port, run, serve, wait_until_gone
 
 _INITIALIZE = {
@@ -168,7 +169,7 @@ def test_an_application_that_cannot_start_ends_the_hub_instead_of_looping(tmp_pa
 
     for workers in ("1", "2"):
         home = tmp_path / workers
-        assert run(home, "migrate", "--verbosity", "0").returncode == 0
+        template.copy_to(home / "hub.sqlite3")
         assert run(home, "catalog", "load", "starter").returncode == 0
         with sqlite3.connect(home / "hub.sqlite3") as database:
             database.execute("ALTER TABLE sessions_app_serverprocess RENAME TO elsewhere")

@@ -39,6 +39,11 @@ class Call:
     caller_scopes: frozenset[str] = frozenset()
     client_capabilities: dict[str, Any] = {}
     meta = log_level = None
+    parked = ""
+    may_be_task = is_suspended = False
+
+    def can_ask(self, *_: Any) -> bool:
+        return False
 
     async def progress(self, *_: Any) -> None:
         """Nobody listens."""

@@ -48,6 +48,10 @@ class Hub:
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
+    def shell(self, code: str) -> str:
+        """Run Python with the hub's models in another process; give what it prints."""
+        return self.command("shell", "--no-imports", "-c", code).strip()
+
     def prepare(self) -> None:
         """Load the tools and make a key, before the first start."""
         self.folder.mkdir(parents=True, exist_ok=True)

@@ -39,9 +39,9 @@ _TRANSPORTS = [
     ("sse", "2024-11-05", 3), ("chat", "", 2), ("rest", "", 1), ("remote", "", 1), ("admin", "", 1),
 ]  # fmt: skip
 _FAILURES = [
-    ("execution_error", -31033, False, 40), ("invalid_arguments", -32602, False, 25), ("timeout", -31030, False, 12),
-    ("rate_limited", -31002, True, 9), ("upstream_error", -31034, False, 8), ("tool_not_found", -32602, False, 4),
-    ("forbidden", -31001, False, 1), ("interrupted", -31031, False, 1),
+    ("execution_error", -31033, False, 40), ("invalid_arguments", -32602, False, 25), ("timeout", -31012, False, 12),
+    ("rate_limited", -31005, True, 9), ("upstream_error", -31032, False, 8), ("tool_not_found", -32602, False, 4),
+    ("forbidden", -31003, False, 1), ("interrupted", -31031, False, 1),
 ]  # fmt: skip
 """Internal code, JSON-RPC code, retryable, weight."""
 _REFUSED = {"invalid_arguments", "rate_limited", "tool_not_found", "forbidden"}

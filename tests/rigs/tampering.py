@@ -2,8 +2,10 @@
 
     python -m tests.rigs.tampering [--database postgresql] [--rows 20000] [--samples 20] [--bytes 2000]
 
-Processes write and seal at the same time, two of each; then nothing may be missing or sealed twice. Then rows are
-changed in every field, deleted, inserted and moved in the database; bytes are changed in an export. Prints figures.
+Processes write and seal at the same time, two of each; then nothing may be missing or sealed twice. Then every column
+of sampled rows, blocks, hashes and tombstones is changed, and they are deleted, inserted and moved; bytes are changed
+in an export and in published checkpoints; the log is cut, and sealed anew with another key and with its own. Prints
+figures.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ import random
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -95,10 +98,13 @@ class _Rig:
 
     def run(self, calls: int) -> int:
         try:
+            self._age()
             self._race(calls)
             self._verify()
             self._rows()
+            self._checkpoints()
             self._export()
+            self._sealed_anew()
         finally:
             self.database.close()
         print(f"{self.found} of {self.tried} changes found and named")
@@ -138,65 +144,124 @@ class _Rig:
             f"verify: {summary.rows} rows, {summary.rows / seconds:.0f} rows/s ({summary.rows / own:.0f} a CPU second)"
         )
 
-    def _check(self) -> Any:
+    def _check(self, checkpoints: Sequence[Any] = ()) -> Any:
         from invocations.chain import checking
 
-        return checking.verify(self.log, self.keys, self.keys.publics(), [])
+        return checking.verify(self.log, self.keys, self.keys.publics(), checkpoints)
 
-    def _expect(self, *names: str) -> None:
+    def _expect(self, *names: str, what: str = "", checkpoints: Sequence[Any] = ()) -> None:
         from invocations.chain.verifier import Bad
 
         self.tried += 1
         try:
-            self._check()
+            self._check(checkpoints)
         except Bad as bad:
             if any(name in str(bad) for name in names):
                 self.found += 1
             else:
-                print(f"wrong row named: {names}: {bad}")
+                print(f"wrong row named: {names[0]}: {bad} {what[:200]}")
         else:
-            print(f"not found: {names}")
+            print(f"not found: {names[0]} {what[:200]}")
+
+    def _age(self) -> None:
+        """Blocks of long ago, of which retention removes rows and bodies, so that there are tombstones."""
+        from invocations.chain import retention
+        from invocations.chain.models import AuditPolicy
+        from invocations.chain.sealer import Sealer
+        from tests.invocations.chain.rows import event, fill
+
+        for days in (20, 20, 10, 10):
+            fill(self.database, 20)
+            event()
+            Sealer(self.log, self.keys, now=lambda days=days: datetime.now(UTC) - timedelta(days=days)).seal()
+        AuditPolicy(rows_days=15, bodies_days=5).save()
+        assert all(retention.apply(self.log, self.keys))
 
     def _rows(self) -> None:
-        """Each sampled change alone in a transaction that is rolled back: only the proof is asked, not the triggers."""
+        """Each deed alone in a transaction that is rolled back: only the proof is asked, not the triggers."""
         from django.db import IntegrityError
 
+        from tests.rigs import spoiling
+
+        run, began, tried = spoiling.Query(self.log), time.monotonic(), self.tried
+        for deed in (
+            *spoiling.of_rows(run, self.choose, self.samples), *spoiling.of_blocks(run, self.choose, self.samples),
+            *spoiling.of_tombstones(run),
+        ):  # fmt: skip
+            # What is against a constraint of the table does not even get in.
+            with contextlib.suppress(IntegrityError, *_constraints()), spoiling.undone(self.database) as execute:
+                for statement in deed.statements:
+                    execute(statement)
+                self._expect(*deed.names, what="; ".join(deed.statements))
+        print(f"database: {self.tried - tried} changes in {time.monotonic() - began:.1f} s")
+
+    def _checkpoints(self) -> None:
+        """Bytes of the published checkpoints; two that were swapped; a log that was cut."""
+        from invocations.chain.publishing import published
+        from invocations.chain.sealer import checkpoint_note
         from invocations.chain.tables import AUDITED
-        from tests.invocations.chain.test_chain_tampering import NEW, VALID
+        from invocations.chain.verifier import Bad
+        from tests.rigs import spoiling
 
-        for of in AUDITED:
-            ids = [row[0] for row in self.log.run(f"SELECT id FROM {of.table}").fetchall()]
-            for row in self.choose.sample(ids, min(self.samples, len(ids))):
-                column, kind = self.choose.choice(list(of.columns.items()))
-                value = VALID.get(column, NEW[kind]).format(column)
-                with contextlib.suppress(IntegrityError, *_constraints()), self._tampering() as execute:
-                    execute(f"UPDATE {of.table} SET {column} = {value} WHERE id = {row}")
-                    self._expect(f"{of.name} {row} ")
-                with self._tampering() as execute:
-                    execute(f"DELETE FROM {of.table} WHERE id = {row}")
-                    self._expect(f"{of.name} {row} ")
-                other = self.choose.choice(ids)
-                if other != row:
-                    with self._tampering() as execute:
-                        for old, new in ((row, 10**12), (other, row), (10**12, other)):
-                            execute(f"UPDATE {of.table} SET id = {new} WHERE id = {old}")
-                        self._expect(f"{of.name} {min(row, other)} ")
+        file, size = Path(os.environ["MCPHUB_DATA_DIR"]) / "kept", self.log.size()
+        sizes = [1, size - 1, size]
+        notes = [checkpoint_note(self.log, self.keys, each) for each in sizes]
+        whole = "".join(f"{note}\n" for note in notes).encode()
+        file.write_bytes(whole)
+        kept = published(file)
+        self._check(kept)
+        for _ in range(self.mutations // 10):
+            changed = bytearray(whole)
+            changed[self.choose.randrange(len(whole))] ^= self.choose.randrange(1, 256)
+            file.write_bytes(changed)
+            self.tried += 1
+            try:
+                found = published(file)
+                if found != kept:  # else it was a blank line
+                    self._check(found)
+                    print(f"not found: {bytes(changed)!r}")
+                    continue
+            except Bad:
+                pass
+            self.found += 1
+        swapped = notes[0].replace("\n1\n", f"\n{size - 1}\n", 1)
+        file.write_text(swapped + "\n")
+        self._expect(f"The checkpoint of {size - 1} blocks is not signed", checkpoints=published(file))
+        through = self.log.block(size - 2)
+        assert through is not None
+        with spoiling.undone(self.database) as execute:
+            for of in AUDITED:
+                execute(f"DELETE FROM {of.table} WHERE id > {through.span(of.name)[1]}")
+            execute(f"DELETE FROM invocations_auditleaves WHERE block_id > {size - 2}")
+            execute(f"DELETE FROM invocations_auditblock WHERE number > {size - 2}")
+            self._expect("truncated", checkpoints=kept)
 
-    @contextlib.contextmanager
-    def _tampering(self) -> Iterator[Any]:
+    def _sealed_anew(self) -> None:
+        """Rewrite the whole log over a changed row: with a key of one's own, then with the stolen one. For good."""
+        from invocations.chain import service
+        from invocations.chain.keys import KeyFolder, Signer
+        from invocations.chain.sealer import Sealer, checkpoint_note
+        from invocations.chain.tables import AUDITED, INVOCATION
+        from invocations.chain.verifier import Checkpoint
+
         raw = self.database.raw
-        if not self.database.is_sqlite:
-            with raw.transaction(force_rollback=True):
-                raw.execute("SET LOCAL session_replication_role = replica")
-                yield raw.execute
-            return
-        raw.execute("BEGIN")
-        try:
+        kept = [Checkpoint.parse(checkpoint_note(self.log, self.keys, 1))]
+        forged = KeyFolder(self.keys.folder.parent / "forged")
+        forged.keep(Signer.make(self.keys.publics()[0].name))
+        if self.database.is_sqlite:
             for (name,) in raw.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
                 raw.execute(f"DROP TRIGGER {name}")
-            yield raw.execute
-        finally:
-            raw.execute("ROLLBACK")
+        else:
+            raw.execute("SET session_replication_role = replica")
+        for of in AUDITED:  # of which no tombstone will tell
+            for body in of.bodies:
+                raw.execute(f"DELETE FROM {of.table} WHERE {body} LIKE '\"sha256:%'")
+        for folder, name in ((forged, "Block 0 is signed with the key"), (self.keys, "The log was rewritten")):
+            for table in ("auditleaves", "auditblock", "audittombstone"):
+                raw.execute(f"DELETE FROM invocations_{table}")
+            raw.execute(f"UPDATE {INVOCATION.table} SET principal = 'key:2'")
+            Sealer(service.log_of(self.database), folder).seal()
+            self._expect(name, checkpoints=kept if folder is self.keys else [])
 
     def _export(self) -> None:
         from invocations.chain import exporting

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from datetime import timedelta
 
 import pytest
-from django.db import OperationalError
+from django.db import DatabaseError, InternalError, OperationalError, connection, transaction
 from django.test import Client
 from django.utils import timezone
 
+from sessions_app.database import is_away
 from sessions_app.models import ApiKey
 from sessions_app.rest.access import KeyPrincipal
 from sessions_app.rest.errors import CODES, render_exception
@@ -173,6 +175,18 @@ def test_a_database_that_is_away_is_a_503_to_try_again(caplog):
     assert response.data["error"]["retryable"] is True
     assert response.data["error"]["code"] in CODES
     assert response["Retry-After"]
+
+
+@pytest.mark.postgresql
+def test_so_is_what_follows_a_failed_statement_of_a_transaction():
+    with transaction.atomic(), connection.cursor() as cursor:
+        with contextlib.suppress(DatabaseError):  # as Django's validation does
+            cursor.execute("SELECT 1 / 0")
+        with pytest.raises(InternalError) as met:
+            cursor.execute("SELECT 1")
+        transaction.set_rollback(True)
+    assert is_away(met.value)
+    assert not is_away(InternalError("some other"))
 
 
 def test_no_cache_on_the_way_keeps_an_answer():

@@ -37,6 +37,10 @@ def names(response):
     return [row["session_id"] for row in response.json()["results"]]
 
 
+def close(client, name="one", **body):
+    return client.patch(f"{LIST}{name}/", body or {"state": "closed"}, content_type="application/json")
+
+
 @pytest.mark.parametrize(
     ("query", "found"),
     [
@@ -81,7 +85,7 @@ def test_sessions_of_one_moment_are_paged_whole(auditor):
 @pytest.mark.parametrize("moment", ["2026-03-01T12:00:00", "0001-01-01T00:00:00+23:59", "noon", ""])
 def test_a_forged_cursor_is_refused(auditor, moment):
     cursor = base64.urlsafe_b64encode(json.dumps(["n", moment, "a"]).encode()).decode()
-    error_of(auditor.get(LIST, {"cursor": cursor}), 400, "invalid_params")
+    error_of(auditor.get(LIST, {"cursor": cursor}), 404, "not_found")
 
 
 def test_a_session_is_told_without_its_inner_key(auditor, session):
@@ -91,7 +95,7 @@ def test_a_session_is_told_without_its_inner_key(auditor, session):
 
 
 def test_closing_a_session_is_kept_and_told_to_every_process(session):
-    response = by_key("catalog:write").delete(f"{LIST}one/")
+    response = close(by_key("catalog:write"))
     assert response.status_code == 204
     assert response.content == b""
     session.refresh_from_db()
@@ -103,10 +107,10 @@ def test_closing_a_session_is_kept_and_told_to_every_process(session):
 
 def test_closing_twice_changes_nothing_more(session):
     client = by_key("catalog:write")
-    client.delete(f"{LIST}one/")
+    close(client)
     session.refresh_from_db()
     ended = session.ended_at
-    assert client.delete(f"{LIST}one/").status_code == 204
+    assert close(client).status_code == 204
     session.refresh_from_db()
     assert session.ended_at == ended
 
@@ -119,7 +123,7 @@ def test_reading_is_not_enough_to_close(session, client_name):
         "viewer": lambda: by_person(VIEW),
     }[client_name]()
     error_of(
-        client.delete(f"{LIST}one/"),
+        close(client),
         *((401, "unauthorized") if client_name == "anonymous" else (403, "forbidden")),
     )
     session.refresh_from_db()
@@ -127,7 +131,7 @@ def test_reading_is_not_enough_to_close(session, client_name):
 
 
 def test_a_person_with_the_permission_closes(session):
-    assert by_person(CHANGE).delete(f"{LIST}one/").status_code == 204
+    assert close(by_person(CHANGE)).status_code == 204
 
 
 def test_who_reads_sessions(session):
@@ -140,7 +144,20 @@ def test_who_reads_sessions(session):
 
 def test_an_unknown_session_is_told_in_json(auditor):
     error_of(auditor.get(f"{LIST}nothing/"), 404, "not_found")
-    error_of(by_key("catalog:write").delete(f"{LIST}nothing/"), 404, "not_found")
+    error_of(close(by_key("catalog:write"), "nothing"), 404, "not_found")
+
+
+@pytest.mark.parametrize("body", [{"state": "initialized"}, {"state": None}, {"state": "closed", "colour": "red"}])
+def test_nothing_but_closing_is_taken(session, body):
+    error_of(close(by_key("catalog:write"), **body), 400, "invalid_params")
+    session.refresh_from_db()
+    assert session.state == McpSession.State.INITIALIZED
+
+
+def test_a_session_is_not_deleted_and_the_way_to_close_it_is_told(session):
+    error = error_of(by_key("catalog:write").delete(f"{LIST}one/"), 405, "method_not_allowed")
+    assert "PATCH" in error["message"]
+    assert error["details"]["allowed"] == ["GET", "PATCH"]
 
 
 def test_sessions_are_not_made_here():

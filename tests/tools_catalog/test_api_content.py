@@ -49,22 +49,22 @@ def test_a_row_is_added_changed_and_removed_with_its_history(operator, address, 
 
 
 @pytest.mark.parametrize(
-    ("address", "body", "field"),
+    ("address", "body", "field", "status"),
     [
-        (RESOURCES, {**RESOURCE, "uri": "relative"}, "uri"),
-        (RESOURCES, {**RESOURCE, "uri": "x://{a}{b}"}, "uri"),
-        (RESOURCES, {**RESOURCE, "content": None}, "content"),
-        (RESOURCES, {**RESOURCE, "icons": {}}, "icons"),
-        (RESOURCES, {**RESOURCE, "function": "os:system"}, "*"),
-        (RESOURCES, {**RESOURCE, "text": "x"}, "text"),
-        (PROMPTS, {**PROMPT, "messages": []}, "*"),
-        (PROMPTS, {**PROMPT, "messages": "x"}, "messages"),
-        (PROMPTS, {**PROMPT, "name": "two words"}, "name"),
-        (PROMPTS, {**PROMPT, "groups": ["nobody"]}, "groups"),
+        (RESOURCES, {**RESOURCE, "uri": "relative"}, "uri", 400),
+        (RESOURCES, {**RESOURCE, "uri": "x://{a}{b}"}, "uri", 409),
+        (RESOURCES, {**RESOURCE, "content": None}, "content", 400),
+        (RESOURCES, {**RESOURCE, "icons": {}}, "icons", 400),
+        (RESOURCES, {**RESOURCE, "function": "os:system"}, "*", 409),
+        (RESOURCES, {**RESOURCE, "text": "x"}, "text", 400),
+        (PROMPTS, {**PROMPT, "messages": []}, "*", 409),
+        (PROMPTS, {**PROMPT, "messages": "x"}, "messages", 400),
+        (PROMPTS, {**PROMPT, "name": "two words"}, "name", 400),
+        (PROMPTS, {**PROMPT, "groups": ["nobody"]}, "groups", 409),
     ],
 )
-def test_what_is_wrong_is_said_at_its_field(operator, address, body, field):
-    error = error_of(post(operator, address, body), 400, "invalid_params")
+def test_what_is_wrong_is_said_at_its_field(operator, address, body, field, status):
+    error = error_of(post(operator, address, body), status, "conflict" if status == 409 else "invalid_params")
     assert field in error["details"]["fields"]
 
 

@@ -114,27 +114,45 @@ def test_groups_are_written_by_name(operator, tool):
     ("changes", "field"),
     [
         ({"name": "no blanks"}, "name"),
-        ({"name": "weather"}, "name"),
         ({"description": ""}, "description"),
-        ({"input_schema": {"type": "string"}}, "input_schema"),
+        ({"title": 5}, "title"),
+        ({"groups": {}}, "groups"),
+        ({"read_only": "true"}, "read_only"),
         ({"input_schema": "x"}, "input_schema"),
-        ({"output_schema": {"type": "nonsense"}}, "output_schema"),
         ({"backend": "pigeon"}, "backend"),
-        ({"configuration": {"url": "ftp://x"}}, "configuration"),
-        ({"configuration": {}}, "configuration"),
-        ({"backend": "python", "configuration": {"function": "os:system"}}, "configuration"),
+        ({"configuration": "x"}, "configuration"),
         ({"timeout_seconds": 0}, "timeout_seconds"),
         ({"timeout_seconds": "soon"}, "timeout_seconds"),
-        ({"read_only": True, "destructive": True}, "*"),
+        ({"timeout_seconds": "5"}, "timeout_seconds"),
         ({"meta": []}, "meta"),
-        ({"groups": ["nobody"]}, "groups"),
         ({"version": "9"}, "version"),
         ({"surprise": 1}, "surprise"),
         ({"calls_per_minute": -1}, "calls_per_minute"),
     ],
 )
 def test_a_bad_definition_is_refused_by_its_field(operator, tool, changes, field):
-    error = error_of(post(operator, **changes), 400, "invalid_params")
+    _refused(operator, changes, field, 400, "invalid_params")
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"name": "weather"}, "name"),
+        ({"input_schema": {"type": "string"}}, "input_schema"),
+        ({"output_schema": {"type": "nonsense"}}, "output_schema"),
+        ({"configuration": {"url": "ftp://x"}}, "configuration"),
+        ({"configuration": {}}, "configuration"),
+        ({"backend": "python", "configuration": {"function": "os:system"}}, "configuration"),
+        ({"read_only": True, "destructive": True}, "*"),
+        ({"groups": ["nobody"]}, "groups"),
+    ],
+)
+def test_what_keeps_to_the_schema_and_cannot_be_is_a_conflict(operator, tool, changes, field):
+    _refused(operator, changes, field, 409, "conflict")
+
+
+def _refused(operator, changes, field, status, code):
+    error = error_of(post(operator, **changes), status, code)
     assert field in error["details"]["fields"]
     assert set(error["details"]["fields"]) <= {field, "*"}
     assert not McpToolDefinition.objects.exclude(name="weather").exists()
@@ -152,7 +170,7 @@ def test_missing_fields_are_all_named(operator):
 
 
 def test_a_refused_change_leaves_no_version(operator, tool):
-    error_of(patch(operator, description="New.", groups=["nobody"]), 400, "invalid_params")
+    error_of(patch(operator, description="New.", groups=["nobody"]), 409, "conflict")
     assert tool.versions.count() == 1
 
 

@@ -38,6 +38,18 @@ def test_it_opens_after_failures_in_a_row_only(clock: Clock) -> None:
     assert breaker.wait_seconds() > 0
 
 
+def test_it_rests_where_somebody_else_found_out(clock: Clock) -> None:
+    breaker = Breaker(clock, limit=2)
+    breaker.rest(10, openings=3)
+    assert (breaker.is_open, breaker.openings, breaker.left_seconds) == (True, 3, 10)
+    clock.seconds = 11
+    assert breaker.wait_seconds() == 0
+    breaker.failed()
+    assert breaker.openings == 4
+    breaker.succeeded()
+    assert (breaker.is_open, breaker.left_seconds) == (False, 0)
+
+
 def test_after_the_pause_one_tries_for_all(clock: Clock) -> None:
     breaker = Breaker(clock, limit=1)
     breaker.failed()

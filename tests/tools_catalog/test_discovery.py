@@ -159,7 +159,9 @@ def test_new_tools_get_the_groups_of_their_connection(connection):
      (definition(inputSchema={"type": "string"}), "inputSchema"), ({"name": "search"}, "inputSchema"),
      (definition(inputSchema={"type": "object", "allOf": [{"type": "object"}] * 10_001}), "inputSchema"),
      (definition(description="x" * 5_000_000), "bytes"),
-     (definition(outputSchema={"type": "nonsense"}), "outputSchema")],
+     (definition(outputSchema={"type": "nonsense"}), "outputSchema"),
+     (definition(execution={"taskSupport": "required"}), "task"),
+     (definition(execution={"taskSupport": "optional"}), ""), (definition(execution="required"), "")],
 )  # fmt: skip
 def test_what_cannot_be_served_is_refused_with_a_reason(told, reason):
     row = offer(McpConnectionFactory(policy="trust"), told)[told["name"]]

@@ -6,7 +6,7 @@ import contextlib
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,8 @@ class Peer:
         self.process: subprocess.Popen[str] | None = None
 
     def __enter__(self) -> Peer:
-        self.start()
+        if self.process is None:
+            self.start()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -45,6 +46,11 @@ class Peer:
 
     def start(self) -> None:
         """Start, again on the same port where there was one."""
+        self.launch()
+        self.await_ready()
+
+    def launch(self) -> None:
+        """Begin to start; several peers need no longer for that than one."""
         again = [str(self.port)] if self.port else []
         self.process = subprocess.Popen(
             [*self.words, *again],
@@ -54,6 +60,9 @@ class Peer:
             text=True,
             env=self.environment,
         )
+
+    def await_ready(self) -> None:
+        assert self.process is not None
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         assert line.startswith("ready "), line
@@ -76,6 +85,12 @@ def old_python() -> str:
     return str(found)
 
 
+def child(name: str, script: str, python: str, **profile: Any) -> dict[str, Any]:
+    """The words of a connection that runs a peer as its child."""
+    words = {"name": name, "command": python, "arguments": [str(PEERS / script), "stdio"], **profile}
+    return {"transport": "stdio", "profile": words}
+
+
 _CONNECT = """
 import json
 from tools_catalog.models import LaunchProfile, McpConnection
@@ -91,6 +106,12 @@ row.full_clean()
 row.save()
 """
 
+_UNKNOWN = """
+from tools_catalog.models import McpConnection
+rows = McpConnection.objects.filter(slug__in={slugs!r}, discovered_at=None)
+print(sum(row.status != "error" for row in rows))
+"""
+
 
 class Operator:
     """What an operator does about connections, in a process of its own."""
@@ -100,9 +121,14 @@ class Operator:
 
     def connect(self, slug: str, **words: Any) -> None:
         """Add a connection and wait until its tools are known."""
-        words = {"slug": slug, "policy": "trust", "transport": "streamable-http", **words}
-        self.hub.shell(_CONNECT.format(words=json.dumps(words)))
-        until(lambda: self.row(slug)["discovered"] or self.row(slug)["status"] == "error", 40)
+        self.connect_all({slug: words})
+
+    def connect_all(self, connections: Mapping[str, Mapping[str, Any]]) -> None:
+        """Add connections, which the hub makes at the same time, and wait until the tools of all are known."""
+        for slug, words in connections.items():
+            named = {"slug": slug, "policy": "trust", "transport": "streamable-http", **words}
+            self.hub.shell(_CONNECT.format(words=json.dumps(named)))
+        until(lambda: not int(self.hub.shell(_UNKNOWN.format(slugs=list(connections)))), 120)
 
     def change(self, slug: str, **words: Any) -> None:
         self.hub.shell(
@@ -146,6 +172,19 @@ def operator(upstream_hub: Hub) -> Operator:
 def speaker(upstream_hub: Hub) -> Iterator[Speaker]:
     with Speaker(upstream_hub.url, upstream_hub.key) as made:
         yield made
+
+
+@pytest.fixture(scope="session")
+def sdk_peers() -> Iterator[tuple[Peer, Peer]]:
+    """One upstream on `mcp` 2.x and one on 1.x, for all modules: each takes seconds to import its SDK."""
+    peers = Peer("sdk_v2.py", "http"), Peer("sdk_v1.py", "streamable-http", python=old_python())
+    with contextlib.ExitStack() as stack:
+        for peer in peers:
+            stack.callback(peer.kill)
+            peer.launch()
+        for peer in peers:
+            peer.await_ready()
+        yield peers
 
 
 @pytest.fixture

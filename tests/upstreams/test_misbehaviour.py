@@ -20,6 +20,8 @@ pytestmark = pytest.mark.rig
 SECONDS = 1.5
 """The timeout of the tool that misbehaves."""
 
+LIMITS = {"max_response_bytes": 300_000, "max_notifications": 500, "connect_seconds": 5}
+
 EVERYWHERE = {
     "hang": {"timeout"},
     "wrong_id": {"timeout", "ok"},  # on a stream of its own an answer can only be to the one request
@@ -44,19 +46,37 @@ OVER_HTTP = {
     "comments": {"timeout"},
 }
 OVER_STDIO = {"deaf": {"timeout"}, "stderr": {"ok"}}
+OVER_SSE = {
+    "hang_before_headers": {"timeout"},
+    "redirect": {"transport_error"},
+    "redirect_inside": {"transport_error"},
+    "status": {"transport_error"},
+    "session_lost": {"transport_error"},
+    "drip": {"timeout"},
+    "comments": {"timeout"},
+}
 """Mode of the peer -> how the call may end."""
-
-CASES = [(kind, mode) for kind in ("bad_http", "bad_stdio") for mode in EVERYWHERE]
-CASES += [("bad_http", mode) for mode in OVER_HTTP] + [("bad_stdio", mode) for mode in OVER_STDIO]
+KINDS = {
+    "bad_http": EVERYWHERE | OVER_HTTP,
+    # There is no session to lose.
+    "bad_modern": EVERYWHERE | OVER_HTTP | {"wrong_id": {"transport_error", "ok"}, "session_lost": {"upstream_error"}},
+    "bad_sse": EVERYWHERE | OVER_SSE,
+    "bad_stdio": EVERYWHERE | OVER_STDIO,
+}
+CASES = [(kind, mode) for kind, modes in KINDS.items() for mode in modes]
 
 
 @pytest.fixture(scope="module", autouse=True)
 def upstreams(operator: Operator) -> Iterator[None]:
     profile = {"name": "chaos", "command": sys.executable, "arguments": [str(PEERS / "chaos.py"), "stdio"]}
-    limits = {"max_response_bytes": 300_000, "max_notifications": 500, "connect_seconds": 5}
-    with Peer("chaos.py", "http") as peer, Peer("sdk_v2.py", "http") as other:
-        operator.connect("bad_http", url=peer.url, **limits)
-        operator.connect("bad_stdio", transport="stdio", profile=profile, **limits)
+    with (
+        Peer("chaos.py", "http") as peer, Peer("chaos.py", "modern") as modern,
+        Peer("chaos.py", "sse", path="/sse") as sse, Peer("sdk_v2.py", "http") as other,
+    ):  # fmt: skip
+        operator.connect("bad_http", url=peer.url, **LIMITS)
+        operator.connect("bad_modern", url=modern.url, **LIMITS)
+        operator.connect("bad_sse", transport="sse", url=sse.url, **LIMITS)
+        operator.connect("bad_stdio", transport="stdio", profile=profile, **LIMITS)
         operator.connect("good", url=other.url)
         operator.hub.shell(
             "from tools_catalog.models import McpToolDefinition\n"
@@ -65,7 +85,7 @@ def upstreams(operator: Operator) -> Iterator[None]:
             "    tool.save()"
         )
         yield
-        for slug in ("bad_http", "bad_stdio", "good"):
+        for slug in (*KINDS, "good"):
             operator.change(slug, enabled=False)
 
 
@@ -93,7 +113,7 @@ def called(speaker: Speaker, tool: str, arguments: dict[str, Any]) -> tuple[str,
 def test_every_call_ends_in_time_and_says_how(kind: str, mode: str, speaker: Speaker, upstream_hub: Hub) -> None:
     until(lambda: f"{kind}.be" in speaker.modern("tools/list").text)
     ended, took = called(speaker, f"{kind}.be", {"mode": mode})
-    assert ended in {**EVERYWHERE, **OVER_HTTP, **OVER_STDIO}[mode]
+    assert ended in KINDS[kind][mode]
     assert took < SECONDS + 1
     assert text_of(speaker.modern_call("good.echo", {"text": "untouched"})) == "untouched"
     last = upstream_hub.rows(client=speaker.name, tool=f"{kind}.be")[0]

@@ -4,39 +4,28 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
-from typing import Any
 
 import pytest
 
 from tests.servers import Hub, until
-from tests.upstreams.conftest import PEERS, Operator, Peer, old_python
+from tests.upstreams.conftest import Operator, Peer, child, old_python
 from tests.wire.speech import Speaker
 from tests.wire.test_calls import text_of
 
 KINDS = ["http2", "http1", "sse1", "stdio2", "stdio1"]
 
 
-def child(name: str, script: str, python: str) -> dict[str, Any]:
-    return {"name": name, "command": python, "arguments": [str(PEERS / script), "stdio"]}
-
-
 @pytest.fixture(scope="module", autouse=True)
-def upstreams(operator: Operator) -> Iterator[dict[str, Peer]]:
+def upstreams(operator: Operator, sdk_peers: tuple[Peer, Peer]) -> Iterator[None]:
     """One upstream of each kind, connected under the name of its kind."""
-    old = old_python()
-    peers = {
-        "http2": Peer("sdk_v2.py", "http"),
-        "http1": Peer("sdk_v1.py", "streamable-http", python=old),
-        "sse1": Peer("sdk_v1.py", "sse", python=old, path="/sse"),
-    }
-    with ExitStack() as stack:
-        for name, peer in peers.items():
-            stack.enter_context(peer)
-            operator.connect(name, url=peer.url, transport="sse" if name == "sse1" else "streamable-http")
-        operator.connect("stdio2", transport="stdio", profile=child("peer2", "sdk_v2.py", sys.executable))
-        operator.connect("stdio1", transport="stdio", profile=child("peer1", "sdk_v1.py", old))
-        yield peers
+    modern, legacy = sdk_peers
+    with Peer("sdk_v1.py", "sse", python=old_python(), path="/sse") as streaming:
+        operator.connect_all({
+            "http2": {"url": modern.url}, "http1": {"url": legacy.url},
+            "sse1": {"url": streaming.url, "transport": "sse"},
+            "stdio2": child("peer2", "sdk_v2.py", sys.executable), "stdio1": child("peer1", "sdk_v1.py", old_python()),
+        })  # fmt: skip
+        yield
         for kind in KINDS:
             operator.change(kind, enabled=False)
 
@@ -58,6 +47,12 @@ def test_clients_of_sessions_reach_it_too_and_hear_progress(kind: str, speaker: 
         said = list(heard)
     assert [message["params"]["progress"] for message in said[:-1] if "progress" in message["params"]] == [1, 2, 3]
     assert said[-1]["result"]["content"][0]["text"] == "3 steps"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_answer_may_be_as_large_as_the_connection_allows(kind: str, speaker: Speaker) -> None:
+    text = "x" * 1_500_000
+    assert text_of(speaker.modern_call(f"{kind}.echo", {"text": text})) == text
 
 
 @pytest.mark.parametrize("kind", KINDS)

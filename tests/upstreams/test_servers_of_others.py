@@ -16,12 +16,15 @@ from tests.clients import install
 from tests.servers import Hub, free_port, until
 from tests.upstreams.conftest import Operator
 from tests.wire.speech import Speaker
+from tests.wire.test_addresses import demanded
 from tests.wire.test_asking import ALL, answer_to, calling
 from tests.wire.test_calls import text_of
 
 pytestmark = pytest.mark.rig
 
 EVERYTHING = ["every", "everyhttp", "everysse"]
+PERSON = {"elicitation": ALL["elicitation"]}
+"""No roots: they ask for those a third of a second after a connection began, amid the call that there is by then."""
 
 
 @pytest.fixture(scope="module")
@@ -123,6 +126,48 @@ def test_a_model_is_asked_through_the_hub(name: str, speaker: Speaker) -> None:
             elif "result" in message:
                 break
     assert "a thought" in str(message["result"])
+
+
+@pytest.mark.parametrize("name", EVERYTHING)
+def test_a_person_is_asked_through_the_hub(name: str, speaker: Speaker) -> None:
+    session = speaker.open_session(**PERSON)
+    with calling(speaker, session, f"{name}.trigger-elicitation-request") as (_, heard):
+        asked = next(heard)
+        assert (asked["method"], asked["params"]["mode"]) == ("elicitation/create", "form")
+        speaker.post(answer_to(asked, {"action": "accept", "content": {"name": "Ada"}}), mcp_session_id=session)
+        assert "Ada" in str(next(heard)["result"])
+
+
+@pytest.mark.parametrize("name", EVERYTHING)
+def test_an_address_comes_first_and_is_asked_for_after(name: str, speaker: Speaker) -> None:
+    session = speaker.open_session(**PERSON)
+    arguments = {"url": f"https://example.org/{name}", "elicitationId": name, "errorPath": True}
+    tool = f"{name}.trigger-url-elicitation"
+    first = demanded(speaker.call(session, tool, arguments))
+    assert first["url"].startswith("https://")  # its own, whatever it was given
+    assert first["elicitationId"] != name
+    with calling(speaker, session, tool, arguments) as (_, heard):  # by a request, the second time
+        asked = next(heard)
+        assert asked["params"]["url"] == arguments["url"]
+        speaker.post(answer_to(asked, {"action": "accept"}), mcp_session_id=session)
+        answer = next(message for message in heard if "result" in message)  # it may tell of the end first
+        assert "accept" in str(answer["result"])
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("git.git_status", {"repo_path": "/"}),
+        ("clock.get_current_time", {"timezone": "Nowhere/Land"}),
+        ("files.read_text_file", {"path": "/nothing/there"}),
+        ("every.echo", {"message": 5}),
+    ],
+)
+def test_what_fails_there_fails_here_with_a_reason(tool: str, arguments: dict[str, Any], speaker: Speaker) -> None:
+    answer = speaker.modern_call(tool, arguments).json()
+    failed = answer["result"]
+    assert failed["isError"] is True
+    assert failed["content"][0]["text"]
 
 
 def test_a_file_outside_stays_closed(speaker: Speaker) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.servers import until
-from tests.upstreams.conftest import PEERS, Operator, Peer, old_python
+from tests.upstreams.conftest import Operator, Peer, child, old_python
 from tests.wire.speech import Speaker
 
 KINDS = ["read2", "read1", "readio1"]
@@ -25,14 +25,16 @@ def upstreams(operator: Operator) -> Iterator[None]:
     def peer(scheme: str, script: str, *words: str, python: str = sys.executable) -> Peer:
         return Peer(script, *words, python=python, environment={**os.environ, "PEER_SCHEME": scheme})
 
+    modern = peer("read2", "sdk_v2.py", "http")
+    legacy = peer("read1", "sdk_v1.py", "streamable-http", python=old)
     with ExitStack() as stack:
-        modern = stack.enter_context(peer("read2", "sdk_v2.py", "http"))
-        legacy = stack.enter_context(peer("read1", "sdk_v1.py", "streamable-http", python=old))
-        operator.connect("read2", url=modern.url)
-        operator.connect("read1", url=legacy.url)
-        words = [str(PEERS / "sdk_v1.py"), "stdio"]
-        profile = {"name": "readio1", "command": old, "arguments": words, "environment": {"PEER_SCHEME": "readio1"}}
-        operator.connect("readio1", transport="stdio", profile=profile)
+        for each in (modern, legacy):
+            stack.callback(each.kill)
+            each.launch()
+        for each in (modern, legacy):
+            each.await_ready()
+        kid = child("readio1", "sdk_v1.py", old, environment={"PEER_SCHEME": "readio1"})
+        operator.connect_all({"read2": {"url": modern.url}, "read1": {"url": legacy.url}, "readio1": kid})
         yield
         for slug in KINDS:
             operator.change(slug, enabled=False)

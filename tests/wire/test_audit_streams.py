@@ -16,6 +16,17 @@ from tests.servers import Hub, until
 from tests.wire.speech import Speaker
 
 STREAM = "/api/invocations/stream/"
+_AUDITORS = """
+import json
+from sessions_app.models import ApiKey
+print(json.dumps({name: ApiKey.issue(name, scopes=["audit:read"])[1] for name in ("revoked", "narrowed")}))
+"""
+_TAKE_AWAY = """
+from django.utils import timezone
+from sessions_app.models import ApiKey
+ApiKey.objects.filter(name="revoked").update(revoked_at=timezone.now())
+ApiKey.objects.filter(name="narrowed").update(scopes=["tools:list"])
+"""
 _COPY = """
 INSERT INTO invocations_mcptoolinvocation ({columns}) SELECT {values} FROM invocations_mcptoolinvocation
 ORDER BY id DESC LIMIT 1 RETURNING id
@@ -23,9 +34,9 @@ ORDER BY id DESC LIMIT 1 RETURNING id
 
 
 @contextlib.contextmanager
-def stream(hub: Hub, *, after: int | None = None, **query: str) -> Iterator[Iterator[dict[str, Any]]]:
+def stream(hub: Hub, *, after: int | None = None, key: str = "", **query: str) -> Iterator[Iterator[dict[str, Any]]]:
     """Give the calls that a live stream tells; it has begun when this gives it."""
-    headers = {"authorization": f"Bearer {hub.key}", "accept": "text/event-stream"}
+    headers = {"authorization": f"Bearer {key or hub.key}", "accept": "text/event-stream"}
     if after is not None:
         headers["last-event-id"] = str(after)
     with httpx2.Client(base_url=hub.url, timeout=60) as client, client.stream(
@@ -88,6 +99,13 @@ def test_call_that_commits_late_is_not_passed_over(pair: Hub) -> None:
     assert rows[0]["sequence"] == low
 
 
+def test_stream_ends_with_the_right_to_it(hub: Hub) -> None:
+    keys = json.loads(hub.shell(_AUDITORS))
+    with stream(hub, key=keys["revoked"]) as told, stream(hub, key=keys["narrowed"]) as also:
+        hub.shell(_TAKE_AWAY)
+        assert list(told) == list(also) == []
+
+
 def test_stream_says_what_is_wrong_with_the_request(hub: Hub, keys: dict[str, str]) -> None:
     def ask(key: str, headers: dict[str, str] | None = None, **query: str) -> int:
         headers = {"authorization": f"Bearer {key}", "accept": "text/event-stream", **(headers or {})}
@@ -117,5 +135,6 @@ def test_export_verifies_and_is_on_record(hub: Hub, tmp_path: Path) -> None:
     assert table.headers["content-type"].startswith("text/csv")
     assert made[0] in table.text
     assert get(format="xml").status_code == get(first_block="-1").status_code == get(more="1").status_code == 400
+    assert get(first_block="999999").status_code == 409
     found = httpx2.get(f"{hub.url}/api/audit/events/", params={"kind": "audit.exported"}, headers=headers).json()
     assert found["results"][0]["after"] == {"format": "csv", "filters": {"tool": "echo"}, "first_block": 0}

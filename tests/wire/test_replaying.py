@@ -24,6 +24,13 @@ tool = McpToolDefinition(
 tool.save()
 tool.input_schema = {**echo.input_schema, "required": ["text", "reason"]}
 tool.save()
+tool = McpToolDefinition(
+    name="reworded", description="Echo.", backend="python", configuration=echo.configuration, read_only=True,
+    destructive=False, input_schema=echo.input_schema, output_schema=echo.output_schema,
+)
+tool.save()
+tool.description = "Echo, said otherwise."
+tool.save()
 every = ["tools:list", "tools:call", "audit:read"]
 print(json.dumps([ApiKey.issue(name, scopes=each)[1] for name, each in (
     ("reader", every), ("replayer", [*every, "calls:replay"]), ("caller", every[:2]))]))
@@ -38,10 +45,11 @@ class Auditor:
     def __init__(self, hub: Hub, client: httpx2.Client, key: str) -> None:
         self.hub, self._client, self._key = hub, client, key
 
-    def replay(self, invocation_id: str, **body: Any) -> httpx2.Response:
-        return self._client.post(
-            f"/api/invocations/{invocation_id}/replay/", json=body, headers={"authorization": f"Bearer {self._key}"}
-        )
+    def replay(self, invocation_id: str, idempotency_key: str | None = None, **body: Any) -> httpx2.Response:
+        headers = {"authorization": f"Bearer {self._key}"}
+        if idempotency_key is not None:
+            headers["idempotency-key"] = idempotency_key
+        return self._client.post(f"/api/invocations/{invocation_id}/replay/", json=body, headers=headers)
 
     def call(self, tool: str, arguments: dict[str, Any]) -> str:
         with Speaker(self.hub.url, self._key) as speaker:
@@ -72,13 +80,32 @@ def test_effect_comes_again_only_with_the_right_and_a_confirmation(people: dict[
     first = replayer.call("count", {"name": "replayed"})
     assert "calls:replay" in words(people["reader"].replay(first, confirm=True), 403)
     assert words(people["caller"].replay(first, confirm=True), 403)
-    assert "confirm: true" in words(replayer.replay(first), 400)
+    assert "confirm: true" in words(replayer.replay(first), 409)
     told = replayer.replay(first, confirm=True).json()
     assert (told["status"], told["same"], told["replay_of"]) == ("ok", False, first)
     assert {"path": "$.result.content[0].text", "kind": "changed", "original": "call number 1",
             "replay": "call number 2"} in told["difference"]  # fmt: skip
     (row,) = replayer.hub.rows(replay_of=first)
     assert (row["invocation_id"], row["transport"]) == (told["invocation_id"], "rest")
+
+
+def test_replay_that_is_retried_under_a_key_is_made_once(people: dict[str, Auditor]) -> None:
+    replayer = people["replayer"]
+    first = replayer.call("count", {"name": "retried"})
+    other = replayer.call("count", {"name": "retried"})
+    told, again = (replayer.replay(first, "one-replay", confirm=True).json() for _ in range(2))
+    assert (told["duplicate_of"], again["duplicate_of"]) == (None, told["invocation_id"])
+    assert again["result"] == told["result"]
+    assert "another request" in words(replayer.replay(other, "one-replay", confirm=True), 409)
+    assert "visible ASCII" in replayer.replay(first, "two words", confirm=True).text
+    assert replayer.replay(first, "another", confirm=True).json()["result"]["content"][0]["text"] == "call number 4"
+
+
+def test_replay_of_another_version_is_another_request(people: dict[str, Auditor]) -> None:
+    reader = people["reader"]
+    first = reader.call("reworded", {"text": "hello"})
+    assert reader.replay(first, "by-version").json()["tool_version"] == "2"
+    assert "another request" in words(reader.replay(first, "by-version", version="1"), 409)
 
 
 def test_dry_run_validates_and_calls_nothing(people: dict[str, Auditor]) -> None:
@@ -97,7 +124,7 @@ def test_version_is_chosen_and_a_redacted_call_is_not_made_again(people: dict[st
     old = reader.replay(first, version="1", dry_run=True).json()
     assert (old["tool_version"], old["valid"]) == ("1", False)
     assert old["violations"]
-    assert "no version 7" in words(reader.replay(first, version="7"), 400)
+    assert "no version 7" in words(reader.replay(first, version="7"), 409)
     assert reader.replay(first, version="1").json()["error"]["data"]["errorCode"] == "invalid_arguments"
 
     reader.hub.shell(_RULE)
@@ -107,6 +134,6 @@ def test_version_is_chosen_and_a_redacted_call_is_not_made_again(people: dict[st
         rows = reader.hub.rows(tool="versioned", incomplete="true")
         return made if any(row["invocation_id"] == made for row in rows) else ""
 
-    assert "redacted" in words(reader.replay(until(latest, 60)), 400)
+    assert "redacted" in words(reader.replay(until(latest, 60)), 409)
     assert words(reader.replay("unknown"), 404)
     assert words(reader.replay(first, whatever=1), 400)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import httpx2
 import pytest
 
 from tests.servers import Hub, until
@@ -81,6 +82,32 @@ def test_a_closed_session_is_gone_everywhere_at_once(speaker: Speaker, pair: Hub
             one.call(session, "echo", {"text": "warm"})
     assert speaker.http.delete("/mcp", headers=speaker.headers(mcp_session_id=session)).status_code == 204
     for _ in range(8):
+        with anew(speaker) as one:
+            late = one.call(session, "count", {"name": box.name})
+            assert (late.status_code, error_of(late)["data"]["errorCode"]) == (404, "session_not_found")
+    assert not box.has("counted")
+
+
+def test_a_session_that_an_operator_kills_is_gone_in_both_workers(speaker: Speaker, pair: Hub, box: Box) -> None:
+    session = speaker.open_session()
+    for number in attempts(pair, session=session):
+        with anew(speaker) as one:
+            one.call(session, "echo", {"text": "warm"}, id=number)
+    make = 'User.objects.create_superuser("killer", password="a long password")'
+    pair.shell(f"from django.contrib.auth.models import User\n{make}")
+    with httpx2.Client(base_url=pair.url, timeout=60) as browser:
+        browser.get("/admin/login/")
+
+        def send(path: str, **fields: str) -> httpx2.Response:
+            token = browser.cookies["csrftoken"]
+            return browser.post(path, data={"csrfmiddlewaretoken": token, **fields}, headers={"referer": pair.url})
+
+        assert send("/admin/login/", username="killer", password="a long password").status_code == 302
+        page = f"/admin/sessions_app/mcpsession/{session}/kill/"
+        assert send(page, confirmed="yes", typed="something").status_code == 200
+        assert text_of(speaker.call(session, "echo", {"text": "still"}, id="still")) == "still"
+        assert send(page, confirmed="yes", typed=session[:8], reason="misbehaves").status_code == 302
+    for _ in range(ENOUGH):
         with anew(speaker) as one:
             late = one.call(session, "count", {"name": box.name})
             assert (late.status_code, error_of(late)["data"]["errorCode"]) == (404, "session_not_found")

@@ -97,6 +97,11 @@ class ToolContext(Protocol):
         ...
 
     @property
+    def may_be_task(self) -> bool:
+        """Whether the client can follow a task, so that `begin_task` makes one."""
+        ...
+
+    @property
     def parked(self) -> str:
         """The name under which a call waits elsewhere to which the client comes back with answers; empty for none."""
         ...
@@ -159,6 +164,11 @@ class ToolContext(Protocol):
 
         `backends.addresses.completed(id)` tells the client later that the person is done there.
         """
+        ...
+
+    @property
+    def names_addresses_by(self) -> tuple[str, str]:
+        """What those ids are made of, for another process of the hub that makes the call."""
         ...
 
     def elicitation_complete(self, elicitation_id: str) -> Awaitable[None]:

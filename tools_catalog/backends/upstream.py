@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _HOP = "io.modelcontextprotocol/"
 """`_meta` keys of the protocol itself end at each hop; the hub writes its own (MCP, `_meta`)."""
-_MEMBERS = frozenset({"connection", "tool", "digest", "schema_digest", "read_only_hint"})
+_MEMBERS = frozenset({"connection", "tool", "digest", "schema_digest", "read_only_hint", "begins_task"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +30,8 @@ class UpstreamConfiguration:
     schema_digest: str
     read_only_hint: bool = False
     """What the upstream says. Shown to clients; the audit goes by the operator's own mark only."""
+    begins_task: bool = False
+    """The upstream decides which of its calls become tasks."""
 
     @classmethod
     def parse(cls, raw: Json) -> UpstreamConfiguration:
@@ -41,7 +43,11 @@ class UpstreamConfiguration:
             or any(not isinstance(raw.get(n), str) for n in texts)
         ):
             raise ValueError(f"It needs {', '.join(texts)}, as the approval of an upstream's tool writes them.")
-        return cls(**{name: raw[name] for name in texts}, read_only_hint=raw.get("read_only_hint") is True)
+        return cls(
+            **{name: raw[name] for name in texts},
+            read_only_hint=raw.get("read_only_hint") is True,
+            begins_task=raw.get("begins_task") is True,
+        )
 
 
 class UpstreamBackend:
@@ -56,6 +62,11 @@ class UpstreamBackend:
     def connection(self) -> str:
         """The name of the connection."""
         return self._configuration.connection
+
+    @property
+    def begins_task(self) -> bool:
+        """Whether the upstream says when a call becomes a task."""
+        return self._configuration.begins_task
 
     async def call(self, arguments: dict[str, Json], context: ToolContext) -> ToolResult:
         """Relay the call. The caller's credentials stay here: the upstream sees those of the connection."""

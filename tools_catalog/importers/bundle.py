@@ -18,7 +18,7 @@ from django.db import transaction
 from sessions_app.protocol import json
 from tools_catalog.backends import python
 from tools_catalog.backends.base import Json
-from tools_catalog.importers import connections, content, entries, selections
+from tools_catalog.importers import connections, content, entries, origins, selections
 from tools_catalog.importers.entries import Kind, Members, Report, check_members, load_each
 from tools_catalog.models import Backend, McpToolDefinition, Secret
 from tools_catalog.models_services import parsed
@@ -94,11 +94,13 @@ def load(bundle: Json, *, reason: str, overwrite: bool = False, dry_run: bool = 
     """
     report = Report()
     given = _entries(bundle, report)
+    given["tools"], imported = origins.taken(given["tools"])
     python.discover(_packs_named(given))
     try:
         with transaction.atomic():
             selections.load_services(given, report, reason=reason, overwrite=overwrite)
             load_each(_TOOL, given["tools"], report, complete=_complete, reason=reason, overwrite=overwrite)
+            origins.load(imported, report, wire=_WIRE, overwrite=overwrite)
             content.load(given, report, reason=reason, overwrite=overwrite)
             connections.load(given, report, reason=reason, overwrite=overwrite)
             selections.load_toolsets(given, report, reason=reason, overwrite=overwrite)
@@ -117,8 +119,18 @@ def dump() -> dict[str, Json]:
     """Give the whole catalogue as a bundle. Secrets are named in it, never contained."""
     # What upstreams offer comes back by their own lists, and by approval.
     tools = [entry for entry in entries.dump(_TOOL) if entry["backend"] != Backend.UPSTREAM]
+    tools = origins.add(tools, wire=_WIRE)
     others = {part.kind: part.dump() for part in PARTS}
     return {"format": FORMAT, **selections.dump(), "tools": tools, **content.dump(), **connections.dump(), **others}
+
+
+def dump_tools(tools: Any) -> dict[str, Json]:
+    """Give the tools of a queryset as a bundle, with the services that they name; those of upstreams are left out."""
+    chosen = entries.dump_rows(_TOOL, tools.exclude(backend=Backend.UPSTREAM))
+    named = {entry["configuration"].get("service") for entry in chosen}
+    services = [entry for entry in selections.dump()["services"] if entry["slug"] in named]
+    tools_of_it = origins.add(chosen, wire=_WIRE)
+    return {"format": FORMAT, **({"services": services} if services else {}), "tools": tools_of_it}
 
 
 def packs() -> list[str]:

@@ -178,8 +178,13 @@ def linked(row: Any, name: str) -> list[str]:
 
 def dump(kind: Kind) -> list[dict[str, Json]]:
     """Give every row as an entry; members that say nothing are left out, but for those that must be there."""
+    return dump_rows(kind, kind.model.objects.all())
+
+
+def dump_rows(kind: Kind, rows: Any) -> list[dict[str, Json]]:
+    """Give the rows of a queryset as entries."""
     links = [name for name in LINKS if name in kind.members]
-    return [_entry(kind, row) for row in kind.model.objects.prefetch_related(*links).order_by(kind.key)]
+    return [_entry(kind, row) for row in rows.prefetch_related(*links).order_by(kind.key)]
 
 
 def _entry(kind: Kind, row: Any) -> dict[str, Json]:

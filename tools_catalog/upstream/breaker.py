@@ -33,6 +33,22 @@ class Breaker:
     def is_open(self) -> bool:
         return self._opened > 0
 
+    @property
+    def left_seconds(self) -> float:
+        """The rest of the pause; 0 where none is left, or none began."""
+        return max(0.0, self._until - self.now()) if self.is_open else 0.0
+
+    @property
+    def openings(self) -> int:
+        """How often in a row it opened."""
+        return self._opened
+
+    def rest(self, seconds: float, openings: int = 1) -> None:
+        """Open because somebody else found out."""
+        self._opened = max(1, openings)
+        self._until = self.now() + seconds
+        self._is_probing = False
+
     def wait_seconds(self) -> float:
         """Give how long to stay away; 0 lets one through. Whoever is let through reports how it went."""
         if not self.is_open:

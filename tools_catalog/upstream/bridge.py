@@ -12,17 +12,19 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from sessions_app.protocol import errors
+from sessions_app.protocol.tasks import EXTENSION
 from tools_catalog.backends.base import Json, ToolContext
 from tools_catalog.backends.questions import Relayed
+from tools_catalog.upstream import appeals
 
 MOST_ROUNDS: Final = 10
 """As the SDKs of MCP have it: an upstream that asks for ever is left."""
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.05, 1.0
 """Before a call is repeated that asked for nothing but to be repeated."""
 
-FORM, URL, SAMPLING, TOOLS, ROOTS = "form", "url", "sampling", "tools", "roots"
+FORM, URL, SAMPLING, TOOLS, ROOTS, TASKS = "form", "url", "sampling", "tools", "roots", "tasks"
 _NO_FORM: Final = {"mode": "form", "message": "", "requestedSchema": {"type": "object", "properties": {}}}
-_PROBES: Final = {
+PROBES: Final = {
     FORM: Relayed("elicitation/create", _NO_FORM),
     URL: Relayed(
         "elicitation/create", {"mode": "url", "message": "", "url": "https://example.org", "elicitationId": "0"}
@@ -30,10 +32,10 @@ _PROBES: Final = {
     SAMPLING: Relayed("sampling/createMessage", {"messages": [], "maxTokens": 1}),
     ROOTS: Relayed("roots/list", {}),
 }
-METHODS: Final = frozenset(probe.method for probe in _PROBES.values())
+METHODS: Final = frozenset(probe.method for probe in PROBES.values())
 
 Abilities = frozenset[str]
-EVERYTHING: Final[Abilities] = frozenset({*_PROBES, TOOLS})
+EVERYTHING: Final[Abilities] = frozenset({*PROBES, TOOLS})
 
 LOG_LEVEL: Final = "io.modelcontextprotocol/logLevel"
 """Of one hop too, but what the caller wants to hear is what the upstream has to send."""
@@ -47,7 +49,7 @@ def abilities(context: ToolContext) -> Abilities:
     declared = context.client_capabilities
     if not declared:
         return frozenset()
-    found = {name for name, probe in _PROBES.items() if context.can_ask(probe)}
+    found = {name for name, probe in PROBES.items() if context.can_ask(probe)}
     sampling = declared.get("sampling")
     if SAMPLING in found and isinstance(sampling, dict) and "tools" in sampling:
         found.add(TOOLS)
@@ -63,15 +65,9 @@ def declared(can_ask: Abilities) -> dict[str, Json]:
         capabilities["sampling"] = {"tools": {}} if TOOLS in can_ask else {}
     if ROOTS in can_ask:
         capabilities["roots"] = {}
+    if TASKS in can_ask:
+        capabilities["extensions"] = {EXTENSION: {}}
     return capabilities
-
-
-def upstream_error(code: int, message: str) -> errors.UpstreamError:
-    """Give an upstream's own JSON-RPC error as ours."""
-    return errors.UpstreamError(
-        f"The upstream answered with error {code}: {message[:1000]}",
-        upstream={"code": code, "message": message[:1000]},
-    )
 
 
 async def answered(
@@ -94,7 +90,7 @@ async def answered(
         if not isinstance(requests, dict):
             raise errors.UpstreamError("The upstream asks in a form that MCP does not have.")
         if requests:
-            again["inputResponses"] = await _asked(requests, number, context, may_ask=may_ask)
+            again["inputResponses"] = await asked(requests, context, may_ask=may_ask, number=number)
         else:
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
@@ -139,17 +135,24 @@ def passed_on(meta: Mapping[str, Json] | None, log_level: str | None = None) -> 
     return kept
 
 
-async def _asked(
-    requests: Mapping[str, Json], number: int, context: ToolContext, *, may_ask: bool
+async def asked(
+    requests: Mapping[str, Json], context: ToolContext, *, may_ask: bool, number: int = 0
 ) -> dict[str, Mapping[str, Json]]:
+    """Put questions of an upstream to the client of a call, in its round of this `number`; give the results by key."""
     questions = {}
     for key, request in requests.items():
         if not isinstance(request, dict) or not isinstance(request.get("params", {}), dict):
             raise errors.UpstreamError("The upstream asks in a form that MCP does not have.")
         _check(str(request.get("method")), may_ask=may_ask)
         # A key names one question of a call, and an upstream may use it in each of its rounds.
-        questions[key if not number else f"{key}#{number}"] = Relayed(request["method"], request.get("params", {}))
-    answers = await context.ask(questions)
+        given = appeals.named_here(request["method"], request.get("params", {}), context)
+        questions[key if not number else f"{key}#{number}"] = Relayed(request["method"], given)
+    try:
+        answers = await context.ask(questions)
+    except ValueError:
+        if number >= MOST_ROUNDS:
+            raise errors.UpstreamError(f"The upstream asked {MOST_ROUNDS} times and came to no end.") from None
+        return await asked(requests, context, may_ask=may_ask, number=number + 1)
     return {key: answers[key if not number else f"{key}#{number}"] for key in requests}
 
 

@@ -26,6 +26,9 @@ class Calls:
     def __len__(self) -> int:
         return len(self._contexts)
 
+    def __contains__(self, context: object) -> bool:
+        return any(each is context for each in self._contexts)
+
     @contextmanager
     def under_way(self, context: ToolContext) -> Iterator[None]:
         self._contexts.append(context)

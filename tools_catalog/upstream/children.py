@@ -27,7 +27,8 @@ _POLL_SECONDS = 0.02
 def start_mark(pid: int) -> str:
     """Give what tells two processes of one number apart: its start, in ticks since boot. Linux; else empty."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+        state, *found = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return "" if state in "ZX" else found[18]  # one that has ended is gone, whether or not its parent has asked
     except (OSError, IndexError):
         return ""
 
@@ -80,14 +81,15 @@ def remove_orphans() -> int:
     return killed
 
 
-async def stop(process: asyncio.subprocess.Process) -> None:
+async def stop(process: asyncio.subprocess.Process, *, at_once: bool = False) -> None:
     """End a child and all that it started: its input ends, then SIGTERM, then SIGKILL to its process group.
 
-    It leads a group of its own, so its number is that of the group, also once it is gone itself.
+    It leads a group of its own, so its number is that of the group, also once it is gone itself. `at_once` leaves out
+    what it could ignore.
     """
     if process.stdin is not None:
         process.stdin.close()
-    if not await _ends(process):
+    if not at_once and not await _ends(process):
         _signal(process.pid, signal.SIGTERM)
         await _ends(process)
     deadline = time.monotonic() + GRACE_SECONDS

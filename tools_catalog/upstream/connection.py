@@ -8,17 +8,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from sessions_app.protocol import errors
 from tools_catalog.backends.base import ToolContext
-from tools_catalog.upstream import bridge
+from tools_catalog.upstream import appeals, bridge, tasks
 from tools_catalog.upstream.calls import SessionLost
-from tools_catalog.upstream.link import Link, Offer, Surroundings
+from tools_catalog.upstream.link import HeldElsewhere, Link, Offer, ParkedElsewhere, Surroundings
 from tools_catalog.upstream.listing import PROMPT, RESOURCE, TEMPLATE, TOOL
-from tools_catalog.upstream.parking import Lot
+from tools_catalog.upstream.parking import Lot, keeper
 from tools_catalog.upstream.spec import ConnectionSpec
+from tools_catalog.upstream.states import LinkState
 from tools_catalog.upstream.supervisor import Supervisor
 
 if TYPE_CHECKING:
@@ -40,11 +41,12 @@ class Connection:
         self.spec = spec
         self._up = Supervisor(spec, around)
         self._around = around
-        self._lot = Lot(around.answer_seconds)
+        self._lot = Lot(around.answer_seconds, around.process_id)
         self._up.is_parking = lambda: bool(self._lot)
         self._slots = asyncio.Semaphore(spec.max_concurrent)
         self._waiting = 0
         self.start = self._up.start
+        self.lose = self._up.lose
         self.want, self.refresh, self.subscribe = self._up.want, self._up.refresh, self._up.subscribe
 
     async def stop(self) -> None:
@@ -58,11 +60,19 @@ class Connection:
         await self._lot.end()
 
     @property
+    def is_used(self) -> bool:
+        """Whether it is or was connected, or tries to be."""
+        return self.link.connected_at is not None or self.link.status is not LinkState.DISCONNECTED
+
+    @property
     def link(self) -> Link:
         return self._up.link
 
     async def request(self, method: str, params: dict[str, Any], context: ToolContext, offer: Offer) -> dict[str, Any]:
-        """Send a request about what the upstream offers; give its result as it came. Raises a HubError."""
+        """Send a request about what the upstream offers; give its result as it came.
+
+        Raises a HubError; HeldElsewhere and ParkedElsewhere where another process of the hub has to send it.
+        """
         pause = self._up.breaker.wait_seconds()
         if pause > 0:
             raise errors.ConnectionFailed(
@@ -79,6 +89,12 @@ class Connection:
                 main = await self._up.ready()
                 reached = True
                 result: dict[str, Any] = self._up.scrub.value(await self._made(main, method, params, context, offer))
+            if tasks.is_task(result):  # which takes none of the places for calls
+                result = await self._followed(tasks.id_of(result), context)
+        except (HeldElsewhere, ParkedElsewhere):
+            self.link.calls -= 1
+            self._up.breaker.left()
+            raise
         except asyncio.CancelledError:
             self._judge(reached and context.remaining_seconds() < _LEFT_SECONDS, reached)
             raise
@@ -91,6 +107,8 @@ class Connection:
         except errors.HubError as error:
             self._up.scrub.error(error)
             self._judge(False, reached)
+            if isinstance(error, errors.UpstreamError):
+                await appeals.pass_on(error, context, may_ask=self.spec.may_ask)
             raise
         else:
             self._judge(False, reached)
@@ -102,7 +120,10 @@ class Connection:
         """Make the request. A call that may ask a client without a session waits where the upstream has sessions."""
         if main.is_modern or not self.spec.may_ask or method == COMPLETE or not context.client_capabilities:
             return await self._request(main, method, params, context, offer)
-        if not context.parked and not (self._around.is_alone() and context.park("")):
+        if name := context.parked:
+            if keeper(name) != self._around.process_id:
+                raise ParkedElsewhere(keeper(name))
+        elif not (self._around.is_found() and context.park("")):
             return await self._request(main, method, params, context, offer)
         return await self._lot.call(context, lambda there: self._request(main, method, params, there, offer))
 
@@ -113,8 +134,10 @@ class Connection:
             await self._check(offer)
             session = await self._up.callers.session_for(main, context)
             began = self._up.loop.time()
+            if method == "tools/call" and (task_id := tasks.parked(context)):
+                return {"resultType": "task", "taskId": task_id}  # there is one already
             try:
-                result = await session.request(method, params, context)
+                result = await self._call(session, method, params, context)
                 if result.get("resultType", "complete") == "input_required":
                     result = await self._go_on(session, method, params, result, context)
             except SessionLost:  # nothing ran: once more, on a new session
@@ -124,18 +147,66 @@ class Connection:
             return result
         raise errors.ConnectionFailed("The upstream ends each session at once. Try again.")
 
+    async def _call(
+        self, session: Session, method: str, params: dict[str, Any], context: ToolContext
+    ) -> dict[str, Any]:
+        """Send the request; let it be a task where the client can follow one, or where it runs no other way."""
+        if method != "tools/call" or not session.offers_tasks:
+            return await session.request(method, params, context)
+        if context.may_be_task:
+            return await session.request(method, params, context, follows_tasks=True)
+        try:
+            return await session.request(method, params, context)
+        except errors.UpstreamError as error:
+            if not tasks.needs_tasks(error):
+                raise
+            return await session.request(method, params, context, follows_tasks=True)
+
+    async def _followed(self, task_id: str, context: ToolContext) -> dict[str, Any]:
+        async def send(method: str, params: dict[str, Any]) -> dict[str, Any]:
+            try:
+                main = await self._up.ready()
+                if not main.offers_tasks:
+                    raise errors.ConnectionFailed("The upstream has no tasks any more.")
+                found: dict[str, Any] = self._up.scrub.value(
+                    await main.request(method, params, context, follows_tasks=True)
+                )
+                return found
+            except SessionLost as error:
+                raise errors.ConnectionFailed(str(error)) from error
+
+        self._up.under_way += 1  # so that the connection is not idle
+        try:
+            return await tasks.Following(task_id, send, context, may_ask=self.spec.may_ask).end()
+        finally:
+            self._up.under_way -= 1
+            self._up.ended.set()
+            self._up.last_call = self._up.loop.time()
+
     async def _go_on(
         self, session: Session, method: str, params: dict[str, Any], result: dict[str, Any], context: ToolContext
     ) -> dict[str, Any]:
         async def repeat(more: dict[str, Any]) -> dict[str, Any]:
             try:
-                return await session.request(method, {**params, **more}, context)
+                return await self._call(session, method, {**params, **more}, context)
             except SessionLost as error:
                 raise errors.TransportError(str(error)) from error
 
         return await bridge.answered(result, repeat, context, may_ask=self.spec.may_ask)
 
     def _judge(self, failed: bool, reached: bool) -> None:
+        breaker, link = self._up.breaker, self.link
+        was_open, before = breaker.is_open, breaker.failures
+        self._count(failed, reached)
+        if breaker.failures == before and breaker.is_open == was_open:
+            return
+        link.failed_in_a_row, link.is_dirty = breaker.failures, True
+        pause = timedelta(seconds=breaker.left_seconds)
+        link.paused_until = datetime.now(UTC) + pause if breaker.is_open else None
+        if breaker.is_open or was_open:
+            self._around.report(link)
+
+    def _count(self, failed: bool, reached: bool) -> None:
         if not reached:
             self._up.breaker.left()  # the supervisor's own pauses are for what cannot be connected to
         elif failed:

@@ -15,7 +15,7 @@ import httpx2
 from sessions_app.protocol import envelope, errors, json, sse
 from tools_catalog import egress
 from tools_catalog.backends.base import Json, ToolContext
-from tools_catalog.upstream import bridge
+from tools_catalog.upstream import appeals, bridge
 from tools_catalog.upstream.bridge import Abilities
 from tools_catalog.upstream.limits import Flood
 from tools_catalog.upstream.results import check
@@ -195,7 +195,7 @@ def _result(message: dict[str, Json]) -> dict[str, Json]:
             raise errors.ResultInvalid("The upstream's error is none of JSON-RPC.")
         if code == _VERSION_GONE:
             raise errors.ConnectionFailed("The upstream no longer speaks the revision that it spoke before.")
-        raise bridge.upstream_error(code, words)
+        raise appeals.upstream_error(code, words, error.get("data"))
     result = message.get("result")
     if not isinstance(result, dict):
         raise errors.ResultInvalid("The upstream's answer has no result.")

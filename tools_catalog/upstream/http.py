@@ -65,7 +65,7 @@ class UpstreamTransport(httpx2.AsyncBaseTransport):
         if request.method != "POST":
             async with asyncio.timeout(_WORD_SECONDS):
                 return await self._inner.handle_async_request(request)
-        body = request.content
+        body = await request.aread()  # that of a redirected request is there as a stream only
         if _is_initialized(body):
             return await self._word(request)
         if self._spec.transport == SSE or not _is_request(body):
@@ -105,8 +105,9 @@ class UpstreamTransport(httpx2.AsyncBaseTransport):
         async with asyncio.timeout(_WORD_SECONDS):
             response = await self._inner.handle_async_request(request)
             await response.aclose()
-        # Any answer but a refusal will do; the SDK expects 202.
-        status = response.status_code if response.status_code >= 400 else 202
+        # Any answer but a refusal will do, and over HTTP+SSE a redirect is one; the SDK expects 202.
+        refused = 300 if self._spec.transport == SSE else 400
+        status = response.status_code if response.status_code >= refused else 202
         return httpx2.Response(status, request=request)
 
     async def _send_beside(self, request: httpx2.Request) -> None:
@@ -117,7 +118,7 @@ class UpstreamTransport(httpx2.AsyncBaseTransport):
             if self._spec.transport == SSE:
                 self._lost("The upstream takes no messages.")
             return
-        if response.status_code >= 400 and self._spec.transport == SSE:
+        if response.status_code >= 300 and self._spec.transport == SSE:
             self._lost(f"The upstream refuses messages with status {response.status_code}.")
 
     def _bounded(self, response: httpx2.Response, *, endless: bool) -> httpx2.Response:

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from sessions_app.protocol.errors import ConnectionFailed
 from tools_catalog.upstream import listing
 from tools_catalog.upstream.spec import Secrets
 from tools_catalog.upstream.states import LinkState
@@ -49,6 +50,9 @@ class Link:
     restarts: int = 0
     calls: int = 0
     failures: int = 0
+    failed_in_a_row: int = 0
+    paused_until: datetime | None = None
+    """After that many failed calls in a row it is left alone; then one call is a trial for all."""
     connected_at: datetime | None = None
     last_used_at: datetime | None = None
     stderr: str = ""
@@ -64,11 +68,33 @@ class Surroundings:
     lasts_seconds: float = 60.0
     answer_seconds: float = 900.0
     """So long a call waits for its client to come back."""
-    is_alone: Callable[[], bool] = lambda: True
-    """Whether a client that comes back reaches this process for certain."""
+    process_id: str = ""
+    """Of this process: whoever keeps a call that waits for its client is named in what the client brings back."""
+    is_found: Callable[[], bool] = lambda: True
+    """Whether a client that comes back reaches this process for certain, be it through another one."""
     report: Callable[[Link], None] = lambda link: None
     discovered: Callable[[int, listing.Offers], Awaitable[None]] | None = None
     updated: Callable[[str], None] = lambda uri: None
     """Told of each resource that was subscribed to and reads differently now."""
+    person_done: Callable[[str], None] = lambda elicitation_id: None
+    """Told that the person is done at the address that some client knows by this id."""
+    updated_for_all: Callable[[str], None] = lambda uri: None
+    """The same for a connection of which this process holds the only one: the others hear of it by this one."""
     lease: Callable[[int], Awaitable[bool]] | None = None
-    """Asked before the one child of a hub is started."""
+    """Asked before the one child of a hub is started: whether this process may."""
+    holder: Callable[[int], Awaitable[str]] | None = None
+    """Gives the process that runs the one child of a connection; empty where none does."""
+    address: Callable[[str], Awaitable[str]] | None = None
+    """Gives where a process takes calls that are passed on; empty where it does not, or is gone."""
+
+
+class HeldElsewhere(ConnectionFailed):
+    """Another process of the hub runs the one child. Nothing was sent."""
+
+
+class ParkedElsewhere(Exception):
+    """The call waits for its client in another process of the hub."""
+
+    def __init__(self, process_id: str) -> None:
+        super().__init__(process_id)
+        self.process_id = process_id

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from sessions_app.protocol import json
 from sessions_app.protocol.errors import ProtocolError
+from sessions_app.protocol.tasks import EXTENSION
 
 Json = Any
 
@@ -22,6 +23,9 @@ METHODS: Final = {
 }
 """Kind -> the method that lists it, and the member of its result."""
 CAPABILITIES: Final = {TOOL: "tools", RESOURCE: "resources", TEMPLATE: "resources", PROMPT: "prompts"}
+
+AS_TASK: Final = {"taskSupport": "optional", "by": EXTENSION}
+"""`execution` of the tools of an upstream that has the extension: it decides which calls become tasks."""
 
 MAX_OFFERS: Final = 2000
 """Of a kind."""

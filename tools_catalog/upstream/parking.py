@@ -17,13 +17,23 @@ from tools_catalog.backends.base import Json, ToolContext
 from tools_catalog.backends.questions import Question
 
 MOST_PARKED: Final = 1000
+GONE: Final = (
+    "The call that asked is no longer there, and is not made again: what it did stays. Look before you call once more."
+)
+
+
+def keeper(name: str) -> str:
+    """Give the process that keeps the call of this name."""
+    return name.partition(".")[0]
 
 
 class Parked:
     """One call. Over there it is the context of the whole call; here whoever comes back is its client."""
 
-    def __init__(self, context: ToolContext, run: Callable[[ToolContext], Awaitable[dict[str, Json]]]) -> None:
-        self.id = secrets.token_urlsafe(16)
+    def __init__(
+        self, context: ToolContext, run: Callable[[ToolContext], Awaitable[dict[str, Json]]], process_id: str
+    ) -> None:
+        self.id = f"{process_id}.{secrets.token_urlsafe(16)}"
         self._first = context
         self._now: ToolContext | None = None
         self._used: set[str] = set()
@@ -106,8 +116,9 @@ class Parked:
 class Lot:
     """The parked calls of one connection."""
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, process_id: str = "") -> None:
         self._seconds = seconds
+        self._process_id = process_id
         self._parked: dict[str, Parked] = {}
 
     def __len__(self) -> int:
@@ -122,12 +133,9 @@ class Lot:
         if token:
             parked = self._parked.pop(token, None)
             if parked is None:
-                raise errors.AskFailed(
-                    "The call that asked is no longer there, and is not made again: what it did stays. Look before "
-                    "you call once more."
-                )
+                raise errors.AskFailed(GONE)
         else:
-            parked = Parked(context, run)
+            parked = Parked(context, run, self._process_id)
             if not context.park(parked.id):
                 raise AssertionError("only calls of clients without sessions are parked")
         try:

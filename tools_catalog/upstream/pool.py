@@ -8,17 +8,22 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from sessions_app.protocol.errors import ConnectionFailed
+from sessions_app.protocol.errors import AskFailed, ConnectionFailed
 from tools_catalog.backends.base import ToolContext
 from tools_catalog.upstream import children
 from tools_catalog.upstream.connection import Connection
-from tools_catalog.upstream.link import Approval, Link, Offer, Surroundings
+from tools_catalog.upstream.link import Approval, HeldElsewhere, Link, Offer, ParkedElsewhere, Surroundings
+from tools_catalog.upstream.parking import GONE
+from tools_catalog.upstream.relay import NotThere, Relay
 from tools_catalog.upstream.spec import STDIO, ConnectionSpec
 
 __all__ = ["Approval", "Link", "Offer", "Pool", "Surroundings", "here"]
 
 logger = logging.getLogger(__name__)
 
+_PATIENCE_SECONDS = 10.0
+"""For a child that is on its way from one process to another; the call's own deadline may end sooner."""
+_AGAIN_SECONDS = 0.1
 
 _pools: WeakKeyDictionary[asyncio.AbstractEventLoop, Pool] = WeakKeyDictionary()
 
@@ -38,6 +43,11 @@ class Pool:
         self._around = around
         self._connections: dict[str, Connection] = {}
         self._leaving: set[asyncio.Task[Any]] = set()
+        self._last: dict[str, asyncio.Task[Any]] = {}
+        """Name of a connection -> the end of the one that it replaced."""
+        self._holders: dict[str, str] = {}
+        """Name of a connection -> where the process that runs its one child was last reached."""
+        self.relay = Relay(self._perform)
         self._is_stopped = False
         self._has_cleaned = False
         _pools[asyncio.get_running_loop()] = self
@@ -59,8 +69,7 @@ class Pool:
             self._own(asyncio.create_task(asyncio.to_thread(children.remove_orphans)))
         for slug, spec in specs.items():
             if slug not in self._connections:
-                connection = self._connections[slug] = Connection(spec, self._around)
-                connection.start()
+                self._hold(spec)
         for slug in undiscovered:
             if slug in self._connections:
                 self._connections[slug].want()
@@ -72,7 +81,68 @@ class Pool:
         connection = self._connections.get(slug)
         if connection is None:
             raise ConnectionFailed(f"The connection {slug} is switched off. Tell the hub's operator.", connection=slug)
-        return await connection.request(method, params, context, offer)
+        try:
+            if connection.spec.is_single:
+                return await self._request_of_the_one(connection, method, params, context, offer)
+            return await connection.request(method, params, context, offer)
+        except ParkedElsewhere as parked:
+            return await self._go_on_elsewhere(parked.process_id, slug, method, params, context, offer)
+
+    async def _request_of_the_one(
+        self, connection: Connection, method: str, params: dict[str, Any], context: ToolContext, offer: Offer
+    ) -> dict[str, Any]:
+        """Send it through whichever process runs the one child; run it here where none does."""
+        slug, loop = connection.spec.slug, asyncio.get_running_loop()
+        patience_ends = loop.time() + _PATIENCE_SECONDS
+        while True:
+            if address := self._holders.get(slug):
+                try:
+                    return await self.relay.request(address, slug, method, params, context, offer)
+                except NotThere:
+                    self._holders.pop(slug, None)
+            try:
+                return await connection.request(method, params, context, offer)
+            except HeldElsewhere:
+                if self._is_stopped or loop.time() > patience_ends:
+                    raise
+            if address := await self._holder(connection.spec.id):
+                self._holders[slug] = address
+            else:
+                await asyncio.sleep(_AGAIN_SECONDS)  # it is on its way from one process to another
+
+    async def _go_on_elsewhere(
+        self, process_id: str, slug: str, method: str, params: dict[str, Any], context: ToolContext, offer: Offer
+    ) -> dict[str, Any]:
+        """Let the process that keeps the call go on with it. Raises AskFailed where that is gone."""
+        try:
+            address = await self._around.address(process_id) if self._around.address is not None else ""
+            if address:
+                return await self.relay.request(address, slug, method, params, context, offer)
+        except NotThere:
+            pass
+        raise AskFailed(GONE)
+
+    async def _perform(
+        self, slug: str, method: str, params: dict[str, Any], context: ToolContext, offer: Offer
+    ) -> dict[str, Any]:
+        """Make a request that another process passed on. It is not passed on again."""
+        connection = self._connections.get(slug)
+        if connection is None:
+            raise NotThere
+        try:
+            return await connection.request(method, params, context, offer)
+        except HeldElsewhere as error:
+            raise NotThere from error
+        except ParkedElsewhere as error:
+            raise AskFailed(GONE) from error
+
+    async def _holder(self, connection_id: int) -> str:
+        """Give where the process that runs the one child takes calls; empty where none does."""
+        around = self._around
+        if around.holder is None or around.address is None:
+            return ""
+        process_id = await around.holder(connection_id)
+        return await around.address(process_id) if process_id and process_id != around.process_id else ""
 
     def subscribe(self, wanted: Mapping[str, frozenset[str]]) -> None:
         """Be told of these resources, by the name of their connection, and of no others."""
@@ -84,8 +154,23 @@ class Pool:
         if (connection := self._connections.get(slug)) is not None:
             connection.refresh()
 
+    def reconnect(self, slug: str) -> None:
+        """Make a connection anew where there is one. Calls under way end on the old one."""
+        connection = self._connections.get(slug)
+        if connection is None or self._is_stopped or not connection.is_used:
+            return
+        self._leave(connection)
+        self._hold(connection.spec)
+        self._connections[slug].want()
+
     def find(self, slug: str) -> Connection | None:
         return self._connections.get(slug)
+
+    def lose(self, connection_id: int) -> None:
+        """End the one child of a hub here: another process took this one for dead, and runs it."""
+        for connection in self._connections.values():
+            if connection.spec.id == connection_id:
+                connection.lose("Another process of the hub runs its one child now.")
 
     def links(self) -> list[Link]:
         return [connection.link for connection in self._connections.values()]
@@ -94,10 +179,19 @@ class Pool:
         """End all connections, and every child process."""
         self._is_stopped = True
         connections, self._connections = list(self._connections.values()), {}
+        await self.relay.stop()
         await asyncio.gather(*(connection.stop() for connection in connections), *self._leaving)
 
+    def _hold(self, spec: ConnectionSpec) -> None:
+        connection = self._connections[spec.slug] = Connection(spec, self._around)
+        connection.start(self._last.get(spec.slug) if spec.is_single else None)
+
     def _leave(self, connection: Connection) -> None:
-        self._own(asyncio.create_task(connection.retire(), name=f"mcphub-upstream-{connection.spec.slug}-retire"))
+        slug = connection.spec.slug
+        leaving = asyncio.create_task(connection.retire(), name=f"mcphub-upstream-{slug}-retire")
+        self._last[slug] = leaving
+        leaving.add_done_callback(lambda task: self._last.pop(slug) if self._last.get(slug) is task else None)
+        self._own(leaving)
 
     def _own(self, task: asyncio.Task[Any]) -> None:
         self._leaving.add(task)

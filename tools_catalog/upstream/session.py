@@ -9,29 +9,29 @@ import asyncio
 import contextlib
 import contextvars
 import logging
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Callable
 from typing import Any
 
 import httpx2
 import mcp_types as types
 from mcp.client.client import Client
-from mcp.client.sse import sse_client
-from mcp.client.streamable_http import streamable_http_client
-from mcp.client.subscriptions import PromptsListChanged, ResourcesListChanged, ResourceUpdated, ToolsListChanged
+from mcp.client.subscriptions import ResourceUpdated
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter, ValidationError
 
 from sessions_app.protocol import envelope, errors
 from sessions_app.protocol.envelope import LOG_LEVELS
+from sessions_app.protocol.tasks import EXTENSION
 from tools_catalog import egress
 from tools_catalog.backends.base import ToolContext
-from tools_catalog.upstream import bridge, http
+from tools_catalog.upstream import appeals, bridge, http
 from tools_catalog.upstream.bridge import FORM, ROOTS, SAMPLING, TOOLS, URL, Abilities
 from tools_catalog.upstream.calls import Calls, SessionLost
 from tools_catalog.upstream.direct import Direct, Elsewhere
+from tools_catalog.upstream.hearing import CHANGED, Hearing
 from tools_catalog.upstream.listing import (
+    AS_TASK,
     CAPABILITIES,
     MAX_OFFERS,
     MAX_PAGES,
@@ -43,8 +43,9 @@ from tools_catalog.upstream.listing import (
     ListingInvalid,
 )
 from tools_catalog.upstream.scrubbing import Scrubber
-from tools_catalog.upstream.spec import SSE, STDIO, STREAMABLE_HTTP, ConnectionSpec
-from tools_catalog.upstream.stdio import LastWords, child
+from tools_catalog.upstream.spec import STREAMABLE_HTTP, ConnectionSpec
+from tools_catalog.upstream.stdio import LastWords
+from tools_catalog.upstream.transports import opened
 
 logger = logging.getLogger(__name__)
 
@@ -52,15 +53,6 @@ Json = Any
 
 _RAW: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
 """Results are relayed as they came; the SDK has checked them against the revision's shapes before."""
-_CHANGED: dict[type, tuple[str, ...]] = {
-    types.ToolListChangedNotification: (TOOL,),
-    types.ResourceListChangedNotification: (RESOURCE, TEMPLATE),
-    types.PromptListChangedNotification: (PROMPT,),
-    ToolsListChanged: (TOOL,),
-    ResourcesListChanged: (RESOURCE, TEMPLATE),
-    PromptsListChanged: (PROMPT,),
-}
-"""What an upstream says -> the kinds whose lists no longer count."""
 
 
 class Session:
@@ -75,6 +67,7 @@ class Session:
         lasts_seconds: float,
         list_changed: Callable[..., None] = lambda *kinds: None,
         updated: Callable[[str], None] = lambda uri: None,
+        person_done: Callable[[str], None] = lambda elicitation_id: None,
         can_ask: Abilities = frozenset(),
         like: Session | None = None,
     ) -> None:
@@ -103,7 +96,12 @@ class Session:
         self._task: asyncio.Task[None] | None = None
         self._ending = asyncio.Event()
         self.calls = Calls()
+        self._addresses = appeals.Addresses(self.calls, person_done)
         self.closed = asyncio.Event()
+        self._hearing = Hearing(
+            self.calls, secret, self._addresses, self.closed, may_ask=spec.may_ask, list_changed=list_changed,
+            updated=updated,
+        )  # fmt: skip
         self.why_closed = ""
         self.last_words = LastWords()
         self.last_used = asyncio.get_running_loop().time()
@@ -145,9 +143,16 @@ class Session:
         return self.protocol_version in MODERN_PROTOCOL_VERSIONS
 
     async def request(
-        self, method: str, params: dict[str, Json], context: ToolContext | None = None
+        self,
+        method: str,
+        params: dict[str, Json],
+        context: ToolContext | None = None,
+        *,
+        follows_tasks: bool = False,
     ) -> dict[str, Json]:
         """Send one request, for the call of `context` where there is one; give its result as it came.
+
+        `follows_tasks` lets an upstream that `offers_tasks` answer with one.
 
         Raises SessionLost where nothing ran, UpstreamError for the upstream's own error, ConnectionFailed,
         TransportError, ResultInvalid.
@@ -155,6 +160,8 @@ class Session:
         self.last_used = asyncio.get_running_loop().time()
         if self.direct is not None and context is not None and not self.closed.is_set():
             can_ask = bridge.abilities(context) if self._spec.may_ask else frozenset()
+            if follows_tasks:
+                can_ask |= {bridge.TASKS}
             headers = self._headers.get(params["name"], ()) if method == "tools/call" and self._headers else ()
             try:
                 return await self.direct.request(method, params, context, can_ask, headers)
@@ -201,6 +208,16 @@ class Session:
                 f"The upstream's answer to {method} breaks the protocol {self.protocol_version}."
             ) from error
 
+    @property
+    def offers_tasks(self) -> bool:
+        """Whether it may answer calls with tasks. The SDK has no way for that, so only past it."""
+        return self.direct is not None and self._has_tasks
+
+    @property
+    def _has_tasks(self) -> bool:
+        declared = self._capabilities.extensions if self._capabilities is not None else None
+        return self.is_modern and EXTENSION in (declared or {})
+
     def has(self, kind: str, ability: str = "") -> bool:
         """Whether the upstream says that it offers this kind, and that it can do so much with it."""
         found = getattr(self._capabilities, CAPABILITIES[kind], None)
@@ -223,6 +240,8 @@ class Session:
             found = page.get(member, [])
             listed += found if isinstance(found, list) else []
             if kind == TOOL:
+                if self._has_tasks:
+                    listed = [{**one, "execution": AS_TASK} if isinstance(one, dict) else one for one in listed]
                 self._read_headers(listed)
                 self._learn(page, whole=cursor is None and not page.get("nextCursor"))
             cursor = page.get("nextCursor")
@@ -266,7 +285,7 @@ class Session:
 
     async def _live(self, ready: asyncio.Future[None]) -> None:
         try:
-            async with self._transport() as transport:
+            async with opened(self._spec, self._secret, self.last_words, self.lose, self._lasts_seconds) as transport:
                 client = Client(
                     transport,
                     mode=self._mode(),
@@ -274,15 +293,15 @@ class Session:
                     if self._like is not None and self._like._client is not None
                     else None,
                     client_info=types.Implementation(name="mcphub", version=self._version),
-                    message_handler=self._hear,
-                    logging_callback=self._log,
+                    message_handler=self._hearing.hear,
+                    logging_callback=self._hearing.log,
                     cache=None,
-                    elicitation_callback=self._elicit if self._can_ask & {FORM, URL} else None,
-                    sampling_callback=self._sample if SAMPLING in self._can_ask else None,
+                    elicitation_callback=self._hearing.elicit if self._can_ask & {FORM, URL} else None,
+                    sampling_callback=self._hearing.sample if SAMPLING in self._can_ask else None,
                     sampling_capabilities=types.SamplingCapability(tools=types.SamplingToolsCapability())
                     if TOOLS in self._can_ask
                     else None,
-                    list_roots_callback=self._roots if ROOTS in self._can_ask else None,
+                    list_roots_callback=self._hearing.roots if ROOTS in self._can_ask else None,
                 )
                 async with client:
                     self._client = client
@@ -350,81 +369,12 @@ class Session:
                     if isinstance(event, ResourceUpdated):
                         self._updated(event.uri)
                     else:
-                        self._list_changed(*_CHANGED[type(event)])
+                        self._list_changed(*CHANGED[type(event)])
 
     def _mode(self) -> str:
         if self._like is None:
             return "auto"
         return self._like.protocol_version if self._like.is_modern else "legacy"
-
-    @asynccontextmanager
-    async def _transport(self) -> AsyncIterator[AbstractAsyncContextManager[Any]]:
-        spec = self._spec
-        if spec.transport == STDIO:
-            yield _watched(child(spec, self._secret, self.last_words), self.lose)
-            return
-        made = http.client(spec, self._secret, self.lose, self._lasts_seconds)
-        try:
-            if spec.transport == SSE:
-                yield _watched(
-                    sse_client(spec.url, httpx_client_factory=lambda headers=None, timeout=None, auth=None: made),
-                    self.lose,
-                )
-            else:
-                yield _watched(
-                    streamable_http_client(spec.url, http_client=made, max_sse_event_size=spec.max_response_bytes),
-                    self.lose,
-                )
-        finally:
-            await made.aclose()
-
-    async def _hear(self, message: Any) -> None:
-        if isinstance(message, types.ResourceUpdatedNotification):
-            self._updated(str(message.params.uri))
-        elif (kinds := _CHANGED.get(type(message))) is not None:
-            self._list_changed(*kinds)
-
-    async def _log(self, params: types.LoggingMessageNotificationParams) -> None:
-        """Pass a log message to the call that it belongs to; to nobody where that is not certain."""
-        if (context := self.calls.who_is_meant()) is not None:
-            await context.log(params.level, self._secret.value(params.data), params.logger)
-
-    async def _elicit(self, context: Any, params: types.ElicitRequestParams) -> types.ElicitResult | types.ErrorData:
-        told = await self._asked("elicitation/create", params)
-        return told if isinstance(told, types.ErrorData) else types.ElicitResult.model_validate(told, by_name=False)
-
-    async def _sample(self, context: Any, params: types.CreateMessageRequestParams) -> Any:
-        told = await self._asked("sampling/createMessage", params)
-        if isinstance(told, types.ErrorData):
-            return told
-        whole = (
-            types.CreateMessageResultWithTools if isinstance(told.get("content"), list) else types.CreateMessageResult
-        )
-        return whole.model_validate(told, by_name=False)
-
-    async def _roots(self, context: Any) -> types.ListRootsResult | types.ErrorData:
-        told = await self._asked("roots/list", None)
-        return told if isinstance(told, types.ErrorData) else types.ListRootsResult.model_validate(told, by_name=False)
-
-    async def _asked(self, method: str, params: Any) -> Any:
-        """Put a question to the client whose call it belongs to; give its result, or say why there is none."""
-        call = self.calls.who_is_meant()
-        if call is None:
-            return types.ErrorData(code=types.INVALID_REQUEST, message="The hub cannot tell whose call this is about.")
-        given = {} if params is None else params.model_dump(by_alias=True, mode="json", exclude_none=True)
-        given.pop("_meta", None)
-        try:
-            return await bridge.ask(method, given, call, may_ask=self._spec.may_ask)
-        except errors.HubError as error:
-            return types.ErrorData(code=types.INVALID_REQUEST, message=str(error))
-        except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if task is not None and task.cancelling():
-                if not call.is_suspended or self.closed.is_set():
-                    raise
-                task.uncancel()  # of the call, not of the session, which goes on
-            # The call itself was given up until its client has answered; it comes again.
-            return types.ErrorData(code=types.INVALID_REQUEST, message="The call was ended.")
 
     def _translated(self, error: MCPError) -> Exception:
         if error.code == http.NOT_SENT:
@@ -435,47 +385,10 @@ class Session:
             self.lose(error.message)
             return SessionLost(error.message)
         if error.code == types.CONNECTION_CLOSED:
-            return errors.TransportError("The connection to the upstream broke within the call.")
+            return errors.TransportError(f"The connection broke within the call. {self.why_closed}".strip())
         if error.code == types.PARSE_ERROR and error.message.startswith("Failed to parse JSON response"):
             return errors.ResultInvalid(f"The upstream's answer cannot be read: {error.message[:300]}")
-        return bridge.upstream_error(error.code, error.message)
-
-
-@asynccontextmanager
-async def _watched(
-    inner: AbstractAsyncContextManager[Any], lost: Callable[[str], None]
-) -> AsyncIterator[tuple[Any, Any]]:
-    """The same transport, telling when the other side has ended it."""
-    async with inner as (read, write):
-        yield _WatchedStream(read, lost), write
-
-
-class _WatchedStream:
-    """The SDK's read stream; `lost` is called at its end."""
-
-    def __init__(self, inner: Any, lost: Callable[[str], None]) -> None:
-        self._inner = inner
-        self._lost = lost
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)  # the SDK looks for `last_context`
-
-    def __aiter__(self) -> _WatchedStream:
-        return self
-
-    async def __anext__(self) -> Any:
-        try:
-            return await self._inner.__anext__()
-        except StopAsyncIteration:
-            self._lost("The upstream closed the connection.")
-            raise
-
-    async def __aenter__(self) -> _WatchedStream:
-        await self._inner.__aenter__()
-        return self
-
-    async def __aexit__(self, *why: Any) -> Any:
-        return await self._inner.__aexit__(*why)
+        return appeals.upstream_error(error.code, error.message, error.data, self._addresses.remember)
 
 
 def _why(error: BaseException) -> str:

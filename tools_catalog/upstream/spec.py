@@ -78,6 +78,11 @@ class ConnectionSpec:
     max_notifications: int = 1000
     """Notifications that one call may send."""
 
+    @property
+    def is_single(self) -> bool:
+        """At most one process of the hub holds it at a time."""
+        return self.launch is not None and self.launch.is_single
+
     def rendered_headers(self, host: str, secret: Secrets) -> dict[str, str]:
         values = Values({}, secret, host)
         return {name: header_text(name, template, values) or "" for name, template in self.headers}

@@ -9,7 +9,7 @@ import logging
 import os
 import sys
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ _CHUNK = 64 * 1024
 _LAST_WORDS_BYTES = 8 * 1024
 """How much of a child's stderr is kept: the end, which says why it died."""
 _GARBAGE_LINES = 100
-"""Lines that are no message before the child is taken for no MCP server. Some print a greeting."""
+"""Lines in a row that are no message before the child is taken for no MCP server. Some print a greeting."""
 _WAITING_BYTES = 1024 * 1024
 """Unread output to the child above which cancellations are no longer queued."""
 _INHERITED = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "TMPDIR", "TZ", "USER")
@@ -86,9 +86,12 @@ class ToChild:
 
 
 @asynccontextmanager
-async def child(spec: ConnectionSpec, secret: Secrets, last_words: LastWords) -> AsyncIterator[tuple[Any, ToChild]]:
+async def child(
+    spec: ConnectionSpec, secret: Secrets, last_words: LastWords, lost: Callable[[str], None]
+) -> AsyncIterator[tuple[Any, ToChild]]:
     """Start the connection's command and give the SDK's pair of streams; stop it, and all it started, after.
 
+    `lost` is told why a child is not listened to any more; it is then killed at once, as it may not heed anything else.
     Raises OSError where the hub cannot start processes; a command that is not there ends with status 127.
     """
     launch = spec.launch
@@ -108,15 +111,22 @@ async def child(spec: ConnectionSpec, secret: Secrets, last_words: LastWords) ->
     )  # fmt: skip
     logger.info("The upstream %s runs as process %d: %s", spec.slug, process.pid, launch.command)
     into, out_of = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    unfit = asyncio.Event()
+
+    def refuse(why: str) -> None:
+        logger.warning("The upstream %s: %s", spec.slug, why)
+        unfit.set()
+        lost(why)
+
     readers = [
-        asyncio.create_task(_read(process, into, spec), name=f"mcphub-upstream-{spec.slug}-stdout"),
+        asyncio.create_task(_read(process, into, spec, refuse), name=f"mcphub-upstream-{spec.slug}-stdout"),
         asyncio.create_task(_overhear(process, last_words), name=f"mcphub-upstream-{spec.slug}-stderr"),
     ]
     try:
         yield out_of, ToChild(process)
     finally:
         # To the end, also when this task is cancelled: a child must not outlive its connection.
-        ending = asyncio.ensure_future(_end(process, readers))
+        ending = asyncio.ensure_future(_end(process, readers, at_once=unfit.is_set()))
         while not ending.done():
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.shield(ending)
@@ -124,8 +134,8 @@ async def child(spec: ConnectionSpec, secret: Secrets, last_words: LastWords) ->
         logger.info("The upstream %s ended, process %d, status %s", spec.slug, process.pid, process.returncode)
 
 
-async def _end(process: asyncio.subprocess.Process, readers: list[asyncio.Task[None]]) -> None:
-    await children.stop(process)
+async def _end(process: asyncio.subprocess.Process, readers: list[asyncio.Task[None]], *, at_once: bool) -> None:
+    await children.stop(process, at_once=at_once)
     for reader in readers:
         reader.cancel()
     await asyncio.gather(*readers, return_exceptions=True)
@@ -135,11 +145,14 @@ async def _end(process: asyncio.subprocess.Process, readers: list[asyncio.Task[N
         transport.close()
 
 
-async def _read(process: asyncio.subprocess.Process, into: Any, spec: ConnectionSpec) -> None:
+async def _read(
+    process: asyncio.subprocess.Process, into: Any, spec: ConnectionSpec, refuse: Callable[[str], None]
+) -> None:
     assert process.stdout is not None
     line = bytearray()
     flood = Flood(spec.max_notifications)
     garbage = 0
+    too_large = f"The upstream sent a message of more than {spec.max_response_bytes} bytes."
     async with into:
         while chunk := await process.stdout.read(_CHUNK):
             *whole, rest = chunk.split(b"\n")
@@ -147,7 +160,7 @@ async def _read(process: asyncio.subprocess.Process, into: Any, spec: Connection
                 line += part
                 text, line = bytes(line), bytearray()
                 if len(text) > spec.max_response_bytes:
-                    logger.warning("The upstream %s wrote a line of %d bytes", spec.slug, len(text))
+                    refuse(too_large)
                     return
                 if not text.strip():
                     continue
@@ -156,16 +169,17 @@ async def _read(process: asyncio.subprocess.Process, into: Any, spec: Connection
                 except ValueError:
                     garbage += 1
                     if garbage > _GARBAGE_LINES:
-                        logger.warning("The upstream %s writes what is no MCP", spec.slug)
+                        refuse("The upstream writes what is no MCP.")
                         return
                     continue
+                garbage = 0
                 if isinstance(message, JSONRPCNotification) and flood.is_over():
-                    logger.warning("The upstream %s sends too many notifications", spec.slug)
+                    refuse("The upstream sends too many notifications.")
                     return
                 await into.send(SessionMessage(message))
             line += rest
             if len(line) > spec.max_response_bytes:
-                logger.warning("The upstream %s writes a line without end", spec.slug)
+                refuse(too_large)
                 return
 
 

@@ -15,12 +15,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from sessions_app.protocol import errors
-from tools_catalog.upstream import bridge, listing
+from tools_catalog.upstream import bridge, children, listing
 from tools_catalog.upstream.breaker import Breaker, backoff
 from tools_catalog.upstream.bridge import Abilities
 from tools_catalog.upstream.callers import CallerSessions
 from tools_catalog.upstream.calls import SessionLost
-from tools_catalog.upstream.link import Link, Surroundings
+from tools_catalog.upstream.link import HeldElsewhere, Link, Surroundings
 from tools_catalog.upstream.scrubbing import Scrubber
 from tools_catalog.upstream.spec import ConnectionSpec
 from tools_catalog.upstream.states import LinkState, advance
@@ -32,6 +32,8 @@ logger = logging.getLogger(__name__)
 
 _STABLE_SECONDS = 10.0
 """A connection that lasted so long begins to count its failures anew."""
+_ELSEWHERE_SECONDS = 3.0
+"""Between two attempts to run the one child of the hub where it is to run always."""
 _SETTLE_SECONDS = 0.2
 """Changes of the list that come within it are looked at once."""
 
@@ -57,6 +59,7 @@ class Supervisor:
         """Set whenever a call ends."""
         self.scrub = Scrubber(around.secret)
         self._around = around
+        self._updated = around.updated_for_all if spec.is_single else around.updated
         self._listed_at = dict.fromkeys(listing.KINDS, float("-inf"))
         self._listing = asyncio.Lock()
         self._subscribed: frozenset[str] = frozenset()
@@ -66,15 +69,20 @@ class Supervisor:
         self._wake = asyncio.Event()
         self._hurry = asyncio.Event()
         self._changed = asyncio.Event()
+        self._again = asyncio.Event()
+        """A call came although another process runs the child: it may be gone."""
         self._retry_at = 0.0
+        self.is_elsewhere = False
+        """Another process runs the one child of the hub, as far as is known."""
         self._is_stopping = False
         self._is_retired = False
         self._task: asyncio.Task[None] | None = None
 
-    def start(self) -> None:
+    def start(self, after: asyncio.Task[None] | None = None) -> None:
+        """Begin, once `after` has ended: what stood in its place, where there may be one child only."""
         if self.spec.starts_eagerly:
             self._wanted.set()
-        self._task = asyncio.create_task(self._supervise(), name=f"mcphub-upstream-{self.spec.slug}-supervisor")
+        self._task = asyncio.create_task(self._supervise(after), name=f"mcphub-upstream-{self.spec.slug}-supervisor")
 
     def want(self) -> None:
         """Connect now, whether or not a call comes."""
@@ -86,6 +94,11 @@ class Supervisor:
         self._hurry.set()
         self.list_changed(*listing.KINDS)
         self.want()
+
+    def lose(self, why: str) -> None:
+        """End the session, where there is one: it is not this process's any more."""
+        if self.main is not None:
+            self.main.lose(why)
 
     def list_changed(self, *kinds: str) -> None:
         """What was listed of these kinds no longer counts, for calls that begin from now on."""
@@ -102,7 +115,8 @@ class Supervisor:
 
     async def retire(self) -> None:
         """End once the calls under way have ended. Another connection may stand in its place at once."""
-        if self.link.status is not LinkState.DISCONNECTED:
+        # The right to the one child of a hub is given up with the state, so it keeps that until the child is gone.
+        if self.link.status is not LinkState.DISCONNECTED and not self.spec.is_single:
             self._to(LinkState.DISCONNECTED)
         self._is_retired = True
         with contextlib.suppress(TimeoutError):
@@ -110,6 +124,7 @@ class Supervisor:
                 while self.under_way:
                     self.ended.clear()
                     await self.ended.wait()
+        self._is_retired = not self.spec.is_single
         await self.stop()
 
     async def stop(self) -> None:
@@ -141,7 +156,10 @@ class Supervisor:
                     connection=self.spec.slug,
                 )
             self._wanted.set()
+            self._again.set()
             await self._changed.wait()
+            if self.is_elsewhere:
+                raise HeldElsewhere("Another process of the hub runs its one child, and cannot be reached. Try again.")
 
     async def listed_lately(self, kind: str) -> None:
         """List what is offered of a kind again where the list is too old for a call."""
@@ -153,19 +171,24 @@ class Supervisor:
 
     # The task ----------------------------------------------------------------------------------------
 
-    async def _supervise(self) -> None:
+    async def _supervise(self, after: asyncio.Task[None] | None) -> None:
         failures = 0
+        if after is not None:
+            await asyncio.wait({after})
         while True:
             await self._wanted.wait()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout_at(self._retry_at):
                     await self._hurry.wait()
             self._hurry.clear()
+            self.is_elsewhere = not await self._has_right()
+            if self.is_elsewhere:
+                await self._leave_it()
+                continue
             self._to(LinkState.CONNECTING)
             began = self.loop.time()
             is_connected = False
             try:
-                await self._lease()
                 # It lists for all: some servers offer a tool only to a client that can be asked what it asks.
                 everything = bridge.EVERYTHING if self.spec.may_ask else frozenset()
                 main = self.main = await self._open(can_ask=everything)
@@ -188,12 +211,33 @@ class Supervisor:
                 await self._end_sessions()
                 self._to(LinkState.DISCONNECTED)
 
-    async def _lease(self) -> None:
-        is_single = self.spec.launch is not None and self.spec.launch.is_single
-        if is_single and self._around.lease is not None and not await self._around.lease(self.spec.id):
-            raise errors.ConnectionFailed(
-                "Its launch profile allows one child in the whole hub, and another process of the hub runs it."
-            )
+    async def _has_right(self) -> bool:
+        """Take the right to run the child, where the hub has only one."""
+        if not self.spec.is_single or self._around.lease is None:
+            return True
+        try:
+            if not await self._around.lease(self.spec.id):
+                return False
+            # Who had it before may have been killed, and its child be alive.
+            await asyncio.to_thread(children.remove_orphans)
+        except Exception as error:
+            logger.warning("Nobody says who runs the child of %s: %s", self.spec.slug, error)
+            return False
+        return True
+
+    async def _leave_it(self) -> None:
+        """Leave the child to the process that runs it, until a call comes or, if it is to run always, a while."""
+        self._again.clear()
+        if self.link.status is not LinkState.DISCONNECTED:
+            self.link.error_message = ""
+            self._to(LinkState.DISCONNECTED)
+        self._tell_waiting()
+        if not self.spec.starts_eagerly and not self._subscribed:
+            self._wanted.clear()
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_ELSEWHERE_SECONDS):
+                await self._again.wait()
 
     async def _open(self, like: Session | None = None, can_ask: Abilities = frozenset()) -> Session:
         # A third of a second and thirty megabytes: only hubs with upstreams pay, and not on the loop.
@@ -201,7 +245,8 @@ class Supervisor:
         lasts = self._around.lasts_seconds + (self._around.answer_seconds if self.spec.may_ask else 0)
         session: Session = module.Session(
             self.spec, self.scrub, self._around.version, lasts_seconds=lasts,
-            list_changed=self.list_changed, updated=self._around.updated, like=like, can_ask=can_ask,
+            list_changed=self.list_changed, updated=self._updated, like=like, can_ask=can_ask,
+            person_done=self._around.person_done,
         )  # fmt: skip
         try:
             await session.open()
@@ -266,7 +311,7 @@ class Supervisor:
             async with asyncio.timeout(self.spec.connect_seconds):
                 await main.subscribe(self._subscribed)
         for uri in self._told_of & self._subscribed:
-            self._around.updated(uri)
+            self._updated(uri)
         self._told_of = frozenset()
 
     def _until_next(self) -> float | None:

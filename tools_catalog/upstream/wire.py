@@ -214,8 +214,12 @@ class _Line(asyncio.Protocol):
 class Origin:
     """The connections to one scheme, host and port."""
 
-    def __init__(self, policy: egress.EgressPolicy, *, host: str, port: int, is_tls: bool, seconds: float) -> None:
+    def __init__(
+        self, policy: egress.EgressPolicy, *, host: str, port: int, is_tls: bool, seconds: float,
+        resolve: egress.Resolve = egress.resolve_with_system,
+    ) -> None:  # fmt: skip
         self._policy = policy
+        self._resolve = resolve
         self._host = host
         self._port = port
         self._tls: ssl.SSLContext | None = egress.tls_context() if is_tls else None
@@ -265,7 +269,7 @@ class Origin:
         failure: Exception | None = None
         try:
             async with asyncio.timeout(self._seconds):
-                for address in await egress.checked_addresses(self._policy, self._host, self._port):
+                for address in await egress.checked_addresses(self._policy, self._host, self._port, self._resolve):
                     try:
                         _, line = await loop.create_connection(
                             lambda: _Line(self), str(address), self._port, ssl=self._tls,

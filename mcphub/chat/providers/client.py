@@ -17,6 +17,7 @@ from typing import Any
 import httpx2
 
 from mcphub.chat.errors import ChatError
+from mcphub.chat.providers.health import FOR_OPERATORS, Health
 from mcphub.chat.providers.pieces import Answer, Malformed
 from mcphub.chat.providers.refusals import Complaint, may_retry, understand
 from mcphub.chat.providers.snapshot import Model, Provider
@@ -39,11 +40,15 @@ _LONGEST_PAUSE_SECONDS = 8.0
 class ProviderClient:
     """Sends requests over warm connections, and stays away from providers that fail. One a process and event loop."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, tells: bool = False) -> None:
+        """`tells`: it tells the other workers how providers do, and hears of them."""
         self._client: httpx2.AsyncClient | None = None
         self._breakers: dict[str, Breaker] = {}
+        self.health = Health(self._breakers) if tells else None
 
     async def aclose(self) -> None:
+        if self.health is not None:
+            await self.health.stop()
         if self._client is not None:
             await self._client.aclose()
             self._client = None
@@ -79,16 +84,22 @@ class ProviderClient:
                 async for piece in pieces:
                     yield piece
             breaker.succeeded()
+            self._heard(provider, breaker, None)
             told = True
         except ChatError as error:
             # What a client did wrong says nothing of the provider's health.
-            healthy = error.code in ("INVALID_QUERY", "CONTENT_FILTER", "QUOTA_EXCEEDED", "AUTHENTICATION_FAILED")
-            (breaker.succeeded if healthy else breaker.failed)()
+            answers = error.code in ("INVALID_QUERY", "CONTENT_FILTER")
+            (breaker.succeeded if answers or error.code in FOR_OPERATORS else breaker.failed)()
+            self._heard(provider, breaker, None if answers else error)
             told = True
             raise
         finally:
             if not told:
                 breaker.left()
+
+    def _heard(self, provider: Provider, breaker: Breaker, error: ChatError | None) -> None:
+        if self.health is not None:
+            self.health.heard(provider, breaker, error)
 
     async def _send(
         self, provider: Provider, body: dict[str, Any], *, stream: bool, until: float

@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import uuid
+from collections.abc import Collection, Mapping
 
 from channels.db import database_sync_to_async
+from django.conf import settings
 
-from mcphub.chat import approvals, conversations, selection
+from mcphub.chat import approvals, conversations, extension, history, selection
 from mcphub.chat.door import ChatDoor
 from mcphub.chat.errors import ChatError
 from mcphub.chat.events import ApprovalNeeded, ClientToolCalls, Event, Finished, TextDelta, ToolFinished, ToolStarted
@@ -17,7 +19,7 @@ from mcphub.chat.models_responses import ChatApproval, ChatResponse
 from mcphub.chat.responses import requests, store
 from mcphub.chat.responses.items import Composer, JsonObject, new_id
 from mcphub.chat.responses.requests import Asked, Decision
-from mcphub.chat.responses.servers import Server
+from mcphub.chat.servers import Server
 from mcphub.chat.turn import Decided, Limits, Turn
 from sessions_app.protocol import json, sse
 from tools_catalog.catalog import Tool
@@ -29,14 +31,14 @@ class Responses(ChatDoor):
     allowed_methods = ("POST",)
 
     async def answer(self) -> None:
-        asked = requests.read(await self.read_object())
+        asked = requests.read(await self.read_object(), most_characters=settings.MCPHUB_CHAT_MAX_CONTENT)
         await self.draw()
         principal = self.caller.principal
         previous = await database_sync_to_async(_previous)(asked.previous_id, principal) if asked.previous_id else None
         choice = self.chat.providers().choose(asked.model or (previous.model if previous else None))
         chosen = selection.select(self.hub.catalog(), self.caller, asked.servers)
         messages = [*(previous.messages if previous else []), *asked.messages]
-        decided, approved = await self._decide(asked.decisions, messages, principal)
+        decided, approvals_of = await self._decide(asked.decisions, messages, chosen, principal)
         turn_id = str(uuid.uuid4())
         instructions = [{"role": "system", "content": asked.instructions}] if asked.instructions else []
         turn = Turn(
@@ -46,13 +48,13 @@ class Responses(ChatDoor):
             gate=approvals.RowGate(
                 self.caller, turn_id, self.chat.approval_policies(), lambda tool: _wanted(chosen, tool)
             ),
-            idempotency_key=self.idempotency_key(),
+            idempotency_key=self.idempotency_key(), request_id=self.request_id(),
         )  # fmt: skip
         composer = Composer(
             new_id("resp"), choice.asked_for, {name: server.label for name, (_, server) in chosen.items()}, asked.echo
         )
-        composer.approved = approved
-        run = _Run(self, asked, turn, composer)
+        composer.approved = {each.call_id: approvals_of[each.call_id] for each in decided if each.approve}
+        run = _Run(self, asked, turn, composer, approvals_of)
         listed = previous.labels if previous else []
         run.labels = [*listed, *(server.label for server in asked.servers if server.label not in listed)]
         run.skip = len(instructions)
@@ -60,11 +62,11 @@ class Responses(ChatDoor):
         await run.go([(label, [t.definition for t, s in chosen.values() if s.label == label]) for label in new])
 
     async def _decide(
-        self, decisions: list[Decision], messages: list[JsonObject], principal: str
+        self, decisions: list[Decision], messages: list[JsonObject], offered: Collection[str], principal: str
     ) -> tuple[list[Decided], dict[str, str]]:
-        """Give what was decided, for the engine, and the approval of each call that is to be made."""
+        """Give what was decided, for the engine, and the id of the approval by the call's."""
         decided: list[Decided] = []
-        approved: dict[str, str] = {}
+        ids: dict[str, str] = {}
         waiting = {message.get("tool_call_id") for message in messages if message.get("role") == "tool"}
         for decision in decisions:
             row = await database_sync_to_async(approvals.find)(decision.approval_id, principal)
@@ -78,16 +80,22 @@ class Responses(ChatDoor):
                 )
             if decision.approve:
                 self._check_unchanged(row)
-            await database_sync_to_async(approvals.decide)(
-                row.pk, approve=decision.approve, reason=decision.reason, by=self.caller.label, principal=principal
-            )
-            if decision.approve:
-                if not await database_sync_to_async(approvals.use)(row.pk, principal):
+                if row.tool_name not in offered:
                     raise ChatError(
-                        "INVALID_QUERY", f"The call that {row.pk} approves was made before.", param="input",
-                        http_status=409, openai_code="approval_used", should_retry=False,
-                    )  # fmt: skip
-                approved[call_id] = row.pk
+                        "INVALID_QUERY",
+                        f"The tool {row.tool_name} of the approved call is not among the tools of this request. Send "
+                        "its mcp tool again.",
+                        param="tools",
+                    )
+            await database_sync_to_async(approvals.decide)(
+                row.pk,
+                approve=decision.approve,
+                reason=decision.reason,
+                actor=principal,
+                by=self.caller.label,
+                principal=principal,
+            )
+            ids[call_id] = row.pk
             decided.append(
                 Decided(
                     call_id=call_id,
@@ -97,7 +105,7 @@ class Responses(ChatDoor):
                     reason=decision.reason,
                 )
             )
-        return decided, approved
+        return decided, ids
 
     def _check_unchanged(self, row: ChatApproval) -> None:
         tool = self.hub.catalog().find(row.tool_name, self.caller)
@@ -111,11 +119,14 @@ class Responses(ChatDoor):
 class _Run:
     """One response on its way: the engine's events in, the client's out."""
 
-    def __init__(self, door: Responses, asked: Asked, turn: Turn, composer: Composer) -> None:
+    def __init__(
+        self, door: Responses, asked: Asked, turn: Turn, composer: Composer, approvals_of: Mapping[str, str]
+    ) -> None:
         self._door = door
         self._asked = asked
         self._turn = turn
         self._composer = composer
+        self._approvals_of = approvals_of
         self._denied = {each.call_id for each in turn.decided if not each.approve}
         self.labels: list[str] = []
         self._waiting: list[JsonObject] = []
@@ -128,20 +139,28 @@ class _Run:
         self._waiting = composer.begin()
         for label, tools in listings:
             self._waiting += composer.listed(label, tools)
+        chat, turn = self._door.chat, self._turn
         try:
-            chat, turn = self._door.chat, self._turn
             async with (
                 self._door.attended(turn),
                 chat.talks.begin(self._recorded()) as talk,
                 contextlib.aclosing(chat.engine.run(turn)) as events,
             ):
+                await self._settle()
                 async for event in events:
                     await talk.hear(event)
                     await self._take(event)
         except ChatError as error:
             if not self._door.has_begun:
                 raise
-            await self._send(composer.fail(error), last=True)
+            await self._send(composer.fail(error.say_as(chat.hub.errors())), last=True)
+
+    async def _settle(self) -> None:
+        """Use up what was approved: only now, as nothing but the calls themselves can keep them from being made."""
+        if self._turn.decided:
+            used = [self._approvals_of[each.call_id] for each in self._turn.decided if each.approve]
+            told = [self._approvals_of[each.call_id] for each in self._turn.decided if not each.approve]
+            await database_sync_to_async(approvals.settle)(used, told, self._door.caller.principal)
 
     def _recorded(self) -> conversations.Asked:
         """Give the turn as the record of what was asked takes it."""
@@ -156,7 +175,8 @@ class _Run:
     async def _take(self, event: Event) -> None:
         composer = self._composer
         if isinstance(event, ToolFinished):
-            self._replace(event)
+            # The next response is to know the result, not that the call waited.
+            self._turn.messages = history.with_result(self._turn.messages, event.call_id, event.content)
         if isinstance(event, ToolStarted | ToolFinished) and event.call_id in self._denied:
             return  # it was told by the client itself
         match event:
@@ -171,18 +191,14 @@ class _Run:
             case ApprovalNeeded():
                 await self._send(composer.approval_needed(event))
             case Finished():
-                told = composer.finish(event)
+                told = composer.finish(
+                    event, extension.of(self._turn, event, self._door.elapsed_ms(), self._asked.ignored)
+                )
                 await self._keep(event)
                 if self._asked.stream:
                     await self._send(told, last=True)
                 else:
                     await self._door.give(composer.response)
-
-    def _replace(self, event: ToolFinished) -> None:
-        """Put the result of a call that had waited in the place of the note that it waits."""
-        for at, message in enumerate(self._turn.messages):
-            if message["role"] == "tool" and message.get("tool_call_id") == event.call_id:
-                self._turn.messages[at] = {**message, "content": event.content}
 
     async def _keep(self, event: Finished) -> None:
         """Before the client hears of the end, so that its next request finds it."""

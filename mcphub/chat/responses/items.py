@@ -107,6 +107,8 @@ class Composer:
             item |= {"status": "failed", "error": {"type": "mcp_tool_execution_error", "content": content}}
         else:
             item |= {"status": "completed", "output": event.content}
+        if event.invocation_id:
+            item["x_mcp"] = {"invocation_id": event.invocation_id}
         state = "failed" if event.is_error else "completed"
         return [*told, self._about(f"response.mcp_call.{state}", at), self._done(at)]
 
@@ -136,20 +138,21 @@ class Composer:
         at = self._add(item)
         return [*told, self._added(at), self._done(at)]
 
-    def finish(self, event: Finished) -> list[JsonObject]:
+    def finish(self, event: Finished, extension: JsonObject) -> list[JsonObject]:
         told = self._end_message()
         reason = _INCOMPLETE.get(event.reason)
         status = "incomplete" if reason else "completed"
         self.response |= {
             "status": status, "usage": _usage(event.usage), "completed_at": int(time.time()),
-            "incomplete_details": {"reason": reason} if reason else None,
+            "incomplete_details": {"reason": reason} if reason else None, "x_mcp": extension,
         }  # fmt: skip
         return [*told, self._tell(f"response.{status}", response=self._copy())]
 
     def fail(self, error: ChatError) -> list[JsonObject]:
         """The last event of a stream that had begun."""
         code = _ERROR_CODES.get(error.code, "server_error")
-        self.response |= {"status": "failed", "error": {"code": code, "message": error.message}}
+        told = {"code": code, "message": error.message}
+        self.response |= {"status": "failed", "error": told, "x_mcp": error.body()["x_mcp"]}
         return [self._tell("response.failed", response=self._copy())]
 
     # The pieces ----------------------------------------------------------------------------------

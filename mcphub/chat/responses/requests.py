@@ -6,9 +6,11 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
+from mcphub.chat import servers
 from mcphub.chat.errors import ChatError
-from mcphub.chat.responses import servers
-from mcphub.chat.responses.servers import Server
+from mcphub.chat.requests import bound_question
+from mcphub.chat.servers import Server
+from mcphub.chat.tools.functions import function_name
 
 _REFUSED = {
     "background": "Leave out background: the hub answers while the client waits, plainly or as a stream.",
@@ -58,7 +60,8 @@ class Asked:
     ignored: list[str] = field(default_factory=list)
 
 
-def read(body: dict[str, Any]) -> Asked:
+def read(body: dict[str, Any], *, most_characters: int) -> Asked:
+    """Read the body of a request. `most_characters` bounds what the user says last."""
     for member, advice in _REFUSED.items():
         if body.get(member):
             raise ChatError("INVALID_QUERY", advice, param=member, openai_code="unsupported_parameter")
@@ -70,6 +73,7 @@ def read(body: dict[str, Any]) -> Asked:
     )  # fmt: skip
     if not messages and not decisions:
         raise ChatError("INVALID_QUERY", "input must be a text, or a list with at least one item.", param="input")
+    bound_question(messages, most_characters, "input")
     _tools(asked, body.get("tools"))
     asked.max_calls = body.get("max_tool_calls")
     if asked.max_calls is not None and (type(asked.max_calls) is not int or asked.max_calls < 1):
@@ -149,19 +153,24 @@ def _add(messages: list[dict[str, Any]], item: dict[str, Any], where: str) -> No
         messages.append({"role": "tool", "tool_call_id": _need(item, "call_id", where), "content": content})
     elif kind == "mcp_call":
         call_id = _need(item, "id", where)
-        _call(messages, call_id, item, where)
+        _hub_call(messages, call_id, item, where)
         output = item.get("output")
         content = output if isinstance(output, str) else f"The call failed: {item.get('error') or 'no output'}"
         messages.append({"role": "tool", "tool_call_id": call_id, "content": content})
     elif kind == "mcp_approval_request":
         call_id = _need(item, "id", where)
-        _call(messages, call_id, item, where)
+        _hub_call(messages, call_id, item, where)
         messages.append({"role": "tool", "tool_call_id": call_id, "content": "Nobody has approved this call yet."})
     elif kind not in ("mcp_list_tools", "reasoning"):
         raise ChatError(
             "INVALID_QUERY", f"{where} is of the type {str(kind)[:60]!r}, which the hub does not take.",
             param=f"{where}.type",
         )  # fmt: skip
+
+
+def _hub_call(messages: list[dict[str, Any]], call_id: str, item: dict[str, Any], where: str) -> None:
+    """Add a call of a tool of the hub, which the model knows by the name of its function."""
+    _call(messages, call_id, {**item, "name": function_name(_need(item, "name", where))}, where)
 
 
 def _call(messages: list[dict[str, Any]], call_id: str, item: dict[str, Any], where: str) -> None:

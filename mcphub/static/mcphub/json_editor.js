@@ -43,6 +43,22 @@ function invite() {
 }
 document.addEventListener("keydown", (event) => { if (event.key === "Tab") invite(); }, true);
 
+// The content security policy admits no style element that a script writes. The editor's become style sheets of the
+// document, which a script may make; an inert element stands where the editor puts its own.
+const createElement = document.createElement;
+document.createElement = function (name, ...rest) {
+  if (name !== "style") return createElement.call(document, name, ...rest);
+  const place = createElement.call(document, "template");
+  const sheet = new CSSStyleSheet();
+  document.adoptedStyleSheets = [...document.adoptedStyleSheets, sheet];
+  let written = "";
+  Object.defineProperty(place, "textContent", {
+    get: () => written,
+    set: (text) => { written = text; sheet.replaceSync(text); },
+  });
+  return place;
+};
+
 function mount(holder) {
   const textarea = holder.querySelector("textarea");
   import(holder.dataset.source)
@@ -64,6 +80,7 @@ function mount(holder) {
           indentation: 2,
           onChange: (content) => {
             textarea.value = content.text ?? JSON.stringify(content.json, null, 2);
+            textarea.dispatchEvent(new Event("input", { bubbles: true }));
           },
           onRenderMenu: (items) => items.filter((item) => KEPT.has(item.className)),
         },

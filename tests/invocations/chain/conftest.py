@@ -7,18 +7,8 @@ import pytest
 from invocations.chain import service
 from invocations.chain.keys import KeyFolder
 from invocations.chain.log import Log
-from invocations.chain.models import AuditBlock, AuditEvent, AuditHold, AuditLeaves, AuditPolicy, AuditTombstone
 from invocations.chain.sealer import Sealer
-from invocations.models import CallTally, McpRequestEnvelope, McpToolInvocation
 from sessions_app.database import Dedicated
-from sessions_app.models import BusEvent, McpSession, ServerProcess
-from tests.committed import committing
-
-transactional_db = committing(
-    McpToolInvocation, McpRequestEnvelope, AuditEvent, AuditBlock, AuditLeaves, AuditTombstone, AuditHold,
-    AuditPolicy.history.model, AuditHold.history.model, McpSession, ServerProcess, BusEvent,
-    CallTally,
-)  # fmt: skip
 
 
 @pytest.fixture(autouse=True)

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from hashlib import sha256
+from typing import Any
 
 import jsonschema
 import pytest
 from rest_framework.test import APIClient
 
+from invocations.chain import verifier
+from invocations.chain.keys import Signer
 from invocations.chain.verifier import (
+    Bad,
     Checkpoint,
     canonical,
     check_consistency,
+    check_proof,
     leaf_hash,
     root_from_inclusion,
 )
@@ -61,7 +67,7 @@ def test_the_log_proves_that_it_only_grew(calls, auditor) -> None:
             roots = bytes.fromhex(found["old_root"]), bytes.fromhex(found["new_root"])
             check_consistency(old, roots[0], new, roots[1], hashes(found["proof"]))
     error_of(auditor.get("/api/audit/consistency/3/9/"), 404, "not_found")
-    error_of(auditor.get("/api/audit/consistency/3/2/"), 400, "invalid_params")
+    error_of(auditor.get("/api/audit/consistency/3/2/"), 404, "not_found")
 
 
 def test_one_call_proves_that_it_is_in_the_log(calls, auditor) -> None:
@@ -78,6 +84,65 @@ def test_one_call_proves_that_it_is_in_the_log(calls, auditor) -> None:
             block = leaf_hash(canonical(proof["block"]))
             number = proof["block"]["number"]
             assert root_from_inclusion(number, found["size"], block, hashes(proof["block_path"])) == checkpoint.root
+
+
+def test_one_event_proves_that_it_is_in_the_log(calls, keys, auditor) -> None:
+    rows = auditor.get("/api/audit/events/?kind=tool.changed").json()["results"]
+    assert len(rows) == 5
+    for row in rows:
+        place = f"/api/audit/events/{row['sequence']}/"
+        found = auditor.get(f"{place}proof/").json()
+        [values] = check_proof(found, keys.publics())
+        assert (values["kind"], json.loads(values["after"])) == ("tool.changed", row["after"])
+        assert auditor.get(place).json() == row
+    event()
+    unsealed = auditor.get("/api/audit/events/?limit=1").json()["results"][0]["sequence"]
+    for nothing in (unsealed, 10**17):
+        error_of(auditor.get(f"/api/audit/events/{nothing}/proof/"), 404, "not_found")
+
+
+def test_no_part_of_a_proof_can_change_unseen(calls, keys, auditor) -> None:
+    """Each value of it, at any depth: a number by one, a text by its last character, a list by its last member."""
+    whole = auditor.get(f"/api/audit/proofs/{calls[4]}/").json()
+    assert [values["invocation_id"] for values in check_proof(whole, keys.publics())] == [calls[4]] * 2
+    tried = 0
+    for changed in changes(whole):
+        if not {"invocation", "envelope"} <= changed.keys():
+            continue  # a proof of the other row
+        tried += 1
+        with pytest.raises(Bad):
+            check_proof(changed, keys.publics())
+    assert tried > 80
+    with pytest.raises(Bad, match="not trusted"):
+        check_proof(whole, [Signer.make(keys.publics()[0].name).public])
+
+
+def changes(value: Any) -> Iterator[Any]:
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield {key: each for key, each in value.items() if key != name}
+            yield from ({**value, name: changed} for changed in changes(inner))
+    elif isinstance(value, list):
+        yield value[:-1]
+        for at, inner in enumerate(value):
+            yield from ([*value[:at], changed, *value[at + 1 :]] for changed in changes(inner))
+    elif isinstance(value, str):
+        yield value[:-1] + ("0" if value[-1:] != "0" else "1")
+    else:
+        yield value + 1
+
+
+def test_a_file_with_a_proof_is_checked_without_the_hub(calls, keys, auditor, tmp_path, capsys) -> None:
+    sequence = auditor.get("/api/audit/events/?kind=tool.changed&limit=1").json()["results"][0]["sequence"]
+    file, trusted = tmp_path / "proof.json", tmp_path / "keys"
+    file.write_bytes(auditor.get(f"/api/audit/events/{sequence}/proof/").content)
+    trusted.write_text(f"{keys.publics()[0]}\n")
+    assert verifier.main(["--proof", str(file), "--key", str(trusted)]) == 0
+    assert f"event {sequence} is in the log of 5 blocks" in capsys.readouterr().out
+    file.write_text(file.read_text().replace("tool.changed", "tool.deleted"))
+    with pytest.raises(SystemExit, match="1"):
+        verifier.main(["--proof", str(file), "--key", str(trusted)])
+    assert f"BAD: event {sequence}" in capsys.readouterr().err
 
 
 def test_what_is_not_sealed_has_no_proof(calls, database, auditor) -> None:
@@ -100,12 +165,15 @@ def test_who_may_not_read_the_audit_sees_none_of_it(calls) -> None:
 
 def test_answers_keep_to_the_schema(calls, auditor) -> None:
     schema = json.loads(APIClient().get("/api/schema").content)
+    first = auditor.get("/api/audit/events/?kind=tool.changed").json()["results"][-1]["sequence"]
     for url, path in [
         ("/api/audit/checkpoints/", "/api/audit/checkpoints/"),
         ("/api/audit/checkpoints/2/", "/api/audit/checkpoints/{size}/"),
         ("/api/audit/consistency/2/5/", "/api/audit/consistency/{old}/{new}/"),
         (f"/api/audit/proofs/{calls[0]}/", "/api/audit/proofs/{invocation_id}/"),
         ("/api/audit/events/", "/api/audit/events/"),
+        (f"/api/audit/events/{first}/", "/api/audit/events/{sequence}/"),
+        (f"/api/audit/events/{first}/proof/", "/api/audit/events/{sequence}/proof/"),
     ]:
         shape = schema["paths"][path]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
         jsonschema.Draft202012Validator({**shape, "components": schema["components"]}).validate(auditor.get(url).json())

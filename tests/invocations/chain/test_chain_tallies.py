@@ -7,8 +7,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from invocations import overview
+from invocations.chain import counting
 from invocations.models import CallTally
-from invocations.tallies import ALL, CODE, HOUR, MINUTE, TOOL, Tally
+from invocations.tallies import ALL, CODE, DAY, HOUR, MINUTE, TOOL, Tally
 from tests.factories import McpToolInvocationFactory
 
 pytestmark = pytest.mark.usefixtures("transactional_db")
@@ -36,7 +37,8 @@ def test_an_overview_counts_sealed_and_unsealed_calls_alike(sealer, log):
     McpToolInvocationFactory(tool_name="a", started_at=now - timedelta(days=3), duration_ms=8)
     sealer.seal()
     McpToolInvocationFactory(tool_name="b", started_at=now - timedelta(minutes=10), failed=True, duration_ms=8)
-    for length, calls in ((timedelta(hours=1), 2), (timedelta(days=1), 2), (timedelta(days=7), 3)):
+    for days, calls in ((1 / 24, 2), (1, 2), (7, 3), (30, 3), (300, 3)):
+        length = timedelta(days=days)
         found = overview.between(now - length, now)
         assert found.is_whole
         assert (found.total.calls, found.total.errors, found.total.percentile(95)) == (calls, 1, 8)
@@ -50,7 +52,7 @@ def test_an_overview_counts_sealed_and_unsealed_calls_alike(sealer, log):
 def test_old_tallies_are_forgotten(sealer, log):
     McpToolInvocationFactory(started_at=NOON)
     sealer.seal()
-    log.forget_tallies(NOON + timedelta(days=3))
-    assert set(CallTally.objects.values_list("span", flat=True)) == {HOUR}
-    log.forget_tallies(NOON + timedelta(days=401))
+    counting.forget(log, NOON + timedelta(days=3))
+    assert set(CallTally.objects.values_list("span", flat=True)) == {HOUR, DAY}
+    counting.forget(log, NOON + timedelta(days=401))
     assert not CallTally.objects.exists()

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import copy
 import random
+import shutil
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from django.db import IntegrityError, connection
 
-from invocations.chain import checking, service
+from invocations.chain import checking, retention, service, verifier
 from invocations.chain.keys import KeyFolder, Signer
 from invocations.chain.log import Log, pack
+from invocations.chain.models import AuditPolicy
 from invocations.chain.publishing import Publisher, published
 from invocations.chain.sealer import Sealer
 from invocations.chain.tables import AUDITED
@@ -19,6 +24,8 @@ from invocations.chain.verifier import Bad, canonical, leaf_hash, loads, row_byt
 from sessions_app.database import Dedicated
 from tests.committed import without_rules
 from tests.invocations.chain.rows import check, event, exported, fill, verify
+from tests.rigs import spoiling
+from tests.rigs.spoiling import NEW, VALID
 
 pytestmark = pytest.mark.usefixtures("transactional_db")
 
@@ -50,20 +57,6 @@ def found(log: Log, keys: KeyFolder) -> str:
     with pytest.raises(Bad) as caught:
         verify(log, keys, published(service.checkpoints()))
     return str(caught.value)
-
-
-class Undone(Exception):
-    pass
-
-
-NEW = {
-    "text": "'changed'", "integer": "coalesce({0}, 0) + 1", "boolean": "NOT coalesce({0}, FALSE)",
-    "time": "'2001-01-01 00:00:00'",
-}  # fmt: skip
-VALID = {
-    "status": "CASE status WHEN 'ok' THEN 'error' ELSE 'ok' END", "transport": "'stdio'", "id": "id + 1000000",
-    "tool_name": "'other'", "method": "'tools/other'",
-}  # fmt: skip
 
 
 @pytest.mark.parametrize("of", AUDITED, ids=lambda of: of.name)
@@ -115,6 +108,25 @@ def test_two_rows_that_changed_places_are_found(log_of_three, keys) -> None:
         f"UPDATE {table} SET id = {second} WHERE id = 1000000",
     )  # fmt: skip
     assert f"envelope {first} " in found(log_of_three, keys)
+
+
+def test_changed_blocks_hashes_and_tombstones_are_named(transactional_db, database, log, keys) -> None:
+    for days in (20, 10, 1):
+        fill(database, 3)
+        event()
+        Sealer(log, keys, now=lambda days=days: datetime.now(UTC) - timedelta(days=days)).seal()
+    AuditPolicy(rows_days=15, bodies_days=5).save()
+    assert all(retention.apply(log, keys))
+    run = spoiling.Query(log)
+    for deed in (*spoiling.of_blocks(run, random.Random(7), 4), *spoiling.of_tombstones(run)):
+        with spoiling.undone(database) as execute:
+            for statement in deed.statements:
+                execute(statement)
+            with pytest.raises(Bad) as caught:
+                verify(log, keys)
+        assert any(name in str(caught.value) for name in deed.names), (str(caught.value), deed)
+    verify(log, keys)
+    AuditPolicy().save()
 
 
 def test_a_row_changed_together_with_its_stored_hash_is_found(log_of_three, keys) -> None:
@@ -265,6 +277,29 @@ def test_an_export_that_hides_its_end_is_found_by_its_checkpoint(sound, keys) ->
     last = max(at for at, record in enumerate(sound) if "block" in record)
     shorter = [*sound[:last], {"end": {"blocks": 2, "rows": 18}}]
     assert "truncated" in bad(shorter, keys)
+
+
+ALONE = """
+import runpy, sys
+for name in ("django", "orjson", "invocations", "mcphub", "sessions_app", "tools_catalog"):
+    sys.modules[name] = None
+runpy.run_path("verifier.py", run_name="__main__")
+"""
+
+
+def test_a_copy_of_the_verifier_needs_nothing_of_the_hub(sound, keys, tmp_path) -> None:
+    whole = b"".join(canonical(record) + b"\n" for record in sound)
+    shutil.copy(verifier.__file__, tmp_path / "verifier.py")
+    (tmp_path / "keys").write_text(f"{keys.publics()[0]}\n")
+
+    def run(content: bytes) -> subprocess.CompletedProcess[str]:
+        (tmp_path / "export").write_bytes(content)
+        words = [sys.executable, "-I", "-c", ALONE, "export", "--key", "keys"]
+        return subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+
+    assert "27 rows in 3 blocks are as they were sealed" in run(whole).stdout
+    done = run(whole.replace(b"hi \xc3\xa9", b"hi \xc3\xa8", 1))
+    assert (done.returncode, "was changed after it was sealed" in done.stderr) == (1, True), done.stderr
 
 
 def test_a_filter_leaves_hashes_in_place_of_rows(database, log, keys, sealer) -> None:

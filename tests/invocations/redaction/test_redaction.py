@@ -45,8 +45,11 @@ def kept(arguments, *rules, schema=None):
         ("$..a.b", {"a": {"a": {"b": 1}, "b": 2}}, ["$.a.a.b", "$.a.b"]),
         ('$["odd name"]', {"odd name": 1}, ['$["odd name"]']),
         ("$.a.b", {"a": "what was meant as an object"}, ["$.a"]),
+        ('$["a\\"b"]', {'a"b': 1}, ['$["a\\"b"]']),
+        ("$.creds.password", {"creds": "user:hunter2"}, ["$.creds"]),
         ("$.absent", {"present": 1}, []),
         ("$..secret", {"body": '{"secret":"deep"}'}, ["$.body→$.secret"]),
+        ("$..secret", {"body": r'{"\u0073ecret":"deep"}'}, ["$.body→$.secret"]),
     ],
 )  # fmt: skip
 def test_paths_take_out_what_they_name(place, arguments, hidden):
@@ -238,6 +241,22 @@ def test_what_is_not_marked_stays_as_it_is(body):
     stored = Stored(body, text, Redactor([path("$.no-such-member-here")], {}, KEYS))
     assert stored.arguments == text
     assert stored.left_out == {}
+
+
+names = st.text(min_size=1, max_size=8)
+
+
+@unhurried
+@given(bodies, st.lists(names, min_size=1, max_size=3), leaves.filter(lambda leaf: leaf is not None))
+def test_whatever_stands_at_a_named_place_goes(body, place, secret):
+    inner = secret
+    for name in reversed(place[1:]):
+        inner = {name: inner}
+    steps = [f"[{json.canonical(name)}]" for name in place]
+    for depth in range(1, len(steps) + 1):
+        found, hidden = kept({**body, place[0]: inner}, path("$" + "".join(steps[:depth])))
+        assert len(hidden) == 1
+        assert found != {**body, place[0]: inner}
 
 
 @unhurried

@@ -74,7 +74,7 @@ def test_rotation_asks_then_shows_the_new_text_once(log_in):
     assert client.get(address).status_code == 200
     key.refresh_from_db()
     assert key.secret_hash == ApiKey.hash(old)
-    text = client.post(address, {"confirmed": "yes"}).context["text"]
+    text = client.post(address, {"confirmed": "yes", "overlap": "0"}).context["text"]
     key.refresh_from_db()
     assert key.secret_hash == ApiKey.hash(text) != ApiKey.hash(old)
     assert key.history.first().history_change_reason == "rotated"

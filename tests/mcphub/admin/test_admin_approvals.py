@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import datetime
+import re
 
 import pytest
 from django.urls import reverse
 from django.utils import timezone
 
+from invocations.chain.models import AuditEvent
 from mcphub.chat.models import ChatApproval
 
 LIST = "admin:chat_chatapproval_changelist"
@@ -36,6 +38,24 @@ def test_an_operator_decides_after_confirming(log_in, waiting, action, status):
     assert decide(client, action, waiting, confirmed="yes", reason="because").status_code == 302
     found = ChatApproval.objects.get()
     assert (found.status, found.decided_by) == (status, str(client.user))
+    said = AuditEvent.objects.get(subject_id=waiting.pk)
+    assert (said.kind, said.actor, said.reason) == (f"call.{status}", f"user:{client.user.pk}", "because")
+    assert (said.subject_label, said.after["principal"], said.after["tool_call_id"]) == (
+        "drop_table", "key:1", "call_1",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("action", "status"), [("approve", "approved"), ("deny", "denied")])
+def test_the_page_of_a_call_decides_it(log_in, waiting, action, status):
+    page = reverse("admin:chat_chatapproval_change", args=[waiting.pk])
+    client = log_in("Operator")
+    address = re.search(rf'href="([^"]*/{action}[^"]*)"', client.get(page).content.decode())[1]
+    assert "drop_table" in client.get(address).content.decode()
+    assert ChatApproval.objects.get().status == "pending"
+    assert log_in("Viewer").post(address, {"confirmed": "yes"}).status_code == 403
+    assert client.post(address, {"confirmed": "yes", "reason": "because"}).headers["location"] == page
+    assert ChatApproval.objects.get().status == status
+    assert f"/{action}" not in client.get(page).content.decode()
 
 
 def test_what_is_too_old_cannot_be_approved(log_in, waiting):

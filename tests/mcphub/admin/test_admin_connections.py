@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import html
+import re
 import sys
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.urls import reverse
+from django.utils import timezone
 
+from sessions_app.models import BusEvent
 from tests.factories import LaunchProfileFactory, McpConnectionFactory
 from tests.tools_catalog.proposals import definition, offer, proposal
 from tools_catalog.models import LaunchProfile, McpConnection, McpToolDefinition
@@ -27,6 +32,23 @@ def child_of_this(tmp_path: Any) -> tuple[LaunchProfile, Any]:
     trace = tmp_path / "ran"
     code = f"open({str(trace)!r}, 'w')"
     return LaunchProfileFactory(command=sys.executable, arguments=["-c", code]), trace
+
+
+def test_the_overview_leads_to_the_connections_with_an_error(log_in) -> None:
+    rows = {state: McpConnectionFactory(slug=state) for state in ("error", "connected", "none")}
+    for state in ("error", "connected"):
+        rows[state].links.create(process_id="1" * 32, status=state)
+    client = log_in("Operator")
+    tiles = client.get(reverse("admin:index")).context["tiles"]
+    tile = next(tile for tile in tiles if tile["title"] == "Connections with an error")
+    assert tile["words"] == "1"
+
+    def shown(address: str) -> list[McpConnection]:
+        return list(client.get(address).context["cl"].result_list)
+
+    assert shown(tile["link"]) == [rows["error"]]
+    where = reverse("admin:tools_catalog_mcpconnection_changelist")
+    assert shown(f"{where}?state=disconnected") == [rows["none"]]
 
 
 def test_an_operator_adds_a_connection(log_in) -> None:
@@ -139,3 +161,78 @@ def test_a_name_that_is_taken_is_refused_until_another_is_given(log_in, echo) ->
     assert client.post(change, {"name": "their_echo"}).status_code == 302
     taken.refresh_from_db()
     assert taken.state == "new"
+
+
+def test_the_page_says_of_each_process_how_it_stands_and_whether_it_pauses(log_in) -> None:
+    row = McpConnectionFactory(slug="tickets")
+    soon, gone = timezone.now() + timedelta(hours=1), timezone.now() - timedelta(hours=1)
+    for number, words in enumerate(({"paused_until": soon}, {"paused_until": gone}, {"holds_lease": True})):
+        row.links.create(process_id=f"{number}" * 32, status="connected", failed_in_a_row=5, restarts=7, **words)
+    page = log_in("Viewer").get(reverse(CHANGE, args=[row.pk])).content.decode()
+    for words in (
+        "s after 5 failed calls in a row", "The next call is a trial", "runs the one child",
+        "connected again 7 times", "00000000", "11111111",
+    ):  # fmt: skip
+        assert words in page
+
+
+def test_a_refresh_leads_to_what_waits_for_a_decision(log_in) -> None:
+    connection = McpConnectionFactory(slug="tickets")
+    offer(connection, definition("a"), definition("b"))
+    client = log_in("Operator")
+    answer = client.get(reverse("admin:tools_catalog_mcpconnection_refresh_it", args=[connection.pk]), follow=True)
+    page = answer.content.decode()
+    assert "2 new" in page
+    address = re.search(r'href="([^"]*state__in=[^"]*)"', page)
+    assert address is not None
+    listed = client.get(html.unescape(address[1])).content.decode()
+    assert "approve_selected" in listed
+    assert 'class="hub-mono"' not in page or "tickets.a" in listed
+
+
+@pytest.mark.parametrize("deed", ["drain_it", "enable_it", "reconnect_it"])
+def test_a_connection_is_drained_enabled_and_reconnected_after_a_question(deed, log_in) -> None:
+    row = McpConnectionFactory(slug="tickets", enabled=deed != "enable_it")
+    address = reverse(f"admin:tools_catalog_mcpconnection_{deed}", args=[row.pk])
+    assert log_in("Viewer").post(address, {"confirmed": "1"}).status_code == 403
+    client = log_in("Operator")
+    assert "tickets?" in client.post(address).content.decode().replace(" anew?", "?")
+    before = BusEvent.objects.count()
+    assert client.post(address, {"confirmed": "1", "reason": "maintenance"}).status_code == 302
+    row.refresh_from_db()
+    assert row.enabled is (deed != "drain_it")
+    if deed == "reconnect_it":
+        assert BusEvent.objects.filter(subject="upstream_reconnect", payload="tickets").exists()
+    else:
+        assert row.history.first().history_change_reason == "maintenance"
+        assert BusEvent.objects.count() > before
+
+
+def test_who_may_not_run_programs_has_no_way_to_another_program(log_in, tmp_path) -> None:
+    """Nor to one that was there before: not by the page, its history, or a mark in the list."""
+    row = McpConnectionFactory(slug="kid", transport="stdio", url="", profile=LaunchProfileFactory(), enabled=False)
+    profile, trace = child_of_this(tmp_path)
+    before = row.history.first()
+    client, events = log_in("Operator"), BusEvent.objects.count()
+    words = {**WORDS, "slug": "kid", "transport": "stdio", "url": "", "profile": profile.pk, "starts_eagerly": "on"}
+    assert client.post(reverse(CHANGE, args=[row.pk]), words).status_code == 403
+    back = reverse("admin:tools_catalog_mcpconnection_simple_history", args=[row.pk, before.pk])
+    assert client.post(back, words).status_code in (403, 404, 405)
+    client.post(reverse(CHANGE, args=[row.pk]), {**words, "slug": "copy", "_saveasnew": "1"})
+    assert McpConnection.objects.count() == 1
+    marked = {"action": "refresh_selected", "_selected_action": [row.pk]}
+    client.post(reverse("admin:tools_catalog_mcpconnection_changelist"), marked)
+    program = reverse("admin:tools_catalog_launchprofile_change", args=[row.profile.pk])
+    assert client.post(program, {"name": "kid", "command": sys.executable}).status_code == 403
+    row.refresh_from_db()
+    assert (row.profile == profile, row.enabled, row.starts_eagerly) == (False, False, False)
+    assert BusEvent.objects.count() == events
+    assert not trace.exists()
+
+
+def test_who_may_not_run_programs_does_not_restart_them(log_in, tmp_path) -> None:
+    profile, _trace = child_of_this(tmp_path)
+    row = McpConnectionFactory(transport="stdio", url="", profile=profile)
+    for deed in ("drain_it", "reconnect_it", "refresh_it"):
+        address = reverse(f"admin:tools_catalog_mcpconnection_{deed}", args=[row.pk])
+        assert log_in("Operator").post(address, {"confirmed": "1"}).status_code == 403

@@ -69,3 +69,32 @@ def test_the_proof_is_shown_and_never_edited(log_in) -> None:
         assert client.post(change, {}).status_code == 403
         assert client.get(reverse(f"admin:invocations_{model}_add")).status_code == 403
         assert client.post(reverse(f"admin:invocations_{model}_delete", args=[row.pk])).status_code == 403
+
+
+def test_the_history_of_the_configuration_is_found_by_what_and_by_whom(log_in, echo) -> None:
+    others = set(AuditEvent.objects.exclude(kind="tool.created").values_list("pk", flat=True))
+    operator, auditor = log_in("Operator"), log_in("Auditor")
+    operator.post(
+        reverse("admin:tools_catalog_mcptooldefinition_switch", args=[echo.pk]),
+        {"enabled": "", "confirmed": "yes", "reason": "Friday"},
+    )
+    AuditEvent.objects.create(kind="key.created", subject_label="laptop", actor="machine", after={"name": "laptop"})
+    AuditEvent.objects.create(kind="toolapproval.created", subject_label="none", actor="machine")
+    page = reverse("admin:invocations_auditevent_changelist")
+
+    def found(**query: str) -> list[str]:
+        shown = auditor.get(page, query).context["cl"].result_list
+        return [event.kind for event in shown if event.pk not in others]
+
+    assert found(about="tool") == ["tool.changed", "tool.created"]
+    assert found(about="key") == ["key.created"]
+    assert found(actor=f"user:{operator.user.pk}") == ["tool.changed"]
+    assert found(about="key", actor=f"user:{operator.user.pk}") == []
+    assert found(happened_at_from_0="2999-01-01") == []
+    assert "enabled" in auditor.get(page, {"about": "tool"}).content.decode()
+    event = AuditEvent.objects.get(kind="tool.changed")
+    shown = auditor.get(reverse("admin:invocations_auditevent_change", args=[event.pk]))
+    (field,) = shown.context["fields"]
+    assert (field.field, field.rows[0].left, field.rows[0].right) == ("enabled", "true", "false")
+    assert "Friday" in shown.content.decode()
+    assert operator.get(page).status_code == 403

@@ -58,7 +58,7 @@ def test_what_came_too_fast_is_cut_and_said(log_in, rows):
         ({"q": "trace"}, "A search"),
         ({"arguments": '$.text="hello"'}, "each body"),
         ({"started_at_to_0": "2026-01-01"}, "has an end"),
-        ({"p": "2"}, "first page"),
+        ({"before": "2"}, "first page"),
     ],
 )
 def test_a_list_that_cannot_be_followed_says_why(query, why, log_in, rows):

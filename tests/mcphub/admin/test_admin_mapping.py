@@ -8,6 +8,7 @@ import pytest
 from django.urls import reverse
 
 from invocations.admin_mapping import example
+from invocations.mapping import ErrorMap
 from invocations.models import McpErrorMapping
 from sessions_app.protocol import errors
 
@@ -61,7 +62,7 @@ def test_every_code_has_an_example_for_its_preview(code):
     made = example(code)
     assert made.code == code
     assert made.message
-    json.dumps(made.details)
+    json.dumps(ErrorMap().render(made))
 
 
 def test_every_mapping_opens(log_in):
@@ -82,3 +83,29 @@ def test_one_is_added_only_where_one_is_missing(rule, log_in):
     assert "timeout" in choices
     assert client.post(add, data(internal_code="timeout")).status_code == 302
     assert McpErrorMapping.objects.filter(internal_code="timeout").exists()
+
+
+def test_a_form_is_judged_while_it_is_filled_in_and_nothing_is_saved(rule, log_in):
+    client = log_in("Operator")
+    check = reverse("admin:invocations_mcperrormapping_check", args=[rule.pk])
+    told = client.post(check, data(message_template="Slow: {timeout_seconds} s", retryable="on")).json()
+    assert told["errors"] == {"json_rpc_code": [], "message_template": [], "data_schema": []}
+    assert "Slow: 30 s" in told["preview"]
+    assert "&quot;retryable&quot;: true" in told["preview"]
+    told = client.post(check, data(message_template="{unknown}", data_schema="{")).json()
+    assert "{timeout_seconds}" in told["errors"]["message_template"][0]
+    assert "line 1" in told["errors"]["data_schema"][0]
+    assert "no preview until" in told["preview"]
+    rule.refresh_from_db()
+    assert rule.message_template == "{message}"
+    assert rule.history.count() == 0
+    assert log_in("Viewer").post(check, data()).status_code == 403
+
+
+def test_the_form_of_a_tool_is_judged_by_the_metaschema(echo, log_in):
+    client = log_in("Operator")
+    check = reverse("admin:tools_catalog_mcptooldefinition_check", args=[echo.pk])
+    told = client.post(check, {"input_schema": '{"type": "object", "properties": {"a": {"type": "nonsense"}}}'}).json()
+    assert "nonsense" in told["errors"]["input_schema"][0]
+    fresh = client.post(reverse("admin:tools_catalog_mcptooldefinition_check_new"), {"input_schema": "{"}).json()
+    assert "line 1" in fresh["errors"]["input_schema"][0]

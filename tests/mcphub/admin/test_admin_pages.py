@@ -121,7 +121,7 @@ def test_nothing_on_record_is_deleted(row, log_in, rows):
 
 def test_overview_says_what_to_do_while_nothing_was_called(log_in):
     page = log_in("Operator").get(reverse("admin:index")).content.decode()
-    assert reverse("admin:sessions_app_apikey_add") in page
+    assert reverse("connect") in page
     McpToolInvocationFactory(failed=True)
     page = log_in("Operator").get(reverse("admin:index")).content.decode()
     assert "Last calls" in page
@@ -163,6 +163,9 @@ def test_tiles_and_charts_count_what_their_lists_show(log_in, chosen):
     assert {tile["title"]: listed(tile["link"]) for tile in shown["tiles"] if tile["title"] in counted} == counted
     for row in shown["charts"][0]["rows"]:
         assert listed(row["link"]) == row["cells"][1]
+        assert [listed(link) for _cell, link in row["linked"][2:]] == row["cells"][2:]
+    for column in shown["charts"][0]["drawing"]["columns"]:
+        assert [listed(part["link"]) for part in column["parts"]] in ([], [1, 1])
     for table in shown["tables"]:
         for row in table["rows"]:
             assert listed(row["link"]) == int(row["calls"]), table["title"]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 from django.urls import reverse
+from django.utils import timezone
 
-from mcphub.chat.models import ChatModel, ChatProvider
+from mcphub.chat.models import ChatModel, ChatProvider, ChatProviderState
 from tests.chat.running import ScriptedProvider
 
 pytestmark = pytest.mark.django_db
@@ -79,6 +80,18 @@ def test_the_test_asks_for_real_and_says_each_step(log_in, provider, settings) -
         assert "It streams" in told
         assert "It calls nothing" in told
         assert [each["headers"]["authorization"] for each in running.about("hi.")] == [f"Bearer {KEY}"] * 2
+        provider.refresh_from_db()
+        state = ChatProviderState.objects.create(
+            provider=provider, failure_code="QUOTA_EXCEEDED", failure="No credit <left>.", failed_at=timezone.now()
+        )
+        change = reverse("admin:chat_chatprovider_change", args=[provider.pk])
+        words = log_in("Viewer").get(change).content.decode()
+        assert "Quota used up" in words
+        assert "No credit &lt;left&gt;." in words
+        log_in("Operator").post(page, {"model": model.pk})
+        state.refresh_from_db()
+        assert not state.is_failing
+        assert "Answers again" in log_in("Viewer").get(reverse("admin:chat_chatprovider_changelist")).content.decode()
     told = log_in("Operator").post(page, {"model": model.pk}).content.decode()
     assert "cannot be reached" in told
     assert log_in("Viewer").post(page, {"model": model.pk}).status_code == 403

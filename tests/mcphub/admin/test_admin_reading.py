@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from django.urls import reverse
 
+from invocations.admin_walking import WalkingPaginator
 from invocations.chain.models import AuditEvent
 from invocations.redaction.hiding import tag
 from tests.factories import McpRequestEnvelopeFactory, McpTaskFactory, McpToolInvocationFactory
@@ -63,6 +64,16 @@ def test_replay_page_asks_before_an_effect(log_in, echo):
     assert "Tick the box first. No call was made." in page
 
 
+def test_replay_form_that_is_sent_twice_names_the_same_request(log_in, echo):
+    row = McpToolInvocationFactory(tool_name="echo", tool_version=echo.version, arguments={"text": "hello"})
+    address = reverse("invocation_replay", args=[row.pk])
+    auditor = log_in("Auditor")
+    forms = [auditor.get(address).context["once"] for _ in range(2)]
+    assert forms[0] != forms[1]
+    assert f'name="once" value="{forms[0]}"' in auditor.post(address, {"once": forms[0]}).content.decode()
+    assert auditor.post(address, {"once": "two words"}).context["once"] not in ("two words", *forms)
+
+
 def test_calls_are_found_by_an_argument_also_a_redacted_one_and_the_search_is_on_record(log_in, settings):
     mark = tag("s3cret", settings.MCPHUB_ENCRYPTION_KEYS)
     rows = [McpToolInvocationFactory(arguments={"text": text}) for text in ("hello", mark)]
@@ -76,6 +87,35 @@ def test_calls_are_found_by_an_argument_also_a_redacted_one_and_the_search_is_on
     assert found("Auditor", '$.text="s3cret"')[0] == [rows[1].pk]
     assert "s3cret" not in repr(list(read().values_list("after")))
     assert found("Auditor", "text=1")[0] == []
+    assert "Looked through " in found("Auditor", '$.text="hello"')[1]
     pages, words = found("Viewer", '$.text="hello"')
     assert pages == []
     assert "may not read bodies" in words
+
+
+def test_calls_are_found_by_a_result_and_what_was_looked_through_is_told(log_in):
+    rows = [McpToolInvocationFactory(result={"structuredContent": {"count": count}}) for count in (1, 3, 1)]
+    McpToolInvocationFactory(failed=True)
+    address = reverse("admin:invocations_mcptoolinvocation_changelist")
+    answer = log_in("Auditor").get(address, {"result": "$.structuredContent.count=1"})
+    assert [row.pk for row in answer.context["cl"].result_list] == [rows[2].pk, rows[0].pk]
+    assert answer.context["cl"].paginator.looked_at >= 4
+    assert read().get().after["searched"] == ["result"]
+    assert (
+        list(log_in("Viewer").get(address, {"result": "$.structuredContent.count=1"}).context["cl"].result_list) == []
+    )
+
+
+def test_a_search_in_bodies_goes_on_from_page_to_page_at_any_depth(log_in, monkeypatch):
+    """Each page is given the time for two calls."""
+    rows = [McpToolInvocationFactory(result={"n": 7 if number == 0 else 0}) for number in range(7)]
+    monkeypatch.setattr(WalkingPaginator, "stretch", 2)
+    monkeypatch.setattr(WalkingPaginator, "seconds", 0.0)
+    client, where, found = log_in("Auditor"), "?result=$.n=7", []
+    for _page in range(10):
+        shown = client.get(reverse("admin:invocations_mcptoolinvocation_changelist") + where).context["cl"]
+        found.append([row.pk for row in shown.result_list])
+        if found[-1]:
+            break
+        where = shown.further
+    assert found == [[], [], [], [rows[0].pk]]

@@ -1,76 +1,60 @@
-"""Who gets in where: every address of the hub's Django, for everybody, against the policy that is written down.
+"""Who gets in where, and who may do what there: every address of the hub's Django, for everybody.
 
-`policy.txt` holds a line for each address: its pattern, and the letters of those who are let in to read it. An address
-without a line fails, so that whoever adds one decides. Letters: n nobody in particular, k a key that may call tools,
-a key that may read the audit is r; V Viewer, A Auditor, O Operator, U Upstream manager, S superuser.
+`policy.txt` holds a line for each address: its pattern, and the letters of those who are let in to read it.
+`policy_changes.txt` holds a line for each change that may be asked for: POST of every page of the admin, each action of
+each list, and every method of REST that changes. An address or an action without a line fails, so that whoever adds
+one decides. Letters: n nobody in particular, k a key that may call tools, r one that may read the audit, w one that
+may change the catalogue, p one that may replay; V Viewer, A Auditor, O Operator, U Upstream manager, S superuser.
 
     python -m pytest tests/mcphub/admin/test_privileges.py --write-policy     writes what is; read the difference
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.contrib import admin
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.contrib.messages import get_messages
+from django.db import transaction
 from django.test import Client
-from django.urls import URLPattern, URLResolver, get_resolver
+from django.urls import resolve, reverse
+from django.views.generic import RedirectView
 
-from invocations.chain.models import AuditHold
-from mcphub.chat.models import ChatModel, ChatProvider
 from sessions_app.models import ApiKey
-from tests.factories import GroupFactory, McpPromptFactory, McpResourceFactory, UserFactory
-from tests.mcphub.admin.test_admin_pages import rows as pages_rows  # noqa: F401 - a fixture
-from tools_catalog.models import HttpService, McpToolset
+from tests.rigs.addresses import address, one_of_each, patterns
 
 pytestmark = [pytest.mark.rig, pytest.mark.django_db]
 
-POLICY = Path(__file__).with_name("policy.txt")
+READING = Path(__file__).with_name("policy.txt")
+CHANGING = Path(__file__).with_name("policy_changes.txt")
+KEYS = {
+    "k": ["tools:call"], "r": ["audit:read"], "w": ["tools:list", "catalog:write"],
+    "p": ["audit:read", "tools:call", "calls:replay"],
+}  # fmt: skip
 ROLES = {"V": "Viewer", "A": "Auditor", "O": "Operator", "U": "Upstream manager", "S": "superuser"}
 
-
-def patterns(under: Any = None, before: str = "") -> Iterator[str]:
-    """Give every pattern of the URL configuration."""
-    for each in get_resolver().url_patterns if under is None else under:
-        if isinstance(each, URLResolver):
-            yield from patterns(each.url_patterns, before + str(each.pattern))
-        elif isinstance(each, URLPattern):
-            yield before + str(each.pattern)
+Asked = Callable[[Client], bool]
 
 
 @pytest.fixture
-def rows(pages_rows: dict[str, Any]) -> dict[str, Any]:  # noqa: F811
-    provider = ChatProvider.objects.create(slug="mine", kind="compatible", base_url="https://llm.example.org/v1")
-    return pages_rows | {
-        "chat_chatprovider": provider,
-        "chat_chatmodel": ChatModel.objects.create(provider=provider, name="m"),
-        "tools_catalog_httpservice": HttpService.objects.create(slug="git", url="https://git.example.org/rest"),
-        "tools_catalog_mcptoolset": McpToolset.objects.create(slug="few", patterns="e*"),
-        "tools_catalog_mcpresource": McpResourceFactory(),
-        "tools_catalog_mcpprompt": McpPromptFactory(),
-        "invocations_audithold": AuditHold.objects.create(name="case", reason="court", principal="key:9"),
-        "auth_user": UserFactory(),
-        "auth_group": GroupFactory(),
-    }
+def rows(echo: Any) -> dict[str, Any]:
+    # A call of it waits for a word more, so asking to try it makes none: a call would run in a loop of its own.
+    echo.read_only, echo.destructive = False, True
+    echo.save()
+    return one_of_each()
 
 
-def address(pattern: str, rows: dict[str, Any]) -> str:
-    """Fill a pattern in: with the row of its model where there is one."""
-    found = re.match(r"admin/(\w+)/(\w+)/", pattern)
-    row = rows.get("_".join(found.groups())) if found else None
-    pattern = pattern.replace("([^/]+)", "<object_id>", 1).replace("([^/]+)", "1")
-    names = {
-        "name": "result" if "/body/" in pattern else "echo", "number": "1", "slug": "none", "app_label": "auth",
-        "invocation_id": "none", "internal_code": "timeout", "size": "1", "old": "1", "new": "1", "url": "nowhere",
-        "content_type_id": "1",
-    }  # fmt: skip
-    key = str(row.pk) if row is not None else "1"
-    filled = re.sub(
-        r"<(?:\w+:)?(\w+)>", lambda found: names.get(found[1], key), re.sub(r"\(\?P(<\w+>)[^)]*\)", r"\1", pattern)
-    )
-    return "/" + filled.replace("^", "").replace("/?$", "/").replace("$", "")
+@pytest.fixture
+def everybody(log_in: Any) -> dict[str, Client]:
+    clients = {"n": Client()}
+    for letter, scopes in KEYS.items():
+        _key, text = ApiKey.issue(f"of {letter}", scopes=scopes)
+        clients[letter] = Client(headers={"authorization": f"Bearer {text}"})
+    return clients | {letter: log_in(role) for letter, role in ROLES.items()}
 
 
 def is_in(answer: Any) -> bool:
@@ -80,30 +64,96 @@ def is_in(answer: Any) -> bool:
     return answer.status_code not in (401, 403)
 
 
-@pytest.fixture
-def everybody(log_in: Any) -> dict[str, Client]:
-    clients = {"n": Client()}
-    for letter, scopes in (("k", ["tools:call"]), ("r", ["audit:read"])):
-        _key, text = ApiKey.issue(f"of {letter}", scopes=scopes)
-        clients[letter] = Client(headers={"authorization": f"Bearer {text}"})
-    return clients | {letter: log_in(role) for letter, role in ROLES.items()}
+def reads(rows: dict[str, Any]) -> Iterator[tuple[str, Asked]]:
+    """Give each address, and how it is read."""
+    for pattern in dict.fromkeys(patterns()):
+        if "logout" not in pattern:
+            where = address(pattern, rows)
+            yield pattern, lambda client, where=where: is_in(_answer(client, "GET", where))
 
 
-def test_each_address_admits_whom_the_policy_names(everybody: Any, rows: Any, request: Any) -> None:
-    declared = dict(line.split(" ", 1) for line in POLICY.read_text().splitlines()) if POLICY.exists() else {}
-    seen = {}
+def changes(rows: dict[str, Any]) -> Iterator[tuple[str, Asked]]:
+    """Give each change, and how it is asked for: with an empty form, which a page complains of."""
+    lists = {reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_changelist") for model in _pages()}
     for pattern in dict.fromkeys(patterns()):
         where = address(pattern, rows)
-        letters = ""
-        for letter, client in everybody.items():
-            if "logout" in pattern:
-                continue
+        if pattern.startswith("api/"):
+            for method in ("POST", "PUT", "PATCH", "DELETE"):
+                yield f"{method} {pattern}", lambda client, to=(method, where): _may_change(_answer(client, *to))
+        elif not (where in lists or "logout" in pattern or _only_leads_on(where)):
+            yield f"POST {pattern}", lambda client, where=where: _may_change(_answer(client, "POST", where))
+    for model, page in _pages().items():
+        name = f"{model._meta.app_label}_{model._meta.model_name}"
+        where = reverse(f"admin:{name}_changelist")
+        for action in page.get_actions(_by_superuser(page)) if page.actions else ():
+            chosen = [rows[name].pk] if name in rows else []
+            form = {"action": action, ACTION_CHECKBOX_NAME: chosen, "index": "0"}
+            yield f"POST {where[1:]} action={action}", lambda client, to=(where, form): _may_act(client, *to)
+        if page.list_editable:
+            form = {"_save": "1", "form-TOTAL_FORMS": "0", "form-INITIAL_FORMS": "0"}
+            yield (
+                f"POST {where[1:]} edited in the list",
+                lambda client, to=(where, form): _may_change(_answer(client, "POST", *to)),
+            )
+
+
+def _pages() -> dict[Any, Any]:
+    return dict(admin.site._registry)
+
+
+def _by_superuser(page: Any) -> Any:
+    from django.contrib.auth.models import User
+    from django.test import RequestFactory
+
+    request = RequestFactory().get("/")
+    request.user = User(username="anybody", is_active=True, is_staff=True, is_superuser=True)
+    return request
+
+
+def _only_leads_on(where: str) -> bool:
+    return getattr(resolve(where).func, "view_class", None) is RedirectView
+
+
+def _answer(client: Client, method: str, where: str, form: dict[str, Any] | None = None) -> Any:
+    """Ask, and take back whatever it changed."""
+    with transaction.atomic():
+        if method == "GET":
             answer = client.get(where)
-            assert answer.status_code < 500, f"{where} for {letter}"
-            letters += letter if is_in(answer) else ""
-        seen[pattern.replace(" ", "")] = letters or "-"
+        elif where.startswith("/api/"):
+            answer = client.generic(method, where, b"{}", content_type="application/json")
+        else:
+            answer = client.post(where, form or {})
+        if method != "GET":
+            transaction.set_rollback(True)
+    assert answer.status_code < 500, f"{method} {where}: {answer.status_code}"
+    return answer
+
+
+def _may_change(answer: Any) -> bool:
+    """Whether the method is there at all, and open to who asked."""
+    return is_in(answer) and answer.status_code != 405
+
+
+def _may_act(client: Client, where: str, form: dict[str, Any]) -> bool:
+    """Whether a list acts on what is chosen. It shows itself again to who is not offered the action."""
+    answer = _answer(client, "POST", where, form)
+    if not is_in(answer) or "cl" in (getattr(answer, "context_data", None) or {}):
+        return False
+    said = [str(message) for message in get_messages(answer.wsgi_request)]
+    return "No action selected." not in said
+
+
+@pytest.mark.parametrize(("asked", "policy"), [(reads, READING), (changes, CHANGING)], ids=["reading", "changing"])
+def test_each_address_admits_whom_the_policy_names(
+    asked: Any, policy: Path, everybody: Any, rows: Any, request: Any
+) -> None:
+    declared = dict(line.rsplit(" ", 1) for line in policy.read_text().splitlines()) if policy.exists() else {}
+    seen = {}
+    for name, ask in asked(rows):
+        letters = "".join(letter for letter, client in everybody.items() if ask(client))
+        seen[name.replace(" ", "") if asked is reads else name] = letters or "-"
     if request.config.getoption("--write-policy"):
-        POLICY.write_text("".join(f"{pattern} {letters}\n" for pattern, letters in sorted(seen.items())))
+        policy.write_text("".join(f"{name} {letters}\n" for name, letters in sorted(seen.items())))
     else:
-        assert {pattern: letters for pattern, letters in seen.items() if declared.get(pattern) != letters} == {}
+        assert {name: letters for name, letters in seen.items() if declared.get(name) != letters} == {}
         assert declared.keys() - seen.keys() == set()

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.db import transaction
 
 from tests.factories import McpToolDefinitionFactory
-from tools_catalog.importers import operations
+from tools_catalog.importers import bundle, operations, origins
 from tools_catalog.importers.documents import DocumentRefused
 from tools_catalog.importers.operations import Imported
-from tools_catalog.models import HttpService, McpToolDefinition
+from tools_catalog.models import HttpService, ImportedOperation, McpToolDefinition
 
 pytestmark = pytest.mark.django_db
 
@@ -114,3 +116,114 @@ def test_a_server_that_must_not_be_called_is_refused(server: str) -> None:
     with pytest.raises(DocumentRefused):
         bring({**FIRST, "servers": [{"url": server}]})
     assert not McpToolDefinition.objects.exists()
+
+
+def of_another_hub(dump: Callable[[], Any] = bundle.dump, **edited: Any) -> Any:
+    """Give the bundle of a hub that imported this and edited one tool; here nothing of it is left."""
+    with transaction.atomic():
+        bring(FIRST)
+        tool = McpToolDefinition.objects.get(name="tickets.read")
+        for name, value in edited.items():
+            setattr(tool, name, value)
+        tool.save()
+        dumped = json.loads(json.dumps(dump()))
+        transaction.set_rollback(True)
+    return dumped
+
+
+def test_a_bundle_carries_what_was_imported_so_that_the_next_hub_keeps_what_was_written_here() -> None:
+    dumped = of_another_hub(name="ticket", description="Our words.", input_schema={"type": "object"})
+    said = {entry["name"]: entry["imported"] for entry in dumped["tools"]}
+    assert said["tickets.list"] == {"service": "tickets", "key": "GET /tickets"}
+    assert set(said["ticket"]["differs"]) == {"name", "description", "inputSchema"}
+
+    assert bundle.load(dumped, reason="bundle x").created == ["tickets", "ticket", "tickets.list"]
+    assert json.loads(json.dumps(bundle.dump())) == dumped
+    assert bring(FIRST).unchanged == ["tickets.list", "ticket"]
+    changed = copy.deepcopy(FIRST)
+    operation = changed["paths"]["/tickets/{n}"]["get"]
+    operation["description"], operation["parameters"][0]["schema"] = "Another.", {"type": "string"}
+    changed["paths"]["/tickets"]["get"]["description"] = "Every one."
+    report = bring(changed)
+    assert report.changed == ["tickets.list"]
+    assert sorted(report.overridden["ticket"]) == ["description", "input_schema", "name"]
+    tool = McpToolDefinition.objects.get(name="ticket")
+    assert (tool.description, tool.input_schema) == ("Our words.", {"type": "object"})
+    assert McpToolDefinition.objects.get(name="tickets.list").description == "Every one."
+    del changed["paths"]["/tickets"]
+    assert bring(changed).gone == ["tickets.list"]
+
+
+def test_a_selection_of_tools_carries_it_too() -> None:
+    chosen = of_another_hub(lambda: bundle.dump_tools(McpToolDefinition.objects.filter(name="tickets.read")))
+    bundle.load(chosen, reason="bundle x")
+    assert bring(FIRST).offered == ["GET /tickets"]
+
+
+def test_what_an_import_here_has_kept_stays_unless_it_is_overwritten() -> None:
+    bring(FIRST)
+    tool = McpToolDefinition.objects.get(name="tickets.read")
+    tool.description = "Our words."
+    tool.save()
+    dumped = bundle.dump()
+    newer = copy.deepcopy(FIRST)
+    newer["paths"]["/tickets/{n}"]["get"]["description"] = "Another."
+    bring(newer)
+    kept = ImportedOperation.objects.get(key="GET /tickets/{n}").imported
+    assert kept["description"] == "Another."
+    report = bundle.load(dumped, reason="bundle x")
+    assert (report.created, report.changed, report.kept) == ([], [], [])
+    assert ImportedOperation.objects.get(key="GET /tickets/{n}").imported == kept
+    report = bundle.load(dumped, reason="bundle x", overwrite=True)
+    assert report.changed == ["tickets.read"]
+    assert list(report.differences["tickets.read"]) == ["imported"]
+    assert ImportedOperation.objects.get(key="GET /tickets/{n}").imported["description"] == "One."
+
+
+def test_an_operation_that_is_another_tool_here_stays_that_tools() -> None:
+    bring(FIRST)
+    dumped = bundle.dump()
+    tool = McpToolDefinition.objects.get(name="tickets.read")
+    tool.name = "ticket"
+    tool.save()
+    assert bundle.load(dumped, reason="bundle x").created == ["tickets.read"]
+    assert ImportedOperation.objects.get(key="GET /tickets/{n}").tool == tool
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        (5, "must be an object"),
+        ({"service": "tickets"}, "must be an object"),
+        ({"service": "tickets", "key": ""}, "must be texts"),
+        ({"service": ["tickets"], "key": "k"}, "must be texts"),
+        ({"service": "tickets", "key": "k", "differs": {"enabled": False}}, "an object of these members"),
+        ({"service": "nowhere", "key": "k"}, "there is no service 'nowhere'"),
+    ],
+)
+def test_what_says_nothing_of_an_import_is_refused(said: Any, why: str) -> None:
+    dumped = of_another_hub()
+    dumped["tools"][0]["imported"] = said
+    [(name, told)] = bundle.load(dumped, reason="bundle x").refused
+    assert name == "tickets.list"
+    assert told.startswith("imported: ")
+    assert why in told
+    assert not McpToolDefinition.objects.exists()
+
+
+@pytest.mark.parametrize("kind", [operations.OPENAPI, operations.GRAPHQL])
+def test_a_bundle_knows_every_column_that_an_import_writes(kind: str) -> None:
+    if kind == operations.OPENAPI:
+        bring(FIRST)
+    else:
+        field = {"name": "book", "args": [], "type": {"kind": "SCALAR", "name": "String"}}
+        types = [
+            {"kind": "OBJECT", "name": "Query", "fields": [field]}, {"kind": "SCALAR", "name": "String"},
+        ]  # fmt: skip
+        schema = {"queryType": {"name": "Query"}, "types": types}
+        raw = json.dumps({"data": {"__schema": schema}}).encode()
+        found = operations.look(raw, kind, slug="tickets", prefix="tickets.")
+        operations.bring(found, "tickets", url="https://tickets.example/graphql")
+    for row in ImportedOperation.objects.all():
+        assert set(row.imported) == set(origins.COLUMNS)
+    assert ImportedOperation.objects.exists()

@@ -1,4 +1,6 @@
-"""An upstream that knows no SDK and misbehaves on request: `chaos.py http|stdio [PORT]`. Era of sessions, 2025-06-18.
+"""An upstream that knows no SDK and misbehaves on request: `chaos.py http|sse|modern|stdio [PORT]`.
+
+Era of sessions, 2025-06-18; `modern` is Streamable HTTP of 2026-07-28.
 
 `tools/call` of `be` does what its argument `mode` names. `CHAOS_STATE` names a file of JSON that is read before each
 list: `{"tools": [...]}` replaces the definitions, `"notify": true` sends list_changed with the next call.
@@ -22,6 +24,9 @@ BE = {
 }
 ECHO = {"name": "echo", "description": "Give the arguments back.", "inputSchema": {"type": "object"}}
 PIECE = b"x" * 65536
+IS_MODERN = sys.argv[1:2] == ["modern"]
+WHOLE = {"resultType": "complete"} if IS_MODERN else {}
+MODERN = {**WHOLE, "ttlMs": 0, "cacheScope": "private"}
 
 
 def state() -> dict[str, Any]:
@@ -35,17 +40,19 @@ def state() -> dict[str, Any]:
 def answer(request: dict[str, Any], headers: dict[str, str] | None = None) -> Any:
     """Give the result of a request that is answered well; None for what is not answered, a list for odd answers."""
     method, params, id_ = request["method"], request.get("params", {}), request.get("id")
-    if method == "initialize":
-        result: Any = {
+    if method == "server/discover" and IS_MODERN:
+        result: Any = {**MODERN, "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}}
+    elif method == "initialize" and not IS_MODERN:
+        result = {
             "protocolVersion": "2025-06-18",
             "capabilities": {"tools": {"listChanged": True}, "logging": {}},
             "serverInfo": {"name": "chaos", "version": "1"},
         }
     elif method == "tools/list":
-        result = {"tools": state().get("tools", [BE, ECHO])}
+        result = {**(MODERN if IS_MODERN else {}), "tools": state().get("tools", [BE, ECHO])}
     elif method == "tools/call" and params.get("name") != "be":
         told = {"arguments": params.get("arguments"), "meta": params.get("_meta"), "id": id_, "headers": headers}
-        result = {"content": [{"type": "text", "text": json.dumps(told)}]}
+        result = {**WHOLE, "content": [{"type": "text", "text": json.dumps(told)}]}
     elif method == "tools/call":
         return params["arguments"]["mode"]
     elif method == "ping":
@@ -56,7 +63,7 @@ def answer(request: dict[str, Any], headers: dict[str, str] | None = None) -> An
 
 
 def good(id_: Any, text: str = "good") -> dict[str, Any]:
-    return {"jsonrpc": "2.0", "id": id_, "result": {"content": [{"type": "text", "text": text}]}}
+    return {"jsonrpc": "2.0", "id": id_, "result": {**WHOLE, "content": [{"type": "text", "text": text}]}}
 
 
 def note(number: int) -> dict[str, Any]:
@@ -162,6 +169,9 @@ class Http:
             name, _, value = line.decode().partition(":")
             headers[name.strip().lower()] = value.strip()
         body = await reader.readexactly(int(headers.get("content-length", 0)))
+        if verb == "GET" and IS_MODERN:
+            writer.write(b"HTTP/1.1 405 Method Not Allowed\r\nContent-Length: 0\r\n\r\n")
+            return True
         if verb == "GET":
             writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n: hello\n\n")
             self.listeners.add(writer)
@@ -241,8 +251,71 @@ class Http:
         return False
 
 
+class Sse(Http):
+    """HTTP+SSE: one stream for all answers, messages beside."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.streams: dict[str, asyncio.StreamWriter] = {}
+
+    async def one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        head = await reader.readline()
+        if not head:
+            return False
+        verb, path = head.decode().split()[:2]
+        size = 0
+        while (line := await reader.readline()).strip():
+            name, _, value = line.decode().partition(":")
+            size = int(value) if name.lower() == "content-length" else size
+        body = await reader.readexactly(size)
+        if verb == "GET":
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n")
+            mark = uuid.uuid4().hex
+            self.streams[mark] = writer
+            writer.write(f"event: endpoint\ndata: /messages?mark={mark}\n\n".encode())
+            await reader.read()
+            del self.streams[mark]
+            return False
+        stream = self.streams.get(path.partition("mark=")[2])
+        if stream is None:
+            writer.write(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
+            return True
+        request = json.loads(body)
+        told = answer(request) if "id" in request else None
+        if told in ("hang_before_headers", "redirect", "redirect_inside", "status", "session_lost"):
+            return await self.misbehave(str(told), request["id"], reader, writer)
+        writer.write(b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n")
+        await writer.drain()
+        if told is not None:
+            await self.say(told, request["id"], stream)
+        return True
+
+    async def say(self, told: Any, id_: Any, stream: asyncio.StreamWriter) -> None:
+        if not isinstance(told, str):
+            stream.write(b"event: message\ndata: " + json.dumps(told).encode() + b"\n\n")
+        elif told == "die":
+            stream.transport.abort()
+        elif told in ("huge", "drip"):
+            stream.write(b"event: message\ndata: ")
+            while not stream.is_closing():
+                stream.write(PIECE if told == "huge" else b" ")
+                await stream.drain()
+                await asyncio.sleep(0 if told == "huge" else 0.2)
+        elif told == "comments":
+            while not stream.is_closing():
+                stream.write(b": still here\n\n")
+                await stream.drain()
+                await asyncio.sleep(0.05)
+        else:
+            async for piece in misbehaviour(told, id_):
+                stream.write(b"event: message\ndata: " + piece + b"\n\n")
+                await stream.drain()
+
+
 if __name__ == "__main__":
     if sys.argv[1] == "stdio":
         asyncio.run(stdio())
+    elif sys.argv[1] == "sse":
+        asyncio.run(Sse().serve(int(sys.argv[2]) if len(sys.argv) > 2 else 0))
     else:
         asyncio.run(Http().serve(int(sys.argv[2]) if len(sys.argv) > 2 else 0))

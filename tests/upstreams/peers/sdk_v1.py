@@ -10,7 +10,8 @@ import uuid
 import anyio
 import uvicorn
 from mcp.server.fastmcp import Context, FastMCP
-from mcp.types import Completion, CompletionArgument, SamplingMessage, TextContent
+from mcp.shared.exceptions import UrlElicitationRequiredError
+from mcp.types import Completion, CompletionArgument, ElicitRequestURLParams, SamplingMessage, TextContent
 from pydantic import BaseModel
 
 server = FastMCP("peer-v1")
@@ -84,6 +85,35 @@ async def charge(context: Context) -> str:
     first = await context.elicit("Are you sure?", Sure)
     second = await context.elicit("Are you really sure?", Sure)
     return f"{charged - mine} more, {first.action} {second.action}"
+
+
+arrived: set[str] = set()
+
+
+@server.tool()
+async def connect(name: str) -> str:
+    """Send the person to an address first."""
+    if name not in arrived:
+        address = f"https://example.org/{name}"
+        words = ElicitRequestURLParams(message=f"Connect {name}.", url=address, elicitationId=f"id-{name}")
+        raise UrlElicitationRequiredError([words])
+    return "connected"
+
+
+@server.tool()
+async def arrive(context: Context, name: str) -> str:
+    """Let the person be done at the address of `connect`, and say so."""
+    arrived.add(name)
+    await context.session.send_elicit_complete(f"id-{name}")
+    return "done"
+
+
+@server.tool()
+async def lead(context: Context, name: str) -> str:
+    """Send the person to an address, and say in the midst of the call that they are done there."""
+    answer = await context.elicit_url(f"Visit {name}.", f"https://example.org/{name}", f"id-{name}")
+    await context.session.send_elicit_complete(f"id-{name}", related_request_id=context.request_id)
+    return answer.action
 
 
 def note() -> str:

@@ -10,7 +10,19 @@ import uvicorn
 from mcp.server.elicitation import AcceptedElicitation, ElicitationResult
 from mcp.server.mcpserver import Context, Elicit, ListRoots, MCPServer, Resolve, Sample
 from mcp.server.mcpserver.exceptions import ToolError
-from mcp_types import Completion, CompletionArgument, CreateMessageResult, ListRootsResult, SamplingMessage, TextContent
+from mcp.shared.exceptions import MCPError
+from mcp_types import (
+    MISSING_REQUIRED_CLIENT_CAPABILITY,
+    Completion,
+    CompletionArgument,
+    CreateMessageResult,
+    ElicitRequest,
+    ElicitRequestURLParams,
+    InputRequiredResult,
+    ListRootsResult,
+    SamplingMessage,
+    TextContent,
+)
 from pydantic import BaseModel
 
 server = MCPServer("peer-v2", version="2.0")
@@ -82,6 +94,25 @@ def think(answer: Annotated[CreateMessageResult, Resolve(ask_model)]) -> str:
 def where(answer: Annotated[ListRootsResult, Resolve(ask_roots)]) -> str:
     """Ask which folders the client works in."""
     return ", ".join(str(root.uri) for root in answer.roots)
+
+
+@server.tool()
+async def lead(context: Context, name: str) -> str | InputRequiredResult:
+    """Send the person to an address."""
+    if (given := (context.input_responses or {}).get("where")) is not None:
+        return given.action
+    words = ElicitRequestURLParams(message=f"Visit {name}.", url=f"https://example.org/{name}")
+    return InputRequiredResult(input_requests={"where": ElicitRequest(params=words)})
+
+
+@server.tool()
+async def sampled(context: Context) -> str:
+    """Refuse clients without a model."""
+    capabilities = context.session.client_capabilities
+    if capabilities is None or capabilities.sampling is None:
+        needed = {"requiredCapabilities": {"sampling": {}}}
+        raise MCPError(MISSING_REQUIRED_CLIENT_CAPABILITY, "It needs a model.", needed)
+    return "there is a model"
 
 
 touched = 0

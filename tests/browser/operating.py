@@ -1,0 +1,25 @@
+"""What an operator does in the console, as tests and the pictures of the documentation do it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+PASSWORD = "a long password"
+
+
+def log_in(page: Any, name: str = "operator") -> None:
+    from playwright.sync_api import expect
+
+    page.goto("/admin/login/")
+    page.fill("[name=username]", name)
+    page.fill("[name=password]", PASSWORD)
+    page.click("button[type=submit]")
+    expect(page.get_by_text("Enabled tools")).to_be_visible()
+
+
+def open_tool(page: Any, name: str) -> None:
+    from playwright.sync_api import expect
+
+    page.goto(f"/admin/tools_catalog/mcptooldefinition/?q={name}")
+    page.locator("#result_list").get_by_role("link", name=name, exact=True).click()
+    expect(page.locator("#id_name")).to_have_value(name)

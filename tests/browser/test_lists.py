@@ -1,0 +1,211 @@
+"""The list of calls as an operator works with it: counts, views, columns, keys, times; by mouse and by keyboard."""
+
+from __future__ import annotations
+
+import os
+import re
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+playwright = pytest.importorskip("playwright.sync_api")
+expect = playwright.expect
+
+CALLS = "/admin/invocations/mcptoolinvocation/"
+FOCUSED_ROW = "[...document.querySelectorAll('#result_list > tbody')].findIndex(row => row.matches(':focus-within'))"
+SEED = """
+from django.contrib.auth.models import User
+from tests import factories as make
+User.objects.create_superuser("operator", password="a long password")
+session = make.McpSessionFactory(client_name="zed")
+process = make.ServerProcessFactory()
+more = dict(session=session, process=process, client_name="zed", caller_label="laptop")
+for number in range(6):
+    make.McpToolInvocationFactory(tool_name="echo", request_id=number, **more)
+make.McpToolInvocationFactory(tool_name="add", failed=True, trace_id="trace-of-one", **more)
+"""
+
+
+@pytest.fixture(autouse=True)
+def _patience(page: Any) -> None:
+    page.set_default_timeout(60_000)
+    expect.set_options(timeout=60_000)
+
+
+def rows(page: Any) -> Any:
+    return page.locator("#result_list > tbody")
+
+
+def is_fit(page: Any, name: str, ready: Any) -> None:
+    """The page fits the window and shuts nobody out, in both themes; `ready` is on it once it is loaded."""
+    for theme in ("light", "dark"):
+        page.emulate_media(color_scheme=theme)
+        page.reload()
+        expect(ready).to_be_visible()
+        page.evaluate((files("axe_playwright_python") / "axe.min.js").read_text())
+        assert page.evaluate("document.documentElement.scrollWidth") <= 1280
+        told = page.evaluate("axe.run({resultTypes: ['violations']})")
+        wrong = [
+            f"{theme}: {each['id']}: {each['nodes'][0]['html'][:200]}"
+            for each in told["violations"]
+            if each["impact"] in ("serious", "critical")
+        ]
+        assert wrong == []
+        if os.environ.get("MCPHUB_SCREENSHOTS"):
+            page.screenshot(path=Path(os.environ["MCPHUB_SCREENSHOTS"]) / f"lists-{name}-{theme}.png")
+
+
+def test_a_count_narrows_the_list_and_is_taken_out_again(page: Any) -> None:
+    page.goto(CALLS)
+    expect(rows(page)).to_have_count(7)
+    page.get_by_text("Counts by value").click()
+    tools = page.get_by_role("region", name="Tool")
+    expect(tools.get_by_role("link", name=re.compile("^echo"))).to_contain_text("6")
+    is_fit(page, "counts", page.get_by_role("button", name="Count again"))
+    tools.get_by_role("link", name=re.compile("^add")).click()
+    expect(rows(page)).to_have_count(1)
+    chosen = page.locator("#hub-facets a[aria-current]")
+    expect(chosen).to_contain_text("add")  # the panel stays open
+    chosen.focus()
+    page.keyboard.press("Enter")
+    expect(rows(page)).to_have_count(7)
+    page.goto("/admin/")
+    page.goto(CALLS)
+    panel = page.locator("#hub-facets > summary")
+    expect(page.get_by_role("button", name="Count again")).to_be_visible()
+    panel.focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("button", name="Count again")).to_be_hidden()
+
+
+def test_columns_are_chosen_and_a_view_is_saved_renamed_and_deleted(page: Any) -> None:
+    page.goto(f"{CALLS}?status__exact=error")
+    expect(rows(page)).to_have_count(1)
+    page.locator("summary", has_text="Columns").click()
+    page.get_by_role("checkbox", name="Transport").uncheck()
+    page.get_by_role("checkbox", name="Size").check()
+    page.get_by_role("button", name="Show these").click()
+    heads = page.locator("#result_list thead")
+    expect(heads).to_contain_text("Size")
+    expect(heads).not_to_contain_text("Transport")
+    summary = page.locator("summary", has_text="Save view")
+    summary.focus()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    page.keyboard.type("Failures")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Space")
+    page.keyboard.press("Enter")
+    view = page.get_by_role("navigation", name="Saved views").get_by_role("link", name="Failures")
+    expect(view).to_have_attribute("aria-current", "page")
+    is_fit(page, "views", view)
+    page.goto(CALLS)
+    expect(rows(page)).to_have_count(7)
+    expect(heads).to_contain_text("Size")  # remembered
+    view.click()
+    expect(rows(page)).to_have_count(1)
+    page.locator("summary", has_text="Change view").click()
+    page.locator("details[open] [name=name]").fill("What failed")
+    page.get_by_role("button", name="Rename").click()
+    page.locator("summary", has_text="Change view").click()
+    page.get_by_role("link", name="Delete …").click()
+    expect(page.get_by_text("What failed").first).to_be_visible()
+    page.get_by_role("button", name="Delete").click()
+    expect(page.get_by_role("navigation", name="Saved views")).to_have_count(0)
+    page.locator("summary", has_text="Columns").click()
+    page.get_by_role("button", name="The usual ones").click()
+    expect(heads).to_contain_text("Transport")
+
+
+def _focused(page: Any) -> str:
+    return str(page.evaluate("document.activeElement.closest('#result_list > tbody')?.innerText ?? ''"))
+
+
+def test_keys_lead_through_rows_and_screens_and_rest_while_something_is_written(page: Any) -> None:
+    page.goto(CALLS)
+    expect(rows(page)).to_have_count(7)
+    page.keyboard.press("j")
+    assert "add" in _focused(page)
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    page.keyboard.press("k")
+    here = page.evaluate(
+        "[...document.querySelectorAll('#result_list > tbody')].indexOf(document.activeElement.closest('tbody'))"
+    )
+    assert here == 1
+    assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+    page.keyboard.press("k")
+    page.keyboard.press("k")
+    page.keyboard.press("Enter")
+    page.wait_for_url(re.compile(r"/mcptoolinvocation/\d+/change/"))
+    page.keyboard.press("g")
+    page.keyboard.press("s")
+    page.wait_for_url(re.compile("/sessions_app/mcpsession/$"))
+    page.keyboard.press("g")
+    page.keyboard.press("i")
+    page.wait_for_url(re.compile("/invocations/mcptoolinvocation/$"))
+    page.keyboard.press("/")
+    box = page.locator("#searchbar")
+    expect(box).to_be_focused()
+    page.keyboard.type("jgi?")
+    expect(box).to_have_value("jgi?")
+    expect(page.locator("#hub-keys")).to_be_hidden()
+    expect(page).to_have_url(re.compile("/invocations/mcptoolinvocation/$"))
+
+
+def test_the_list_of_keys_is_shown_and_closed(page: Any) -> None:
+    page.goto(CALLS)
+    page.keyboard.press("?")
+    keys = page.get_by_role("dialog", name="Keys")
+    expect(keys).to_be_visible()
+    page.keyboard.press("j")
+    assert _focused(page) == ""
+    expect(keys.get_by_role("link", name="Connections", exact=True)).to_be_visible()
+    page.evaluate((files("axe_playwright_python") / "axe.min.js").read_text())
+    told = page.evaluate("axe.run('#hub-keys', {resultTypes: ['violations']})")
+    assert [each["id"] for each in told["violations"] if each["impact"] in ("serious", "critical")] == []
+    if os.environ.get("MCPHUB_SCREENSHOTS"):
+        page.screenshot(path=Path(os.environ["MCPHUB_SCREENSHOTS"]) / "lists-keys.png")
+    page.keyboard.press("Escape")
+    expect(keys).to_be_hidden()
+    page.locator("a[href='#hub-keys']").click()
+    keys.get_by_role("button", name="Close").click()
+    expect(keys).to_be_hidden()
+    page.goto("/admin/")
+    page.keyboard.press("?")
+    keys.get_by_role("link", name="API keys", exact=True).click()
+    expect(page).to_have_url(re.compile("/sessions_app/apikey/$"))
+
+
+def test_times_are_told_as_their_reader_wants_them(page: Any) -> None:
+    page.goto(CALLS)
+    times = page.get_by_role("group", name="Times")
+    shown = page.locator("#result_list time").first
+    expect(times.get_by_role("radio", name="UTC", exact=True)).to_be_checked()
+    moment = shown.get_attribute("datetime")
+    expect(shown).to_contain_text(moment[11:19])
+    times.get_by_text("Relative").click()
+    expect(shown).to_have_text(re.compile(r"\d+ (second|minute)s? ago|now"))
+    expect(shown).to_have_attribute("title", re.compile(r"^\d{4}-\d\d-\d\dT"))
+    is_fit(page, "times", times)
+    expect(shown).to_have_text(re.compile(r"ago|now"))  # remembered
+    times.get_by_role("radio", name="Relative").focus()
+    page.keyboard.press("ArrowLeft")
+    expect(times.get_by_role("radio", name="Local")).to_be_checked()
+    local = page.evaluate("moment => new Date(moment).toTimeString().slice(0, 8)", moment)
+    expect(shown).to_contain_text(local)
+    page.goto("/admin/sessions_app/mcpsession/")
+    expect(page.get_by_role("radio", name="Local")).to_be_checked()
+    page.get_by_role("group", name="Times").locator("label").first.click()
+    expect(page.locator("#result_list time").first).to_contain_text("UTC")
+
+
+def test_an_id_that_one_call_has_leads_to_its_page(page: Any) -> None:
+    for written in ("trace-of-one", "3"):
+        page.goto(CALLS)
+        page.keyboard.press("/")
+        page.keyboard.type(written)
+        page.keyboard.press("Enter")
+        expect(page).to_have_url(re.compile(r"/mcptoolinvocation/\d+/change/"))

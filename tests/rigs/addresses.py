@@ -1,0 +1,144 @@
+"""Every address of the hub's Django, from the URL configuration, each filled in with a row that is there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from datetime import timedelta
+from typing import Any
+
+from django.contrib import admin
+from django.urls import URLPattern, URLResolver, get_resolver
+from django.utils import timezone
+
+import mcphub.urls  # noqa: F401 - registers the pages of the admin
+from invocations.chain.models import AuditHold
+from invocations.models import McpRedactionRule
+from mcphub.chat.models import (
+    ChatApproval,
+    ChatKey,
+    ChatModel,
+    ChatProvider,
+    ChatSession,
+    Query,
+    ToolApproval,
+)
+from sessions_app.models import RateLimitBucket
+from tests import factories as make
+from tools_catalog.models import HttpService, McpToolset, Secret
+
+
+def patterns(under: Any = None, before: str = "") -> Iterator[str]:
+    """Give every pattern of the URL configuration."""
+    for each in get_resolver().url_patterns if under is None else under:
+        if isinstance(each, URLResolver):
+            yield from patterns(each.url_patterns, before + str(each.pattern))
+        elif isinstance(each, URLPattern):
+            yield before + str(each.pattern)
+
+
+def address(pattern: str, rows: Mapping[str, Any]) -> str:
+    """Fill a pattern in: with the row of its model where there is one. `rows` is by `app_model`."""
+    found = re.match(r"admin/(\w+)/(\w+)/", pattern)
+    row = rows.get("_".join(found.groups())) if found else None
+    pattern = pattern.replace("([^/]+)", "<object_id>", 1).replace("([^/]+)", "1")
+    names = {
+        "name": "result" if "/body/" in pattern else "echo", "number": "1", "slug": "none", "app_label": "auth",
+        "invocation_id": "none", "internal_code": "timeout", "size": "1", "old": "1", "new": "1", "url": "nowhere",
+        "content_type_id": "1",
+    }  # fmt: skip
+    key = str(row.pk) if row is not None else "1"
+    filled = re.sub(
+        r"<(?:\w+:)?(\w+)>", lambda found: names.get(found[1], key), re.sub(r"\(\?P(<\w+>)[^)]*\)", r"\1", pattern)
+    )
+    return "/" + filled.replace("^", "").replace("/?$", "/").replace("$", "")
+
+
+def one_of_each() -> dict[str, Any]:
+    """Give the newest row of each model that the admin shows, by `app_model`; make those that can be made."""
+    rows = {}
+    for model in admin.site._registry:
+        name = f"{model._meta.app_label}_{model._meta.model_name}"
+        row = model._default_manager.order_by("-pk").first()
+        if row is None and name in _MADE:
+            row = _MADE[name]()
+        if row is not None:
+            rows[name] = row
+    return rows
+
+
+def _secret() -> Secret:
+    secret = Secret(name="TOKEN", hosts="api.example.org")
+    secret.set_value("a secret of some length")
+    secret.save()
+    return secret
+
+
+def _offer() -> Any:
+    from tests.tools_catalog.proposals import proposal
+
+    return proposal()
+
+
+def _provider() -> ChatProvider:
+    return ChatProvider.objects.first() or ChatProvider.objects.create(
+        slug="mine", kind="compatible", base_url="https://llm.example.org/v1"
+    )
+
+
+def _conversation() -> ChatSession:
+    now = timezone.now()
+    return ChatSession.objects.first() or ChatSession.objects.create(
+        principal="key:1", expires_at=now + timedelta(hours=1), ends_at=now + timedelta(days=1)
+    )
+
+
+def _approval() -> ChatApproval:
+    now = timezone.now()
+    return ChatApproval.objects.create(
+        id="mcpr_1", principal="key:1", caller_label="an app", turn_id="t", call_id="call_1", tool_name="drop_table",
+        tool_version="1", arguments={"table": "customers"}, binding="0" * 64, created_at=now,
+        expires_at=now + timedelta(minutes=10),
+    )  # fmt: skip
+
+
+def _tool() -> Any:
+    from tools_catalog.models import McpToolDefinition
+
+    return McpToolDefinition.objects.order_by("-pk").first() or make.McpToolDefinitionFactory()
+
+
+_MADE: dict[str, Callable[[], Any]] = {
+    "auth_group": make.GroupFactory,
+    "auth_user": make.UserFactory,
+    "sessions_app_apikey": make.ApiKeyFactory,
+    "sessions_app_mcpsession": make.McpSessionFactory,
+    "sessions_app_serverprocess": make.ServerProcessFactory,
+    "sessions_app_ratelimitbucket": lambda: RateLimitBucket.objects.create(
+        client_id="key:1", tokens=3, refill_per_second=1, last_refill=timezone.now()
+    ),
+    "tools_catalog_mcptooldefinition": _tool,
+    "tools_catalog_mcpconnection": make.McpConnectionFactory,
+    "tools_catalog_launchprofile": make.LaunchProfileFactory,
+    "tools_catalog_mcpupstreamtool": _offer,
+    "tools_catalog_secret": _secret,
+    "tools_catalog_httpservice": lambda: HttpService.objects.create(slug="git", url="https://git.example.org/rest"),
+    "tools_catalog_mcptoolset": lambda: McpToolset.objects.create(slug="few", patterns="e*"),
+    "tools_catalog_mcpresource": make.McpResourceFactory,
+    "tools_catalog_mcpprompt": make.McpPromptFactory,
+    "invocations_mcptoolinvocation": lambda: make.McpToolInvocationFactory(failed=True),
+    "invocations_mcprequestenvelope": make.McpRequestEnvelopeFactory,
+    "invocations_mcptask": lambda: make.McpTaskFactory(over=True),
+    "invocations_mcpredactionrule": lambda: McpRedactionRule.objects.create(place="$.a"),
+    "invocations_audithold": lambda: AuditHold.objects.create(name="case", reason="court", principal="key:9"),
+    "chat_chatprovider": _provider,
+    "chat_chatmodel": lambda: ChatModel.objects.create(provider=_provider(), name="m"),
+    "chat_chatkey": lambda: ChatKey.objects.create(key=make.ApiKeyFactory(scopes=["chat"])),
+    "chat_chatsession": _conversation,
+    "chat_query": lambda: Query.objects.create(
+        session=_conversation(), content="Is it warm?", principal="key:1", door="query", state="done", process_id="p"
+    ),
+    "chat_chatapproval": _approval,
+    "chat_toolapproval": lambda: ToolApproval.objects.create(tool=_tool()),
+}
+"""Makes a row where there is none. What only the hub itself writes (blocks, events, tombstones) is not made here."""

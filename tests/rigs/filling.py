@@ -1,0 +1,65 @@
+"""Rows of what grows beside calls: conversations, questions and answers, approvals, tasks."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from django.utils import timezone
+
+from invocations.tasks.models import McpTask
+from mcphub.chat.models_conversations import AIResponse, ChatMessage, ChatSession, Query
+from mcphub.chat.models_responses import ChatApproval
+from sessions_app.models import McpSession, ServerProcess
+from tests.factories import McpTaskFactory, ServerProcessFactory
+
+
+def fill(rows: int = 6000) -> None:
+    """Add what is missing to so many rows of each; a question an hour, oldest first."""
+    now = timezone.now()
+    missing = range(Query.objects.count(), rows)
+    begun = {number: now - timedelta(hours=rows - number) for number in missing}
+    people = {number: f"key:{1 + number % 40}" for number in missing}
+    sessions = ChatSession.objects.bulk_create(
+        ChatSession(
+            principal=people[number], created_at=at, updated_at=at, expires_at=at + timedelta(hours=1),
+            ends_at=at + timedelta(days=1),
+        )
+        for number, at in begun.items()
+    )  # fmt: skip
+    queries = Query.objects.bulk_create(
+        Query(
+            session=session, content="Is it warm?", principal=session.principal, timestamp=session.created_at,
+            door=("query", "completions")[number % 2], process_id="p",
+            **({"state": "failed", "error_code": "x"} if number % 20 == 0 else {"state": "done"}),
+        )
+        for number, session in zip(missing, sessions, strict=True)
+    )  # fmt: skip
+    AIResponse.objects.bulk_create(
+        AIResponse(query=query, content="It is.", provider_used="p", model="m", duration_ms=5) for query in queries
+    )
+    ChatMessage.objects.bulk_create(
+        ChatMessage(session=query.session, query=query, role=role, content="words")
+        for query in queries
+        for role in ("user", "assistant")
+    )
+    ChatApproval.objects.bulk_create(
+        ChatApproval(
+            id=f"filled_{number}", principal=people[number], turn_id=str(number), call_id="call_1", tool_name="t",
+            tool_version="1", arguments={}, binding="0" * 64, created_at=at, expires_at=at + timedelta(minutes=10),
+        )
+        for number, at in begun.items()
+    )  # fmt: skip
+    owner = ServerProcess.objects.first() or ServerProcessFactory()
+    session = McpSession.objects.first()
+    McpTask.objects.bulk_create(
+        McpTaskFactory.build(
+            over=True,
+            task_id=f"filled-{number}",
+            invocation_id=f"filled-{number}",
+            process=owner,
+            session=session,
+            principal=people[number],
+            created_at=at,
+        )
+        for number, at in begun.items()
+    )

@@ -1,0 +1,180 @@
+"""Upstreams that misbehave in every way over every transport, and what an upstream beside them notices of it.
+
+    python -m tests.rigs.misbehaving [--seconds 4] [--rounds 3]
+
+Each way is measured in turn with quiet: calls of a good upstream, first alone, then while calls of the bad one are
+under way without a pause. Printed for each: how those ended, the longest of them, how far the p99 of the good calls
+moved (median of the rounds), and how much the hub's memory grew. Complaints: a call that ended later than a second
+after its deadline, an answer that is no mapped error, a call without a row, memory that grew by more than 50 MiB.
+The figure of p99 is printed and not judged: it needs a quiet machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import httpx2
+
+from tests.servers import Hub, until
+from tests.upstreams.conftest import PEERS, Operator, Peer
+from tests.upstreams.test_misbehaviour import KINDS, LIMITS, SECONDS
+from tests.wire.speech import BOTH, META, MODERN, Speaker
+
+_MOST_GROWTH_MIB = 50
+_RECOVERS_SECONDS = 70
+"""The longest pause of an upstream that failed, and its new start."""
+_PAUSED = "connection_failed"
+"""Of a bad upstream that is left alone for a while: nothing was sent."""
+
+
+class Rig:
+    def __init__(self, hub: Hub) -> None:
+        self.hub = hub
+        self.complaints: list[str] = []
+        self.sent: Counter[str] = Counter()
+        headers = {"authorization": f"Bearer {hub.key}", "accept": BOTH}
+        self.http = httpx2.AsyncClient(base_url=hub.url, headers=headers, timeout=60)
+
+    async def call(self, tool: str, arguments: dict[str, Any]) -> tuple[str, float]:
+        """Give how a call ended, and after how many seconds."""
+        meta = {
+            f"{META}protocolVersion": MODERN, f"{META}clientCapabilities": {},
+            f"{META}clientInfo": {"name": "misbehaving", "version": "1"},
+        }  # fmt: skip
+        body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+                "params": {"name": tool, "arguments": arguments, "_meta": meta}}  # fmt: skip
+        headers = {"mcp-protocol-version": MODERN, "mcp-method": "tools/call", "mcp-name": tool}
+        began = time.monotonic()
+        answer = (await self.http.post("/mcp", json=body, headers=headers)).json()
+        took = time.monotonic() - began
+        self.sent[tool] += 1
+        result = answer.get("result")
+        if result is not None and not result.get("isError"):
+            return "ok", took
+        data = (answer.get("error") or {}).get("data") or result["_meta"]["mcphub/error"]
+        return str(data["errorCode"]), took
+
+    async def good(self, seconds: float) -> list[float]:
+        """Give how long each call of the good upstream took, one after the other."""
+        took, ends = [], time.monotonic() + seconds
+        while time.monotonic() < ends:
+            ended, one = await self.call("good.echo", {"text": "untouched"})
+            if ended != "ok":
+                self.complaints.append(f"a call of the good upstream ended in {ended}")
+            took.append(one)
+        return took
+
+    async def bad(self, kind: str, mode: str, found: list[tuple[str, float]]) -> None:
+        while True:
+            ended, took = await self.call(f"{kind}.be", {"mode": mode})
+            found.append((ended, took))
+            if ended == _PAUSED:
+                await asyncio.sleep(0.05)
+
+    async def measure(self, kind: str, mode: str, seconds: float, rounds: int) -> None:
+        before = self.resident_mib()
+        shares: list[float] = []
+        ends: list[tuple[str, float]] = []
+        for _ in range(rounds):
+            await self.recovered(kind)
+            quiet = await self.good(seconds)
+            loud = asyncio.create_task(self.bad(kind, mode, ends))
+            shares.append(_p99(await self.good(max(seconds, SECONDS + 1))) / _p99(quiet))
+            loud.cancel()
+            await asyncio.gather(loud, return_exceptions=True)
+        grown = self.resident_mib() - before
+        longest = max((took for _, took in ends), default=0.0)
+        words = " ".join(f"{ended}={count}" for ended, count in Counter(ended for ended, _ in ends).most_common())
+        print(f"{kind:<12}{mode:<22}p99 x {median(shares):5.2f}  {grown:+6.0f} MiB  longest {longest:4.1f} s  {words}")
+        sys.stdout.flush()
+        where = f"{kind} {mode}"
+        if longest > SECONDS + 1:
+            self.complaints.append(f"{where}: a call ended {longest - SECONDS:.1f} s after its deadline")
+        if grown > _MOST_GROWTH_MIB:
+            self.complaints.append(f"{where}: the hub grew by {grown:.0f} MiB")
+        if wrong := {ended for ended, _ in ends} - KINDS[kind][mode] - {_PAUSED}:
+            self.complaints.append(f"{where}: a call ended in {', '.join(sorted(wrong))}")
+
+    async def recovered(self, kind: str) -> None:
+        """Wait until the bad upstream is asked again, so that each way to misbehave is seen."""
+        ends = time.monotonic() + _RECOVERS_SECONDS
+        while (await self.call(f"{kind}.echo", {}))[0] != "ok":
+            if time.monotonic() > ends:
+                self.complaints.append(f"{kind} was not asked again within {_RECOVERS_SECONDS} s")
+                return
+            await asyncio.sleep(0.1)
+
+    def resident_mib(self) -> float:
+        return int(Path(f"/proc/{self.hub.pid}/statm").read_text().split()[1]) * 4096 / 2**20
+
+    def rows(self) -> None:
+        """Compare what was sent with what is on record; what a test ended in the midst may be there beyond."""
+        for tool, count in self.sent.items():
+            found = int(
+                self.hub.shell(
+                    "from invocations.models import McpToolInvocation\n"
+                    f"print(McpToolInvocation.objects.filter(tool_name={tool!r}).count())"
+                )
+            )
+            if found < count:
+                self.complaints.append(f"{tool}: {count} calls were answered, {found} are on record")
+
+
+async def run(hub: Hub, options: argparse.Namespace) -> list[str]:
+    rig = Rig(hub)
+    await rig.good(options.seconds)  # what the first calls import and open stays
+    for kind, modes in KINDS.items():
+        for mode in modes:
+            if not options.only or mode in options.only or kind in options.only:
+                await rig.measure(kind, mode, options.seconds, options.rounds)
+    await rig.http.aclose()
+    rig.rows()
+    return rig.complaints
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Measure what misbehaving upstreams do to calls of a good one.")
+    parser.add_argument("--seconds", type=float, default=4.0)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", action="append", help="a way to misbehave, or a connection; may be repeated")
+    options = parser.parse_args()
+    profile = {"name": "chaos", "command": sys.executable, "arguments": [str(PEERS / "chaos.py"), "stdio"]}
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="misbehaving-")))
+        hub = stack.enter_context(Hub(folder, environment={"MCPHUB_EGRESS_ALLOW": "127.0.0.1"}))
+        operator = Operator(hub)
+        for slug, words in (("bad_http", "http"), ("bad_modern", "modern"), ("bad_sse", "sse")):
+            peer = stack.enter_context(Peer("chaos.py", words, path="/sse" if words == "sse" else "/mcp"))
+            operator.connect(slug, url=peer.url, transport="sse" if words == "sse" else "streamable-http", **LIMITS)
+        operator.connect("bad_stdio", transport="stdio", profile=profile, **LIMITS)
+        operator.connect("good", url=stack.enter_context(Peer("sdk_v2.py", "http")).url)
+        hub.shell(
+            "from tools_catalog.models import McpToolDefinition\n"
+            "for tool in McpToolDefinition.objects.filter(name__startswith='bad_'):\n"
+            f"    tool.timeout_seconds = {SECONDS}\n"
+            "    tool.save()"
+        )
+        with Speaker(hub.url, hub.key) as speaker:
+            names = [f"{kind}.be" for kind in KINDS] + ["good.echo"]
+            until(lambda: all(name in speaker.modern("tools/list").text for name in names), 60)
+        complaints = asyncio.run(run(hub, options))
+    for complaint in complaints:
+        print(f"✗ {complaint}", file=sys.stderr)
+    return 1 if complaints else 0
+
+
+def _p99(seconds: list[float]) -> float:
+    return sorted(seconds)[max(0, int(len(seconds) * 0.99) - 1)]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,126 @@
+"""Tasks that an upstream makes of calls: tasks of the hub for its clients, or calls that are waited for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.conformance.behind import everything
+from tests.servers import Hub, until
+from tests.upstreams.conftest import Operator
+from tests.wire.speech import META, Speaker
+from tests.wire.test_asking import ALL, answer_to, calling, modern_call, round_of, state_of, text_of_event
+from tests.wire.test_calls import text_of
+from tests.wire.test_tasks import EXTENSION, Follower
+
+ABLE = {f"{META}clientCapabilities": {"extensions": {EXTENSION: {}}, "elicitation": {}}}
+YES = {"action": "accept", "content": {"confirm": True}}
+
+
+class Asked(Follower):
+    """A client of 2026-07-28 that can follow tasks, and be asked."""
+
+    def ask(self, method: str, **params: Any) -> Any:
+        return self.speaker.modern(method, {**params, "_meta": ABLE})
+
+    def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        found: dict[str, Any] = self.speaker.modern_call(f"job.{tool}", arguments, **ABLE).json()["result"]
+        return found
+
+
+@pytest.fixture(scope="module", autouse=True)
+def upstream(operator: Operator) -> Iterator[None]:
+    with everything() as port:
+        operator.connect("job", url=f"http://127.0.0.1:{port}/mcp")
+        yield
+        operator.change("job", enabled=False)
+
+
+@pytest.fixture
+def speaker(speaker: Speaker) -> Speaker:
+    until(lambda: "job.test_task_states" in speaker.modern("tools/list").text)
+    return speaker
+
+
+@pytest.fixture
+def follower(speaker: Speaker) -> Asked:
+    return Asked(speaker)
+
+
+def states(speaker: Speaker, label: str) -> list[str]:
+    """The states of the upstream's tasks about `label`."""
+    told = json.loads(text_of(speaker.modern_call("job.test_task_states", {})))
+    return [state for about, state in told if about == label]
+
+
+def test_a_task_there_is_a_task_here(follower: Asked, upstream_hub: Hub) -> None:
+    made = follower.call("slow_compute", seconds=0.7, label="here")
+    assert (made["resultType"], made["status"]) == ("task", "working")
+    assert until(lambda: follower.get(made["taskId"]).get("statusMessage")) == "Computing"
+    ended = follower.end(made["taskId"])
+    assert (ended["status"], ended["result"]["content"][0]["text"]) == ("completed", "Computed in 0.7 s.")
+    row = upstream_hub.row(client=follower.speaker.name)
+    assert (row["status"], row["invocation_id"]) == ("ok", made["_meta"]["mcphub/invocationId"])
+
+
+def test_what_the_upstream_answers_at_once_is_no_task(follower: Asked) -> None:
+    assert follower.call("greet", name="Ada")["content"][0]["text"] == "Hello, Ada!"
+    assert follower.call("slow_compute", seconds=0)["resultType"] == "complete"
+
+
+def test_cancelling_reaches_the_task_there(follower: Asked) -> None:
+    made = follower.call("slow_compute", seconds=60, label="cancelled")
+    assert follower.ask("tasks/cancel", taskId=made["taskId"]).status_code == 200
+    assert follower.end(made["taskId"])["status"] == "cancelled"
+    until(lambda: states(follower.speaker, "60cancelled") == ["cancelled"])
+
+
+def test_what_a_task_asks_is_answered_through_the_hub(follower: Asked) -> None:
+    made = follower.call("confirm_delete", filename="asked")
+    asked = until(lambda: follower.get(made["taskId"]).get("inputRequests"))
+    assert asked["confirm"]["params"]["message"] == "Delete asked?"
+    follower.ask("tasks/update", taskId=made["taskId"], inputResponses={"confirm": YES})
+    assert follower.end(made["taskId"])["result"]["content"][0]["text"] == "asked was deleted."
+
+
+def test_how_a_task_ends_there_is_how_it_ends_here(follower: Asked) -> None:
+    failed = follower.end(follower.call("failing_job")["taskId"])
+    assert (failed["status"], failed["result"]["isError"]) == ("completed", True)
+    broken = follower.end(follower.call("protocol_error_job")["taskId"])
+    assert broken["status"] == "failed"
+    assert "The job broke." in broken["error"]["message"]
+
+
+def test_a_client_that_cannot_follow_waits(speaker: Speaker) -> None:
+    failed = speaker.modern_call("job.failing_job", {}).json()["result"]  # which is nothing but a task there
+    assert (failed["isError"], failed["content"][0]["text"]) == (True, "The job failed.")
+    session = speaker.open_session()
+    assert text_of(speaker.call(session, "job.slow_compute", {"seconds": 0.1})) == "Computed in 0.1 s."
+
+
+def test_a_client_that_cannot_follow_answers_by_rounds(speaker: Speaker) -> None:
+    first = modern_call(speaker, "job.confirm_delete", {"filename": "rounds"})
+    ((key, asked),) = round_of(first)["inputRequests"].items()
+    assert asked["params"]["message"] == "Delete rounds?"
+    answers = {"inputResponses": {key: YES}, "requestState": state_of(first)}
+    done = modern_call(speaker, "job.confirm_delete", {"filename": "rounds"}, **answers)
+    assert text_of(done) == "rounds was deleted."
+    assert states(speaker, "rounds") == ["completed"]  # the one task, not another
+
+
+def test_a_session_is_asked_on_the_stream_of_its_call(speaker: Speaker) -> None:
+    session = speaker.open_session(**ALL)
+    with calling(speaker, session, "job.confirm_delete", {"filename": "stream"}) as (_, heard):
+        speaker.post(answer_to(next(heard), YES), mcp_session_id=session)
+        assert text_of_event(next(heard)) == "stream was deleted."
+
+
+def test_the_core_form_of_tasks_has_them_too(speaker: Speaker) -> None:
+    session = speaker.open_session()
+    params = {"name": "job.slow_compute", "arguments": {"seconds": 0.3}, "task": {}}
+    made = speaker.in_session(session, "tools/call", params).json()["result"]["task"]
+    ended = speaker.in_session(session, "tasks/result", {"taskId": made["taskId"]})
+    assert text_of(ended) == "Computed in 0.3 s."

@@ -1,0 +1,115 @@
+"""HTTP+SSE as the transport of an MCP client: one stream of events for all that comes, a POST for what is sent.
+
+The SDK's own takes no event above a mebibyte, whatever answers the connection allows, and never says why it ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import httpx2
+from mcp.shared._httpx_utils import stream_within_origin
+from mcp.shared.message import SessionMessage
+from mcp_types import jsonrpc_message_adapter
+
+from sessions_app.protocol import errors, sse
+from tools_catalog.upstream.spec import ConnectionSpec
+
+_HEADERS = {"accept": "text/event-stream", "cache-control": "no-store"}
+
+
+class ToEndpoint:
+    """The SDK's write stream: each message a POST to where the upstream wants them."""
+
+    def __init__(self, http: httpx2.AsyncClient, url: httpx2.URL) -> None:
+        self._http = http
+        self._url = url
+
+    async def send(self, item: SessionMessage) -> None:
+        body = item.message.model_dump_json(by_alias=True, exclude_unset=True).encode()
+        try:
+            await self._http.post(self._url, content=body, headers={"content-type": "application/json"})
+        except httpx2.HTTPError as error:
+            raise anyio.BrokenResourceError from error
+
+    async def aclose(self) -> None:
+        """There is nothing to close: the connection ends with its stream of events."""
+
+    async def __aenter__(self) -> ToEndpoint:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+
+@asynccontextmanager
+async def connect(
+    http: httpx2.AsyncClient, spec: ConnectionSpec, lost: Callable[[str], None]
+) -> AsyncIterator[tuple[Any, ToEndpoint]]:
+    """Open the stream, wait until the upstream has said where messages go, and give the SDK's pair of streams.
+
+    `lost` is told why it ends. Raises ConnectionFailed and httpx2's errors.
+    """
+    endpoint: asyncio.Future[httpx2.URL] = asyncio.get_running_loop().create_future()
+    # Redirects are followed within the origin, for which the headers were meant.
+    async with stream_within_origin(http, "GET", spec.url, headers=_HEADERS) as response:
+        response.raise_for_status()
+        into, out_of = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        reader = asyncio.create_task(
+            _read(response, into, endpoint, spec, lost), name=f"mcphub-upstream-{spec.slug}-events"
+        )
+        try:
+            yield out_of, ToEndpoint(http, await endpoint)
+        finally:
+            reader.cancel()
+            await asyncio.gather(reader, return_exceptions=True)
+            out_of.close()
+
+
+async def _read(
+    response: httpx2.Response,
+    into: Any,
+    endpoint: asyncio.Future[httpx2.URL],
+    spec: ConnectionSpec,
+    lost: Callable[[str], None],
+) -> None:
+    decoder = sse.Decoder(max_event_bytes=spec.max_response_bytes)
+    why = "The upstream closed the connection."
+    try:
+        async for chunk in response.aiter_bytes():
+            for event in decoder.feed(chunk):
+                if event.event == "endpoint" and not endpoint.done():
+                    endpoint.set_result(_endpoint(response.url, event.data))
+                elif event.event == "message" and endpoint.done():
+                    with contextlib.suppress(ValueError):  # what is no message is passed over, as on other streams
+                        message = jsonrpc_message_adapter.validate_json(event.data, by_name=False)
+                        await into.send(SessionMessage(message))
+    except sse.EventTooLarge:
+        why = f"The upstream sent a message of more than {spec.max_response_bytes} bytes."
+    except httpx2.StreamError as error:
+        why = str(error)
+    except errors.ConnectionFailed as error:
+        why = str(error)
+    except (httpx2.HTTPError, anyio.BrokenResourceError):
+        why = "The connection to the upstream broke."
+    finally:
+        lost(why)
+        if not endpoint.done():
+            endpoint.set_exception(errors.ConnectionFailed(why))
+            endpoint.exception()  # nobody may be waiting for it any more
+        into.close()
+
+
+def _endpoint(stream: httpx2.URL, said: str) -> httpx2.URL:
+    try:
+        found = stream.join(said)
+    except httpx2.InvalidURL as error:
+        raise errors.ConnectionFailed("The upstream names no address for messages that can be read.") from error
+    if (found.scheme, found.raw_host, found.port) != (stream.scheme, stream.raw_host, stream.port):
+        raise errors.ConnectionFailed("The upstream wants messages sent to another server, which the hub does not do.")
+    return found

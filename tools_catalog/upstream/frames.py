@@ -1,0 +1,73 @@
+"""What the processes of a hub say to each other about calls: frames of JSON, and errors that arrive as they left.
+
+Both ends are the same program, and nobody else reaches the socket; so frames are bounded but not validated.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json as stdlib
+from collections.abc import Mapping
+from typing import Any, Final
+
+from sessions_app.protocol import errors, json
+
+Json = Any
+Frame = dict[str, Json]
+
+LARGEST_BYTES: Final = 512 * 1024 * 1024
+"""Twice what an operator may allow an upstream to answer; frames escape what JSON cannot hold."""
+_LENGTH_BYTES: Final = 4
+
+
+class Stream:
+    """Frames both ways over one connection."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    async def send(self, kind: str, **members: Json) -> None:
+        """Send one frame; raises OSError where nobody reads, ValueError for what is no JSON."""
+        self.put(kind, **members)
+        await self._writer.drain()
+
+    def put(self, kind: str, **members: Json) -> None:
+        """Send one small frame without waiting for room."""
+        encoded = json.dumps({"kind": kind, **members})
+        if len(encoded) > LARGEST_BYTES:
+            raise ValueError("It is too large for another process of the hub.")
+        self._writer.write(len(encoded).to_bytes(_LENGTH_BYTES, "big") + encoded)
+
+    async def receive(self) -> Frame:
+        """Give the next frame; raises EOFError at the end, OSError where the connection broke."""
+        size = int.from_bytes(await self._reader.readexactly(_LENGTH_BYTES), "big")
+        if size > LARGEST_BYTES:
+            raise OSError("A frame is too large.")
+        frame: Frame = stdlib.loads(await self._reader.readexactly(size))  # as deep and odd as upstreams answer
+        return frame
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+def packed(error: errors.HubError) -> Frame:
+    """Give an error as members of a frame."""
+    kind = next(each for each in type(error).__mro__ if getattr(errors, each.__name__, None) is each)
+    return {
+        "type": kind.__name__, "message": error.message, "details": error.details,
+        "retry_after_seconds": error.retry_after_seconds, "wire_code": error.wire_code,
+    }  # fmt: skip
+
+
+def unpacked(frame: Mapping[str, Json]) -> errors.HubError:
+    """Give the error that `packed` was given."""
+    found = getattr(errors, str(frame["type"]), errors.ServerError)
+    if not isinstance(found, type) or not issubclass(found, errors.HubError):
+        found = errors.ServerError
+    error = found.__new__(found)
+    # Past the constructors of those that build their details from arguments: here they are whole already.
+    errors.HubError.__init__(error, frame["message"], **frame["details"])
+    error.retry_after_seconds = frame["retry_after_seconds"]
+    error.wire_code = frame["wire_code"]
+    return error

@@ -1,0 +1,176 @@
+"""Tasks that an upstream makes of calls (MCP 2026-07-28, Tasks), followed here to their end.
+
+For the client the call is one call: it gets a task of the hub's where it can follow one, and waits otherwise. What the
+task asks is asked of the client, and what ends the call here ends the task there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+from sessions_app.protocol import errors
+from sessions_app.protocol.tasks import EXTENSION, TaskState
+from tools_catalog.backends.base import Json, ToolContext
+from tools_catalog.upstream import appeals, bridge
+from tools_catalog.upstream.results import check
+
+logger = logging.getLogger(__name__)
+
+NEEDED: Final[Mapping[str, Json]] = {"extensions": {EXTENSION: {}}}
+"""The capability that an upstream misses whose tool is a task only."""
+
+_PARKED: Final = "upstream task "
+"""Begins the name that a client without sessions brings back with its answers; the task's id follows."""
+_LONGEST_ID: Final = 1000
+_SHORTEST_SECONDS, _LONGEST_SECONDS = 0.05, 5.0
+"""Between two looks at a task."""
+_FAILURES: Final = 10
+"""Looks in a row that may fail before the task is given up: a connection comes back."""
+_LAST_WORD_SECONDS: Final = 2.0
+
+Send = Callable[[str, dict[str, Json]], Awaitable[dict[str, Json]]]
+
+
+def parked(context: ToolContext) -> str:
+    """Give the task that the client comes back to with answers; empty where there is none."""
+    name = context.parked
+    return name.removeprefix(_PARKED) if name.startswith(_PARKED) else ""
+
+
+def is_task(result: Mapping[str, Json]) -> bool:
+    return result.get("resultType") == "task"
+
+
+def needs_tasks(error: errors.UpstreamError) -> bool:
+    """Whether the upstream refused the call because its client does not follow tasks. Nothing ran."""
+    return isinstance(error, appeals.CapabilityMissing) and appeals.covers(NEEDED, error.details["needs"])
+
+
+def id_of(result: Mapping[str, Json]) -> str:
+    """Give the id of the task that a call was answered with. Raises ResultInvalid."""
+    task_id = result.get("taskId")
+    if not isinstance(task_id, str) or not 0 < len(task_id) <= _LONGEST_ID:
+        raise errors.ResultInvalid("The upstream answered with a task that has no id.")
+    return task_id
+
+
+class Following:
+    """One task of the upstream, for one call. `send` makes a request of the same upstream."""
+
+    def __init__(self, task_id: str, send: Send, context: ToolContext, *, may_ask: bool) -> None:
+        self._id = task_id
+        self._send = send
+        self._context = context
+        self._may_ask = may_ask
+        self._asked: set[str] = set()
+        self._asking: asyncio.Task[dict[str, Json]] | None = None
+        self._pause = _SHORTEST_SECONDS
+        self._step = 0
+        self._message = ""
+
+    async def end(self) -> dict[str, Json]:
+        """Give the result of the task. Cancelled, it cancels the task, unless the client comes back to it.
+
+        Raises UpstreamError, ResultInvalid, ConnectionFailed, TransportError, and what asking raises.
+        """
+        context = self._context
+        try:
+            await context.begin_task()
+            while True:
+                task = await self._look()
+                match task.get("status"):
+                    case TaskState.COMPLETED:
+                        return _result_of(task)
+                    case TaskState.FAILED:
+                        error = _error_of(task)
+                        error.fails_task = context.may_be_task
+                        raise error
+                    case TaskState.CANCELLED:
+                        raise errors.UpstreamError("The upstream cancelled the task of this call.")
+                    case TaskState.INPUT_REQUIRED:
+                        self._ask(task)
+                    case TaskState.WORKING:
+                        await self._tell(task)
+                    case other:
+                        raise errors.ResultInvalid(f"The upstream's task has the state {str(other)[:50]!r}.")
+                await self._wait(task)
+        except BaseException as error:
+            if self._asking is not None:
+                self._asking.cancel()
+                await asyncio.gather(self._asking, return_exceptions=True)
+            if isinstance(error, asyncio.CancelledError) and context.is_suspended and context.park(self._name):
+                raise
+            if not isinstance(error, errors.UpstreamError | errors.ResultInvalid):
+                await self._cancel()
+            raise
+
+    @property
+    def _name(self) -> str:
+        return f"{_PARKED}{self._id}"
+
+    async def _look(self) -> dict[str, Json]:
+        failures = 0
+        while True:
+            try:
+                return await self._send("tasks/get", {"taskId": self._id})
+            except (errors.ConnectionFailed, errors.TransportError):
+                failures += 1
+                if failures == _FAILURES:
+                    raise
+                await asyncio.sleep(min(2**failures * _SHORTEST_SECONDS, _LONGEST_SECONDS))
+
+    def _ask(self, task: Mapping[str, Json]) -> None:
+        """Begin to ask what is not asked yet; what came since the last questions waits for their answers."""
+        requests = task.get("inputRequests")
+        if not isinstance(requests, dict) or not requests:
+            raise errors.ResultInvalid("The upstream's task wants answers and asks nothing.")
+        new = {key: request for key, request in requests.items() if key not in self._asked}
+        if new and self._asking is None:
+            self._asked |= new.keys()
+            self._asking = asyncio.create_task(bridge.asked(new, self._context, may_ask=self._may_ask))
+
+    async def _wait(self, task: Mapping[str, Json]) -> None:
+        """Wait until it is time for the next look; send answers that came meanwhile."""
+        asked_for = task.get("pollIntervalMs")
+        seconds = asked_for / 1000 if isinstance(asked_for, int | float) and asked_for == asked_for else self._pause
+        self._pause = min(2 * self._pause, _LONGEST_SECONDS)
+        seconds = max(_SHORTEST_SECONDS, min(seconds, _LONGEST_SECONDS))
+        if self._asking is None:
+            await asyncio.sleep(seconds)
+            return
+        await asyncio.wait({self._asking}, timeout=seconds)
+        if self._asking.done():
+            answers, self._asking = self._asking.result(), None
+            await self._send("tasks/update", {"taskId": self._id, "inputResponses": answers})
+
+    async def _tell(self, task: Mapping[str, Json]) -> None:
+        words = task.get("statusMessage")
+        if isinstance(words, str) and words != self._message:
+            self._message = words
+            self._step += 1
+            await self._context.progress(self._step, None, words)
+
+    async def _cancel(self) -> None:
+        try:
+            async with asyncio.timeout(_LAST_WORD_SECONDS):
+                await self._send("tasks/cancel", {"taskId": self._id})
+        except (TimeoutError, errors.HubError) as error:
+            logger.info("A task of an upstream could not be cancelled: %s", error)
+
+
+def _result_of(task: Mapping[str, Json]) -> dict[str, Json]:
+    result = task.get("result")
+    if not isinstance(result, dict):
+        raise errors.ResultInvalid("The upstream's task is completed and has no result.")
+    check(result)
+    return {**result, "resultType": "complete"}
+
+
+def _error_of(task: Mapping[str, Json]) -> errors.ToolFailure:
+    error: Any = task.get("error")
+    if not isinstance(error, dict) or not isinstance(error.get("code"), int):
+        return errors.ResultInvalid("The upstream's task failed and says no error.")
+    return appeals.upstream_error(error["code"], str(error.get("message", "")), error.get("data"))
