@@ -1,7 +1,8 @@
 # make serve   a fresh clone becomes a running hub; ARGS="--port 9000" passes flags on
 # make test    the test suite; ARGS="tests/wire -x" passes arguments on
 # make rigs    what kills, floods, tampers and races for minutes; needs PostgreSQL. KILLS=300 KILLS_BOTH=150
-#              ROWS=100000 SPOILT=10000 CYCLES=1000 REPEATED=100 EXAMPLES=100 is the long form
+#              ROWS=100000 SPOILT=10000 CYCLES=1000 REPEATED=100 EXAMPLES=100 is the long form; they draw the
+#              same lots each time, and others with SEED=$RANDOM
 # make check   what must be clean before a commit
 # make pictures   those of docs/operators.md, by a browser that goes through a hub; needs Chromium. ARGS="--only calls"
 # make messages   the Russian catalogue after a change of words; needs gettext
@@ -22,6 +23,7 @@ SPOILT ?= 1500
 CYCLES ?= 40
 REPEATED ?= 10
 EXAMPLES ?= 3
+SEED ?= 1
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt
 
@@ -39,21 +41,21 @@ test: $(VENV)/.installed-dev
 
 rigs: $(VENV)/.installed-dev
 	@$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile -m rig $(ARGS)
-	@$(BIN)/python -m tests.rigs.kill_nine --kills $(KILLS) --ready-seconds 30
-	@$(BIN)/python -m tests.rigs.kill_nine --kills $(KILLS) --ready-seconds 30 --database postgresql --workers 2
-	@$(BIN)/python -m tests.rigs.kill_nine --kills $(KILLS_BOTH) --ready-seconds 30 --database cluster --victim both
+	@$(BIN)/python -m tests.rigs.kill_nine --seed $(SEED) --kills $(KILLS) --ready-seconds 30
+	@$(BIN)/python -m tests.rigs.kill_nine --seed $(SEED) --kills $(KILLS) --ready-seconds 30 --database postgresql --workers 2
+	@$(BIN)/python -m tests.rigs.kill_nine --seed $(SEED) --kills $(KILLS_BOTH) --ready-seconds 30 --database cluster --victim both
 	@$(BIN)/python -m tests.rigs.no_audit
 	@$(BIN)/python -m tests.rigs.no_audit --database cluster
 	@$(BIN)/python -m tests.rigs.nth_statement
 	@$(BIN)/python -m tests.rigs.nth_statement --database postgresql
 	@$(BIN)/python -m tests.rigs.two_workers
-	@$(BIN)/python -m tests.rigs.retries --calls $(REPEATED) --kills 3
-	@$(BIN)/python -m tests.rigs.retries --calls $(REPEATED) --kills 3 --database postgresql
-	@$(BIN)/python -m tests.rigs.tampering --rows $(ROWS) --samples 5 --bytes 500
-	@$(BIN)/python -m tests.rigs.tampering --rows $(ROWS) --samples 5 --bytes 500 --database postgresql
-	@$(BIN)/python -m tests.rigs.mutations --count $(SPOILT)
-	@$(BIN)/python -m tests.rigs.rest_contract --examples $(EXAMPLES)
-	@$(BIN)/python -m tests.rigs.children --cycles $(CYCLES) --kills $(KILLS)
+	@$(BIN)/python -m tests.rigs.retries --seed $(SEED) --calls $(REPEATED) --kills 3
+	@$(BIN)/python -m tests.rigs.retries --seed $(SEED) --calls $(REPEATED) --kills 3 --database postgresql
+	@$(BIN)/python -m tests.rigs.tampering --seed $(SEED) --rows $(ROWS) --samples 5 --bytes 500
+	@$(BIN)/python -m tests.rigs.tampering --seed $(SEED) --rows $(ROWS) --samples 5 --bytes 500 --database postgresql
+	@$(BIN)/python -m tests.rigs.mutations --seed $(SEED) --count $(SPOILT)
+	@$(BIN)/python -m tests.rigs.rest_contract --seed $(SEED) --examples $(EXAMPLES)
+	@$(BIN)/python -m tests.rigs.children --seed $(SEED) --cycles $(CYCLES) --kills $(KILLS)
 
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

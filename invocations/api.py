@@ -7,7 +7,6 @@ from typing import Any
 
 from django.db.models import OuterRef, QuerySet, Subquery
 from django.http import StreamingHttpResponse
-from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_view
 from rest_framework.decorators import action
 from rest_framework.request import Request
@@ -28,9 +27,16 @@ from invocations.rest.walking import WalkingPagination
 from sessions_app.rest import selection
 from sessions_app.rest.access import still_granted
 from sessions_app.rest.lists import StrictFilterBackend, limit_of
+from sessions_app.rest.schema import event_shape
 from sessions_app.rest.wire import AnyAccept
 
 _FIELDS = selection.parameter(InvocationSerializer.Meta.fields)
+_EVENTS = {
+    "oneOf": [
+        event_shape("invocation", {"$ref": "#/components/schemas/Invocation"}, has_id=True),
+        event_shape("error", {"type": "object", "required": ["code", "message"]}),
+    ]
+}
 _TIME = f"Of the last day where no time is given; of {figures.MOST_ROWS} recorded calls at most."
 
 _PAGES = (
@@ -99,7 +105,7 @@ class InvocationViewSet(reads.RecordedViewSet[McpToolInvocation]):
                 description="The sequence after which the stream begins; without it now.",
             ),
         ],
-        responses={(200, "text/event-stream"): OpenApiTypes.STR},
+        responses={(200, "text/event-stream"): _EVENTS},
         description="Server-sent events `invocation`, whose id is the sequence. Bodies only where `fields` names them.",
     )  # fmt: skip
     @action(

@@ -9,6 +9,7 @@ from django.conf import settings
 from mcphub.chat.errors import KINDS
 from mcphub.chat.models_conversations import MOST_MESSAGES
 from mcphub.chat.questions import TRANSPORTS
+from sessions_app.rest.schema import event_shape
 
 _TEXT, _WHOLE, _YES, _MOMENT = (
     {"type": "string"}, {"type": "integer"}, {"type": "boolean"}, {"type": "string", "format": "date-time"},
@@ -143,6 +144,21 @@ def _operation(
     }  # fmt: skip
 
 
+_CALLED = {"call_id": {"type": "string", "description": "The model's own id of the call."}, "tool_name": _TEXT}
+_EVENTS = {
+    "oneOf": [
+        event_shape("delta", _object({"content": _TEXT})),
+        event_shape("tool_started", _object({**_CALLED, "arguments": _TEXT})),
+        event_shape(
+            "tool_finished",
+            _object({**_CALLED, "id": _or_null(_TEXT), "is_error": _YES, "duration_ms": _WHOLE}),
+        ),
+        event_shape("approval_needed", _object({**_CALLED, "approval_id": _TEXT})),
+        event_shape("response", _ref("ChatAnswer")),
+        event_shape("error", _ref("ChatFailure")),
+    ]
+}
+
 _BY_ID = [{"name": "id", "in": "path", "required": True, "schema": _ID}]
 _PATHS: dict[str, Any] = {
     "/api/query": {
@@ -150,9 +166,9 @@ _PATHS: dict[str, Any] = {
             "Answer a question", "chat_query",
             {
                 "200": {
-                    "description": "With `stream` the events `delta`, `tool_started`, `tool_finished`, and at last "
-                    "`response`, which holds the same, or `error`.",
-                    "content": {**_json("ChatAnswer"), "text/event-stream": {"schema": _TEXT}},
+                    "description": "With `stream` the events `delta`, `tool_started`, `tool_finished`, "
+                    "`approval_needed`, and at last `response`, which holds the same, or `error`.",
+                    "content": {**_json("ChatAnswer"), "text/event-stream": {"schema": _EVENTS}},
                 }
             },
             "400 401 403 404 409 413 415 429 500 502 503 504", body="ChatQueryRequest",

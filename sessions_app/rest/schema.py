@@ -27,6 +27,21 @@ _WRITES = ("POST", "PUT", "PATCH")
 _ON_BODIES = {"413", "415"}
 
 
+def event_shape(name: str, data: dict[str, Any], *, has_id: bool = False) -> dict[str, Any]:
+    """Give the schema of a server-sent event whose data is JSON.
+
+    OpenAPI 3.1 does not say what a schema of `text/event-stream` speaks of. Tools take it for one event, an object of
+    its fields, as OpenAPI 3.2's `itemSchema` has it.
+    """
+    members: dict[str, Any] = {
+        "event": {"const": name},
+        "data": {"type": "string", "contentMediaType": "application/json", "contentSchema": data},
+    }
+    if has_id:
+        members["id"] = {"type": "string"}
+    return {"type": "object", "properties": members, "required": list(members)}
+
+
 class ErrorDetailSerializer(serializers.Serializer[Any]):
     """What went wrong."""
 

@@ -293,3 +293,24 @@ def test_answers_are_as_openapi_describes_them(api):
     check("ChatTools", api.get("/api/tools").json())
     check("ChatHealth", api.get("/api/health").json())
     check("ChatFailure", api.post("/api/query", json={}).json())
+
+
+@pytest.mark.parametrize(
+    ("turns", "kinds"),
+    [
+        ((calls(("add", {"a": 2, "b": 3})), say("Five.")), {"delta", "tool_started", "tool_finished", "response"}),
+        ((calls(("nowhere", {})), say("None.")), {"delta", "tool_started", "tool_finished", "response"}),
+        ((say("one two three", cut="reset", after=2),), {"delta", "error"}),
+    ],
+)
+def test_events_are_as_openapi_describes_them(api, turns, kinds):
+    schema = api.get("/api/schema").json()
+    answers = schema["paths"]["/api/query"]["post"]["responses"]["200"]["content"]
+    described = {each["properties"]["event"]["const"]: each for each in answers["text/event-stream"]["schema"]["oneOf"]}
+    body = {"content": script(*turns), "stream": True, "tools": ["add"]}
+    with api.stream("POST", "/api/query", json=body) as answer:
+        events = sse.Decoder().feed(answer.read())
+    assert {event.event for event in events} == kinds
+    for event in events:
+        shape = {**described[event.event]["properties"]["data"]["contentSchema"], "components": schema["components"]}
+        jsonschema.validate(json.loads(event.data), shape, format_checker=jsonschema.FormatChecker())

@@ -388,7 +388,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--workers", type=int, default=2, help="of each hub, on PostgreSQL")
     parser.add_argument("--calls", type=int, default=40, help="that each group makes")
     parser.add_argument("--kills", type=int, default=6)
-    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
+    parser.add_argument("--seed", type=int, default=1)
     return parser.parse_args()
 
 
