@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import ssl
 from collections.abc import Awaitable, Callable
 
 import httpcore2
@@ -332,3 +333,18 @@ def test_shared_client_is_one_per_loop_and_made_anew_after_closing() -> None:
         return same, second is not first
 
     assert asyncio.run(go()) == (True, True)
+
+
+def test_second_client_reads_no_list_of_authorities() -> None:
+    """An upstream that is connected again and again would stop the event loop for as long each time."""
+
+    async def scenario() -> None:
+        async with egress.client(), egress.client():
+            pass
+
+    context = egress.tls_context()
+    assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
+    before = egress.tls_context.cache_info()
+    asyncio.run(scenario())
+    after = egress.tls_context.cache_info()
+    assert (after.hits - before.hits, after.misses - before.misses) == (2, 0)
