@@ -26,7 +26,7 @@ from invocations.tasks.models import McpTask  # isort: skip
 
 __all__ = [
     "CallTally", "McpErrorMapping", "McpIdempotencyKey", "McpRedactionRule", "McpRequestEnvelope", "McpTask",
-    "McpToolInvocation",
+    "McpToolInvocation", "OpenCall", "OpenCallMark",
 ]  # fmt: skip
 
 
@@ -65,10 +65,38 @@ class McpRequestEnvelope(AppendOnly):
                 condition=~Q(method="tools/call") | ~Q(tool_name=""), name="envelope_call_names_tool"
             ),
         ]
-        indexes = [models.Index(fields=["process"], name="envelope_by_process")]  # recovery
 
     def __str__(self) -> str:
         return f"{self.method} {self.tool_name} {self.invocation_id}"
+
+
+class OpenCall(models.Model):
+    """A call that had no outcome when its envelope was looked at (`open_calls.py`). No evidence."""
+
+    envelope = models.OneToOneField(McpRequestEnvelope, models.DO_NOTHING, primary_key=True, db_constraint=False)
+    process_id = models.CharField(max_length=32)
+
+    class Meta:
+        default_permissions = ()
+        indexes = [models.Index(fields=["process_id"], name="open_call_by_process")]  # recovery
+
+    def __str__(self) -> str:
+        return str(self.envelope_id)
+
+
+class OpenCallMark(models.Model):
+    """One row: through which envelope the open calls are noted."""
+
+    ONLY = 1
+
+    through = models.BigIntegerField(default=0)
+
+    class Meta:
+        default_permissions = ()
+        constraints = [models.CheckConstraint(condition=Q(id=1), name="open_call_mark_is_one")]
+
+    def __str__(self) -> str:
+        return str(self.through)
 
 
 class McpToolInvocation(AppendOnly):

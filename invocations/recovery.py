@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Exists, F, OuterRef, Q, QuerySet
+from django.db.models import F, Q
 from django.utils import timezone
 
+from invocations import open_calls
 from invocations.mapping import ErrorMap
 from invocations.models import McpRequestEnvelope, McpToolInvocation
 from invocations.tasks import store as tasks
@@ -71,10 +72,17 @@ def recover(host: str, own_process_id: str, errors: ErrorMap) -> int:
         Q(stopped_at__isnull=True) | Q(last_seen_at__gt=F("stopped_at"))
         | Q(stopped_at__gt=timezone.now() - timedelta(seconds=LATE_SECONDS))
     )  # fmt: skip
-    total = 0
-    for process in ServerProcess.objects.filter(Q(status__in=live) | again).exclude(pk=own_process_id):
-        if not is_gone(process, host):
-            continue
+    gone = [
+        process
+        for process in ServerProcess.objects.filter(Q(status__in=live) | again).exclude(pk=own_process_id)
+        if is_gone(process, host)
+    ]
+    if not gone:
+        return 0
+    left: dict[str, list[McpRequestEnvelope]] = {process.pk: [] for process in gone}
+    for envelope in open_calls.of(left):
+        left[envelope.process_id].append(envelope)
+    for process in gone:
         with transaction.atomic():
             if (
                 process.status != ServerProcess.Status.ERROR
@@ -84,7 +92,8 @@ def recover(host: str, own_process_id: str, errors: ErrorMap) -> int:
                 ServerProcess.objects.filter(pk=process.pk).update(
                     status=ServerProcess.Status.ERROR, stopped_at=timezone.now()
                 )
-            total += _close_open_calls(process, errors)
+            _close(process, left[process.pk], errors)
+    total = sum(map(len, left.values()))
     if total:
         logger.warning("%d calls of processes that are gone were recorded as interrupted", total)
     return total
@@ -92,22 +101,15 @@ def recover(host: str, own_process_id: str, errors: ErrorMap) -> int:
 
 def has_open(process_id: str) -> bool:
     """Whether a process leaves calls or tasks behind."""
-    return _open_calls(process_id).exists() or tasks.has_open(process_id)
+    return bool(open_calls.of([process_id])) or tasks.has_open(process_id)
 
 
-def _open_calls(process_id: str) -> QuerySet[Any]:
-    done = McpToolInvocation.objects.filter(invocation_id=OuterRef("invocation_id"))
-    return McpRequestEnvelope.objects.filter(~Exists(done), process=process_id)
-
-
-def _close_open_calls(process: ServerProcess, errors: ErrorMap) -> int:
-    open_ = _open_calls(process.pk)
-    again = set(McpToolDefinition.objects.filter(retry_safe=True).values_list("name", flat=True))
-    rows = [_interrupted(envelope, errors, envelope.tool_name in again) for envelope in open_.iterator()]
+def _close(process: ServerProcess, left: list[McpRequestEnvelope], errors: ErrorMap) -> None:
+    again = set(McpToolDefinition.objects.filter(retry_safe=True).values_list("name", flat=True)) if left else set()
+    rows = [_interrupted(envelope, errors, envelope.tool_name in again) for envelope in left]
     # Another process that noticed at the same moment wins or loses by the unique id.
     McpToolInvocation.objects.bulk_create(rows, ignore_conflicts=True, batch_size=500)
     tasks.interrupt(process.pk, errors.render(Interrupted()))
-    return len(rows)
 
 
 def _interrupted(envelope: McpRequestEnvelope, errors: ErrorMap, retry_safe: bool) -> McpToolInvocation:

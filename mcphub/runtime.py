@@ -22,6 +22,7 @@ from invocations.calling import Calls
 from invocations.chain.service import Sealing
 from invocations.ledger import Ledger
 from invocations.mapping import ErrorMap
+from invocations.open_calls import OpenCalls
 from invocations.redaction import load as redaction_rules
 from invocations.redaction.policy import Policy
 from invocations.rest import live
@@ -65,6 +66,7 @@ class Hub:
         self.follower = bus.Follower()
         self.ledger = Ledger()
         self.sealing = Sealing()
+        self.open_calls = OpenCalls()
         self.sessions = store.Sessions()
         self.streams = Streams(settings.MCPHUB_HEARTBEAT_SECONDS, settings.MCPHUB_MAX_STREAMS)
         self.inquiries = Inquiries()
@@ -349,6 +351,7 @@ class Hub:
         self._own.look_for_others(bool(self.upstreams.relay.address))
         self._flush()
         self.sealing.look()
+        self.open_calls.look()
         if sweep:
             store.sweep()
             bus.purge()

@@ -14,7 +14,7 @@ from rest_framework.test import APIRequestFactory
 
 from invocations.api import InvocationViewSet
 from invocations.chain import marks, service
-from invocations.models import McpRequestEnvelope, McpToolInvocation
+from invocations.models import McpToolInvocation
 from invocations.rest.filters import InvocationFilter, Span, span
 from invocations.rest.walking import WalkingPagination, walk
 from tests.factories import McpSessionFactory, McpToolInvocationFactory, ServerProcessFactory
@@ -141,10 +141,6 @@ def test_a_long_call_that_is_written_late_is_found_by_its_start(days):
     found = filterset.qs
     assert len(found) == 25
     assert found[0].pk == late.pk == filterset.span.most
-
-
-def test_open_calls_of_a_process_are_found_by_their_index():
-    assert "envelope_by_process" in plan(McpRequestEnvelope.objects.filter(process="p").order_by())
 
 
 def test_successes_are_in_no_index_of_errors():
