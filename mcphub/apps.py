@@ -23,6 +23,7 @@ def _check_pages(app_configs: Any, **options: Any) -> list[checks.CheckMessage]:
 
 
 class McpHubConfig(AppConfig):
+    default = True  # of the two here; with none, Django would quietly take one of its own
     name = "mcphub"
     verbose_name = _("Hub")
 

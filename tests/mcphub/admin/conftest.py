@@ -10,7 +10,6 @@ from django.conf import settings
 from django.contrib.auth.models import Group
 from django.test import Client
 
-from mcphub import groups
 from tests.factories import McpToolDefinitionFactory, UserFactory
 from tools_catalog.backends import python
 
@@ -24,7 +23,6 @@ def _ground() -> None:
 @pytest.fixture
 def log_in(db: Any) -> Callable[..., Client]:
     """Give a client of somebody in the named group; "superuser" for one who may do all."""
-    groups.install()
 
     def log_in(role: str) -> Client:
         if role == "superuser":

@@ -144,8 +144,12 @@ def test_a_session_links_its_calls(log_in):
     assert f"{reverse('admin:invocations_mcptoolinvocation_changelist')}?session={session.pk}" in page
 
 
+def test_the_migrations_make_the_roles(db):
+    given = {group.name: group.permissions.count() for group in Group.objects.all()}
+    assert given == {name: len(codenames) for name, codenames in groups.ROLES.items()}
+
+
 def test_roles_are_made_again_without_taking_anything_away(db):
-    groups.install()
     viewer = Group.objects.get(name="Viewer")
     extra = Permission.objects.get(codename="read_bodies")
     viewer.permissions.add(extra)
