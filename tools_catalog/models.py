@@ -21,7 +21,7 @@ from sessions_app.protocol.tasks import TaskSupport
 from tools_catalog import requirements, secrets
 from tools_catalog.backends import python
 from tools_catalog.backends.upstream import UpstreamConfiguration
-from tools_catalog.egress import EgressPolicy
+from tools_catalog.egress_rules import EgressPolicy
 from tools_catalog.hosts import check as check_hosts
 from tools_catalog.models_content import NAME as TOOL_NAME
 from tools_catalog.models_content import McpPrompt, McpResource, Switchable, keep_groups

@@ -16,7 +16,7 @@ from simple_history.models import HistoricalRecords
 from sessions_app.fields import JSONText
 from sessions_app.protocol.errors import EgressRefused
 from tools_catalog.backends.http_configuration import HttpConfiguration, Service, parse_service
-from tools_catalog.egress import EgressPolicy
+from tools_catalog.egress_rules import EgressPolicy
 from tools_catalog.models_content import Switchable
 
 SLUG = re.compile(r"^[a-z0-9][a-z0-9_-]{0,31}\Z")

@@ -16,7 +16,7 @@ from simple_history.models import HistoricalRecords
 
 from sessions_app.fields import JSONText
 from sessions_app.protocol.errors import EgressRefused
-from tools_catalog.egress import EgressPolicy
+from tools_catalog.egress_rules import EgressPolicy
 from tools_catalog.upstream import spec
 from tools_catalog.upstream.states import LinkState
 

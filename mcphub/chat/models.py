@@ -30,7 +30,7 @@ from sessions_app.fields import JSONText
 from sessions_app.models import ApiKey
 from sessions_app.protocol.errors import EgressRefused
 from tools_catalog import secrets
-from tools_catalog.egress import EgressPolicy
+from tools_catalog.egress_rules import EgressPolicy
 
 _SECONDS = [MinValueValidator(0.1), MaxValueValidator(3600)]
 

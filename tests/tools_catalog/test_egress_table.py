@@ -19,6 +19,7 @@ from django.core.exceptions import ValidationError
 from sessions_app.protocol.errors import EgressRefused, UpstreamError
 from tests.tools_catalog.addresses import CLOSED, ODD_URLS
 from tools_catalog import egress
+from tools_catalog.egress_rules import EgressPolicy
 from tools_catalog.importers import operations
 from tools_catalog.importers.documents import DocumentRefused
 from tools_catalog.models import HttpService, McpConnection, McpToolDefinition
@@ -142,7 +143,7 @@ async def get(client: httpx2.AsyncClient, url: str) -> None:
 def test_none_is_connected_to() -> None:
     async def go() -> tuple[list[str], list[str]]:
         inner, passed = Scripted(), []
-        async with egress.client(egress.EgressPolicy(), resolve=Names(PUBLIC).resolve, inner=inner) as client:
+        async with egress.client(EgressPolicy(), resolve=Names(PUBLIC).resolve, inner=inner) as client:
             for form in FORMS:
                 try:
                     await get(client, form)
@@ -157,7 +158,7 @@ def test_none_is_connected_to() -> None:
 def test_none_is_followed_from_a_public_place() -> None:
     async def go() -> set[str]:
         inner = Scripted()
-        async with egress.client(egress.EgressPolicy(), resolve=Names(PUBLIC).resolve, inner=inner) as client:
+        async with egress.client(EgressPolicy(), resolve=Names(PUBLIC).resolve, inner=inner) as client:
             for form in FORMS:
                 place = form.encode("ascii", "ignore").replace(b"\r", b"").replace(b"\n", b"")
                 head = b"HTTP/1.1 302 Found\r\nLocation: %b\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
@@ -172,7 +173,7 @@ def test_none_is_followed_from_a_public_place() -> None:
 def test_none_is_reached_by_a_name_that_changes_its_mind() -> None:
     async def go() -> set[str]:
         inner, names = Scripted(), Names(PUBLIC)
-        async with egress.client(egress.EgressPolicy(), resolve=names.resolve, inner=inner) as client:
+        async with egress.client(EgressPolicy(), resolve=names.resolve, inner=inner) as client:
             for closed in CLOSED:
                 names.answer = PUBLIC
                 await get(client, "http://public.example/")
@@ -188,12 +189,12 @@ def test_calls_of_upstreams_past_the_general_client_go_to_none() -> None:
     for form in FORMS:
         spec = ConnectionSpec(id=1, slug="x", transport="streamable-http", url=form)
         with pytest.raises((EgressRefused, httpx2.InvalidURL)):
-            Direct(spec, Scrubber(lambda name, host: ""), "2026-07-28", "1", egress.EgressPolicy())
+            Direct(spec, Scrubber(lambda name, host: ""), "2026-07-28", "1", EgressPolicy())
 
     async def go() -> None:
         for closed in CLOSED:
             origin = Origin(
-                egress.EgressPolicy(), host="public.example", port=80, is_tls=False, seconds=5,
+                EgressPolicy(), host="public.example", port=80, is_tls=False, seconds=5,
                 resolve=Names(closed).resolve,
             )  # fmt: skip
             with pytest.raises(EgressRefused):
@@ -219,7 +220,7 @@ def test_a_proxy_is_spoken_to_and_guards_nothing_away() -> None:
         server = await asyncio.start_server(proxy, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
         address = f"http://me:secret@127.0.0.1:{port}"
-        policy = egress.EgressPolicy()
+        policy = EgressPolicy()
         async with server, egress.client(policy, proxy=address, resolve=unknown) as client:
             await get(client, "http://public.example/path")
             for form in FORMS:

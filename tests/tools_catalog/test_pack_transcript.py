@@ -14,6 +14,7 @@ from requests.adapters import BaseAdapter
 from sessions_app.protocol import errors
 from tools_catalog import egress
 from tools_catalog.backends.python import ToolError
+from tools_catalog.egress_rules import EgressPolicy
 from tools_catalog.packs.transcript.reading import Guarded, read
 from tools_catalog.packs.transcript.tools import video_id
 
@@ -108,7 +109,7 @@ def test_without_a_network_the_connection_fails_and_the_guard_is_asked_first() -
         raise OSError("no network")
 
     async def go() -> None:
-        async with egress.client(egress.EgressPolicy(), resolve=nowhere) as client:
+        async with egress.client(EgressPolicy(), resolve=nowhere) as client:
             guarded = Guarded(client, asyncio.get_running_loop(), 30)
             await asyncio.to_thread(read, VIDEO, ["en"], guarded)
 

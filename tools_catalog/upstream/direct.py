@@ -15,6 +15,7 @@ import httpx2
 from sessions_app.protocol import envelope, errors, json, sse
 from tools_catalog import egress
 from tools_catalog.backends.base import Json, ToolContext
+from tools_catalog.egress_rules import EgressPolicy
 from tools_catalog.upstream import appeals, bridge
 from tools_catalog.upstream.bridge import Abilities
 from tools_catalog.upstream.limits import Flood
@@ -36,10 +37,10 @@ class Direct:
 
     def __init__(
         self, spec: ConnectionSpec, secret: Scrubber, protocol_version: str, version: str,
-        policy: egress.EgressPolicy | None = None,
+        policy: EgressPolicy | None = None,
     ) -> None:  # fmt: skip
         url = httpx2.URL(spec.url)
-        policy = policy or egress.EgressPolicy.from_settings()
+        policy = policy or EgressPolicy.from_settings()
         policy.check_url(spec.url)
         self._spec = spec
         self._secret = secret

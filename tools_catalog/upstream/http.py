@@ -18,6 +18,7 @@ import httpx2
 
 from sessions_app.protocol import errors
 from tools_catalog import egress
+from tools_catalog.egress_rules import EgressPolicy
 from tools_catalog.upstream.limits import Flood
 from tools_catalog.upstream.spec import SSE, ConnectionSpec, Secrets
 
@@ -177,7 +178,7 @@ def client(
     secret: Secrets,
     lost: Callable[[str], None],
     lasts_seconds: float,
-    policy: egress.EgressPolicy | None = None,
+    policy: EgressPolicy | None = None,
 ) -> httpx2.AsyncClient:
     """Give the HTTP client of one connection, with a pool of its own: a hung upstream takes no other's sockets."""
 

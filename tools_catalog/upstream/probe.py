@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sessions_app.protocol import errors
-from tools_catalog import egress
+from tools_catalog.egress_rules import EgressPolicy
 from tools_catalog.upstream import listing
 from tools_catalog.upstream.calls import SessionLost
 from tools_catalog.upstream.scrubbing import Scrubber
@@ -41,7 +41,7 @@ async def probe(spec: ConnectionSpec, secret: Secrets, version: str) -> list[Ste
 
     if spec.url:
         try:
-            egress.EgressPolicy.from_settings().check_url(spec.url)
+            EgressPolicy.from_settings().check_url(spec.url)
         except errors.EgressRefused as error:
             return [Step(ADDRESS, False, str(error), took())]
         steps.append(Step(ADDRESS, True, spec.url, took()))

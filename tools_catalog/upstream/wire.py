@@ -15,6 +15,7 @@ import httpcore2
 import httptools
 
 from tools_catalog import egress
+from tools_catalog.egress_rules import EgressPolicy
 
 _IDLE_SECONDS = 60.0
 _HELD_BYTES = 256 * 1024
@@ -215,7 +216,7 @@ class Origin:
     """The connections to one scheme, host and port."""
 
     def __init__(
-        self, policy: egress.EgressPolicy, *, host: str, port: int, is_tls: bool, seconds: float,
+        self, policy: EgressPolicy, *, host: str, port: int, is_tls: bool, seconds: float,
         resolve: egress.Resolve = egress.resolve_with_system,
     ) -> None:  # fmt: skip
         self._policy = policy

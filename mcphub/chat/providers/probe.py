@@ -13,7 +13,7 @@ from mcphub.chat.providers.client import ProviderClient
 from mcphub.chat.providers.pieces import Answer
 from mcphub.chat.providers.snapshot import Model
 from sessions_app.protocol.errors import EgressRefused
-from tools_catalog.egress import EgressPolicy
+from tools_catalog.egress_rules import EgressPolicy
 
 ADDRESS, KEY, ANSWER, STREAM, TOOLS, SCHEMA = "address", "key", "answer", "stream", "tools", "json_schema"
 LONGEST_SECONDS = 20.0

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from sessions_app.protocol.errors import UpstreamError
 from tests.tools_catalog.addresses import CLOSED, ODD_URLS, OPEN
 from tools_catalog import egress
-from tools_catalog.egress import EgressPolicy, EgressRefused, GuardedBackend, is_public
+from tools_catalog.egress import EgressRefused, GuardedBackend
+from tools_catalog.egress_rules import MAX_REDIRECTS, EgressPolicy, is_public
 
 PUBLIC = EgressPolicy()
 
@@ -306,7 +307,7 @@ def test_endless_redirects_end() -> None:
                         pass
             return len(peer.received)
 
-    assert asyncio.run(go()) == egress.MAX_REDIRECTS + 1
+    assert asyncio.run(go()) == MAX_REDIRECTS + 1
 
 
 def test_cookies_of_one_answer_do_not_reach_the_next_request() -> None:

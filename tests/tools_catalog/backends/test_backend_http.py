@@ -15,6 +15,7 @@ from sessions_app.protocol import errors
 from tools_catalog import egress
 from tools_catalog.backends.base import NOTHING, ToolResult
 from tools_catalog.backends.http import HttpBackend, HttpConfiguration
+from tools_catalog.egress_rules import EgressPolicy
 
 SECRETS = {"KEY": "s3cr3t-value", "BROKEN": "line\r\nbreak"}
 
@@ -36,7 +37,7 @@ def call(
     async def go() -> tuple[ToolResult, Peer]:
         async with (
             serving(script) as peer,
-            egress.client(egress.EgressPolicy(allow=("127.0.0.1",))) as client,
+            egress.client(EgressPolicy(allow=("127.0.0.1",))) as client,
         ):
             configuration = HttpConfiguration.parse({"url": f"{peer.url}{path}", **more})
             backend = HttpBackend(configuration, secret=secret, client=client)
@@ -93,7 +94,7 @@ def test_nothing_is_sent_to_a_host_that_the_secret_is_not_for(place: dict[str, A
     async def go() -> Peer:
         async with (
             serving(always(reply())) as peer,
-            egress.client(egress.EgressPolicy(allow=("127.0.0.1", "localhost"))) as client,
+            egress.client(EgressPolicy(allow=("127.0.0.1", "localhost"))) as client,
         ):
             url = peer.url.replace("127.0.0.1", "LocalHost")
             backend = HttpBackend(HttpConfiguration.parse({"url": url, **place}), secret=secret, client=client)
@@ -106,7 +107,7 @@ def test_nothing_is_sent_to_a_host_that_the_secret_is_not_for(place: dict[str, A
 
 def test_private_address_is_refused_without_an_allow_entry() -> None:
     async def go() -> None:
-        async with serving(always(reply())) as peer, egress.client(egress.EgressPolicy()) as client:
+        async with serving(always(reply())) as peer, egress.client(EgressPolicy()) as client:
             configuration = HttpConfiguration.parse({"url": peer.url})
             backend = HttpBackend(configuration, secret=secret, client=client)
             await backend.call({}, ScriptedContext())
@@ -305,7 +306,7 @@ def test_closed_port_is_a_failed_connection() -> None:
     async def go() -> None:
         async with serving(always(reply())) as peer:
             url = peer.url
-        async with egress.client(egress.EgressPolicy(allow=("127.0.0.1",))) as client:
+        async with egress.client(EgressPolicy(allow=("127.0.0.1",))) as client:
             backend = HttpBackend(HttpConfiguration.parse({"url": url}), secret=secret, client=client)
             await backend.call({}, ScriptedContext())
 
@@ -322,7 +323,7 @@ def test_cancelled_call_is_cancelled() -> None:
             asked.set()
             await asyncio.Event().wait()
 
-        async with serving(stall) as peer, egress.client(egress.EgressPolicy(allow=("127.0.0.1",))) as client:
+        async with serving(stall) as peer, egress.client(EgressPolicy(allow=("127.0.0.1",))) as client:
             backend = HttpBackend(HttpConfiguration.parse({"url": peer.url}), secret=secret, client=client)
             task = asyncio.create_task(backend.call({}, ScriptedContext()))
             await asked.wait()
@@ -389,7 +390,7 @@ def test_all_pages_together_stay_below_the_limit() -> None:
 
 def again(script: Script, *, safe: bool, **more: Any) -> tuple[ToolResult, Peer]:
     async def go() -> tuple[ToolResult, Peer]:
-        async with serving(script) as peer, egress.client(egress.EgressPolicy(allow=("127.0.0.1",))) as client:
+        async with serving(script) as peer, egress.client(EgressPolicy(allow=("127.0.0.1",))) as client:
             backend = HttpBackend({"url": peer.url, "retries": 2, **more}, secret=secret, client=client, retries=safe)
             try:
                 return await backend.call({}, ScriptedContext(seconds=30)), peer

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from sessions_app.protocol import envelope, errors
 from tools_catalog.backends.http_template import Template
-from tools_catalog.egress import EgressPolicy
+from tools_catalog.egress_rules import EgressPolicy
 from tools_catalog.upstream.bridge import EVERYTHING
 from tools_catalog.upstream.direct import Direct, Elsewhere
 from tools_catalog.upstream.results import check

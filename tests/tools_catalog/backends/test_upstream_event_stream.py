@@ -13,7 +13,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCNotification
 
 from sessions_app.protocol import errors
-from tools_catalog.egress import EgressPolicy
+from tools_catalog.egress_rules import EgressPolicy
 from tools_catalog.upstream import event_stream, http
 from tools_catalog.upstream.spec import ConnectionSpec
 

@@ -1,0 +1,185 @@
+"""Where requests may go: rules over URLs and addresses. Pure; `egress` holds every request to them.
+
+A URL is looked at twice: its text, which may hide where it leads, and each address that its host turns out to have.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from dataclasses import dataclass, field
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+
+import httpx2
+
+from sessions_app.protocol.errors import EgressRefused
+
+MAX_REDIRECTS = 5
+
+Address = IPv4Address | IPv6Address
+
+# Beyond what `ipaddress` calls global or not. IPv4: translation and relay ranges, and two clouds' metadata
+# and host services that live on addresses of public or shared ranges.
+# fmt: off
+_CLOSED_V4 = tuple(map(IPv4Network, (
+    "0.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "168.63.129.16/32", "169.254.0.0/16", "192.0.0.0/24",
+    "192.88.99.0/24", "198.18.0.0/15", "224.0.0.0/4", "240.0.0.0/4",
+)))
+# IPv6: ranges inside or outside 2000::/3 that carry an IPv4 address or lead to no public host.
+_CLOSED_V6 = tuple(map(IPv6Network, (
+    "::/96", "64:ff9b::/96", "64:ff9b:1::/48", "100::/64", "2001::/23", "2001:db8::/32", "2002::/16",
+    "3fff::/20", "5f00::/16", "fc00::/7", "fe80::/10", "fec0::/10", "ff00::/8",
+)))
+# fmt: on
+_GLOBAL_UNICAST = IPv6Network("2000::/3")
+_METADATA = frozenset(
+    ipaddress.ip_address(text)
+    for text in ("169.254.169.254", "169.254.170.2", "100.100.100.200", "168.63.129.16", "fd00:ec2::254")
+)
+"""Closed to an allowed host *name*; only an allowed address or network opens them."""
+
+_UNSAFE = re.compile(r"[\x00-\x20\x7f-\x9f\\]")
+_NUMERIC_LABEL = re.compile(r"^(0[xX][0-9a-fA-F]*|[0-9]+)\Z")
+_HOST = re.compile(r"^[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class EgressPolicy:
+    """Where requests may go. Public addresses always; others only when `allow` names them.
+
+    An entry of `allow` is a host, an address, a network (`10.0.0.0/8`), or host or address with a port
+    (`[::1]:8080`). A malformed entry raises ValueError.
+    """
+
+    allow: tuple[str, ...] = ()
+    schemes: tuple[str, ...] = ("http", "https")
+    max_redirects: int = MAX_REDIRECTS
+    _networks: tuple[tuple[IPv4Network | IPv6Network, int | None], ...] = field(init=False, repr=False)
+    _hosts: frozenset[tuple[str, int | None]] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        networks: list[tuple[IPv4Network | IPv6Network, int | None]] = []
+        hosts: set[tuple[str, int | None]] = set()
+        for entry in self.allow:
+            host, port = _split_entry(entry)
+            try:
+                networks.append((ipaddress.ip_network(host), port))
+            except ValueError as exc:
+                if not _HOST.match(host) or _NUMERIC_LABEL.match(host.rpartition(".")[2]):
+                    raise ValueError(f"MCPHUB_EGRESS_ALLOW: '{entry}' is not a host, an address or a network.") from exc
+                hosts.add((host.lower(), port))
+        object.__setattr__(self, "_networks", tuple(networks))
+        object.__setattr__(self, "_hosts", frozenset(hosts))
+
+    @classmethod
+    def from_settings(cls) -> EgressPolicy:
+        from django.conf import settings
+
+        return cls(allow=tuple(settings.MCPHUB_EGRESS_ALLOW))
+
+    def check_url(self, url: str) -> None:
+        """Raise `EgressRefused` for a URL that leads, or hides that it leads, where it must not.
+
+        Names are not resolved here: that happens when the connection is made.
+        """
+        self.check_parsed(parse(url))
+
+    def check_parsed(self, url: httpx2.URL) -> None:
+        """Do as `check_url` does, for a URL that `parse` gave."""
+        if url.scheme not in self.schemes:
+            raise EgressRefused(f"Only {' and '.join(self.schemes)} URLs can be requested.")
+        if url.userinfo:
+            raise EgressRefused("The URL contains a user name or password. Remove it.")
+        port = url.port if url.port is not None else {"http": 80, "https": 443}.get(url.scheme, 0)
+        if not 0 < port < 65536:
+            raise EgressRefused("The port of the URL is not valid.")
+        host = url.raw_host.decode("ascii").lower()
+        address = literal_address(host)
+        if address is not None:
+            self.check_address(address, host=host, port=port)
+        elif (host == "localhost" or host.endswith(".localhost")) and not self._allows_host(host, port):
+            raise _refusal(host, port)
+
+    def check_address(self, address: Address, *, host: str, port: int) -> None:
+        """Raise `EgressRefused` unless `address` is public, or is allowed by itself or through `host`."""
+        if is_public(address):
+            return
+        for network, allowed_port in self._networks:
+            if allowed_port in (None, port) and address in network:
+                return
+        if self._allows_host(host, port) and address not in _METADATA:
+            return
+        raise _refusal(host, port)
+
+    def _allows_host(self, host: str, port: int) -> bool:
+        return (host, None) in self._hosts or (host, port) in self._hosts
+
+
+def is_public(address: Address) -> bool:
+    """Whether an address is one host of the public internet, with every disguise taken off."""
+    if isinstance(address, IPv6Address):
+        if address.scope_id is not None:
+            return False
+        if address.ipv4_mapped is not None:
+            return is_public(address.ipv4_mapped)
+        return (
+            address in _GLOBAL_UNICAST and address.is_global and not any(address in network for network in _CLOSED_V6)
+        )
+    return address.is_global and not address.is_multicast and not any(address in network for network in _CLOSED_V4)
+
+
+def parse(url: str) -> httpx2.URL:
+    """Read a URL; raise `EgressRefused` for one that two readers may read differently."""
+    # httpx2 would encode or drop these; another reader of the same text might not.
+    if _UNSAFE.search(url):
+        raise EgressRefused("The URL contains spaces, control characters or backslashes.")
+    try:
+        return httpx2.URL(url)
+    except httpx2.InvalidURL as exc:
+        raise EgressRefused("The URL is not valid.") from exc
+
+
+def literal_address(host: str) -> Address | None:
+    """Give the address that a URL's host spells, None for a name. Refuses what only looks like a name."""
+    if not host:
+        raise EgressRefused("The URL has no host.")
+    if ":" in host:
+        if "%" in host:
+            raise EgressRefused("The URL's host carries an IPv6 zone.")
+        try:
+            return IPv6Address(host)
+        except ValueError as exc:
+            raise EgressRefused("The URL's host is not valid.") from exc
+    if host.endswith(".") or not _HOST.match(host) or ".." in host:
+        raise EgressRefused("The URL's host is not a plain name or address.")
+    # A last label that is a number makes other resolvers read the whole as an IPv4 address: 127.1, 0x7f.1.
+    if _NUMERIC_LABEL.match(host.rpartition(".")[2]):
+        try:
+            return IPv4Address(host)
+        except ValueError as exc:
+            raise EgressRefused("Write the IPv4 address as four decimal numbers.") from exc
+    return None
+
+
+def _split_entry(entry: str) -> tuple[str, int | None]:
+    bracketed = re.fullmatch(r"\[([^\]]+)\](?::(\d+))?", entry)
+    if bracketed:
+        host, port = bracketed[1], bracketed[2]
+    elif entry.count(":") == 1:
+        host, _, port = entry.partition(":")
+    else:
+        host, port = entry, None
+    if port is None:
+        return host, None
+    if not port.isdecimal() or not 0 < int(port) < 65536:
+        raise ValueError(f"MCPHUB_EGRESS_ALLOW: the port of '{entry}' is not valid.")
+    return host, int(port)
+
+
+def _refusal(host: str, port: int) -> EgressRefused:
+    return EgressRefused(
+        f"'{host}' is not on the public internet, so the hub does not send requests there. "
+        "The operator can allow it in MCPHUB_EGRESS_ALLOW.",
+        host=host,
+        port=port,
+    )
