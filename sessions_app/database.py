@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-from django.db import InterfaceError, InternalError, OperationalError, connections
+from django.db import InterfaceError, InternalError, OperationalError, connection, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.transaction import TransactionManagementError
 
 _IN_FAILED_TRANSACTION = "25P02"
 """PostgreSQL refuses whatever follows a failed statement of a transaction."""
+_CANCELLED = "57014"
+_INSTRUCTIONS = 5_000
+"""Of SQLite between two looks at the clock: a fraction of a millisecond, where all is in memory."""
 
 
 def driver() -> Any:
@@ -30,6 +35,50 @@ def is_away(error: BaseException | None) -> bool:
     if isinstance(error, InternalError):
         return getattr(error.__cause__, "sqlstate", "") == _IN_FAILED_TRANSACTION
     return isinstance(error, OperationalError | InterfaceError | TransactionManagementError)
+
+
+class TookTooLong(Exception):
+    """A statement was ended before it was done."""
+
+
+@contextlib.contextmanager
+def at_most(seconds: float) -> Iterator[None]:
+    """Let no statement of Django's connection take longer: it ends in TookTooLong. For reading only."""
+    connection.ensure_connection()
+    try:
+        with _sqlite_at_most(seconds) if connection.vendor == "sqlite" else _postgresql_at_most(seconds):
+            yield
+    except OperationalError as error:
+        if not _was_ended(error.__cause__):
+            raise
+        raise TookTooLong from error
+
+
+@contextlib.contextmanager
+def _sqlite_at_most(seconds: float) -> Iterator[None]:
+    raw, until = connection.connection, time.monotonic() + seconds
+    raw.set_progress_handler(lambda: time.monotonic() > until, _INSTRUCTIONS)
+    try:
+        yield
+    finally:
+        raw.set_progress_handler(None, 0)
+
+
+@contextlib.contextmanager
+def _postgresql_at_most(seconds: float) -> Iterator[None]:
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("SELECT current_setting('statement_timeout')")
+        before = cursor.fetchone()[0]
+        cursor.execute("SELECT set_config('statement_timeout', %s, true)", [str(max(1, int(seconds * 1000)))])
+        yield
+        # It holds until the end of the transaction, which may be that of a caller.
+        cursor.execute("SELECT set_config('statement_timeout', %s, true)", [before])
+
+
+def _was_ended(error: BaseException | None) -> bool:
+    if isinstance(error, sqlite3.Error):
+        return error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT
+    return getattr(error, "sqlstate", None) == _CANCELLED
 
 
 class Dedicated:

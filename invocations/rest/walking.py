@@ -14,6 +14,7 @@ from django.db.models import Max, QuerySet
 
 from invocations.models import McpToolInvocation
 from invocations.rest.filters import Span
+from sessions_app.database import TookTooLong, at_most
 from sessions_app.rest.lists import KeysetPagination
 
 FIRST_STRETCH = 2_000
@@ -22,7 +23,7 @@ others use may take a second for ten thousand."""
 FIRST_STRETCH_OF_BODIES = 500
 """The same, where each body is looked into, however long it is."""
 SECONDS = 0.12
-"""For one page. The stretch that is being read is read to its end."""
+"""For one page. Its first stretch is read to the end; another that takes as long as that is given up."""
 
 _MOST = 2**63 - 1
 _Row = TypeVar("_Row")
@@ -34,7 +35,8 @@ def walk(
 ) -> tuple[list[_Row], int | None]:  # fmt: skip
     """Read `rows`, which are ordered by id, from id `begin` to id `end`, both included.
 
-    Gives `wanted` rows at most, and the first id that was not looked at where time ran out before that.
+    Gives `wanted` rows at most, and the first id that was not looked at, or not to the end, where time ran out
+    before that.
     """
     step = 1 if upwards else -1
     found: list[_Row] = []
@@ -45,7 +47,16 @@ def walk(
         last = begin + (stretch - 1) * step
         last = min(last, end) if upwards else max(last, end)
         low, high = (begin, last) if upwards else (last, begin)
-        found += rows.filter(id__gte=low, id__lte=high)[: wanted - len(found)]
+        part = rows.filter(id__gte=low, id__lte=high)[: wanted - len(found)]
+        if first is None:
+            found += part
+        else:
+            # What was in memory tells nothing about the next rows: from disk each may take a hundred times as long.
+            try:
+                with at_most(seconds):
+                    found += part
+            except TookTooLong:
+                return found, begin
         if len(found) >= wanted:
             return found, None
         begin = last + step

@@ -9,6 +9,8 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 from django.db import connection
+from django.db.models import IntegerField
+from django.db.models.expressions import RawSQL
 from django.test.utils import CaptureQueriesContext
 from rest_framework.test import APIRequestFactory
 
@@ -180,6 +182,15 @@ class TestWalking:
             found += part
             walks += 1
         assert (found, walks) == (list(rows), 9)
+
+    def test_a_walk_gives_up_a_stretch_that_would_take_too_long_and_says_where_it_begins(self, calls):
+        """Rows that are not in memory take long; here the ninth and all after it take for ever."""
+        endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT 1 FROM n) SELECT i FROM n"
+        slow = f"CASE WHEN id > %s THEN 1 ELSE (SELECT max(i) FROM ({endless}) AS m) END"
+        fast = RawSQL(slow, [calls[8].pk], IntegerField())
+        rows = McpToolInvocation.objects.order_by("-id").annotate(fast=fast).filter(fast=1)
+        found, reached = walk(rows, calls[0].pk, calls[-1].pk, 100, stretch=8, seconds=0.2)
+        assert ([row.pk for row in found], reached) == ([row.pk for row in calls[:8]], calls[8].pk)
 
     @pytest.mark.parametrize(
         ("query", "found", "pages"),
