@@ -31,6 +31,9 @@ PIP := $(BIN)/python -m pip install -q --disable-pip-version-check -c constraint
 PRODUCTION := MCPHUB_DATA_DIR=$(VENV)/check MCPHUB_PUBLIC_URL=https://hub.example \
 	MCPHUB_ALLOWED_HOSTS=hub.example MCPHUB_BEHIND_PROXY=1
 
+# Hundreds of processes are started; where nothing keeps what Python compiles, each compiles everything again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: serve test rigs check conformance bench pictures messages install install-dev clean
 
 serve: $(VENV)/.installed

@@ -82,9 +82,9 @@ class Hub:
 
     def __enter__(self) -> Hub:
         self.folder.mkdir(parents=True, exist_ok=True)
-        if self._bundle is not None:
-            self.command("catalog", "load", str(self._bundle))
         self._make_database()
+        if self._bundle is not None and self._bundle != self._kept_bundle():
+            self.command("catalog", "load", str(self._bundle))
         with (self.folder / "stderr.log").open("w") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "mcphub.cli", "serve", "--port", str(self.port), *self._flags],
@@ -178,7 +178,13 @@ class Hub:
 
     def _make_database(self) -> None:
         if "MCPHUB_DATABASE_URL" not in self.environment:
-            template.copy_to(self.data / "hub.sqlite3")
+            apps = self.environment.get("MCPHUB_APPS", "")
+            template.copy_to(self.data / "hub.sqlite3", bundle=self._kept_bundle(), apps=apps)
+
+    def _kept_bundle(self) -> Path | None:
+        """The bundle that comes with the copied database: one of this tree, which loads alike under any settings."""
+        is_kept = self._bundle is not None and self._bundle.is_relative_to(ROOT)
+        return self._bundle if is_kept and "MCPHUB_DATABASE_URL" not in self.environment else None
 
     def _read(self) -> None:
         assert self._process is not None

@@ -1,7 +1,8 @@
 """An SQLite database with every migration applied, made once for this code and copied by whoever starts from nothing.
 
-A hub or a test run that migrates by itself spends more processor time on that than on most of its tests. What the
-copy leaves out, the first start on an empty directory, has tests of its own (`tests/mcphub/test_cli_serve.py`).
+A hub or a test run that migrates by itself spends more processor time on that than on most of its tests; a hub whose
+tools come from a bundle spends as much on loading that as on its own start. What the copies leave out, the first start
+on an empty directory and `catalog load`, has tests of its own (`tests/mcphub/test_cli_serve.py`, `test_cli.py`).
 """
 
 from __future__ import annotations
@@ -15,54 +16,68 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import django
 
 ROOT = Path(__file__).resolve().parent.parent
 _KEPT_SECONDS = 86_400
+_MIGRATE = "import django; django.setup(); from mcphub.first_run import migrate; migrate()"
 _PACKAGES = ("mcphub", "invocations", "tools_catalog", "sessions_app")
 
 
-def copy_to(path: Path) -> None:
-    """Put a migrated database there, unless there is one, and beside it the mark that tells a start so."""
+def copy_to(path: Path, *, bundle: Path | None = None, apps: str = "") -> None:
+    """Put a migrated database there, unless there is one, and beside it the mark that tells a start so.
+
+    With `bundle`, what it holds is in the database as `mcphub catalog load` put it there, by the functions of `apps`.
+    """
     if path.exists():
         return
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     folder = Path(tempfile.gettempdir()) / f"mcphub-templates-{os.getuid()}"
     folder.mkdir(exist_ok=True, mode=0o700)
-    template = folder / f"{_fingerprint()}.sqlite3"
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
+        template = folder / f"{_fingerprint(_PACKAGES)}.sqlite3"
         if not template.exists():
             for old in folder.glob("*.*"):
                 if old.stat().st_mtime < time.time() - _KEPT_SECONDS:
                     old.unlink()
-            _make(template)
+            _make(template, ["-c", _MIGRATE])
+        if bundle is not None:
+            migrated, sources = template, (*_PACKAGES, *filter(None, [apps.replace(".", "/")]))
+            template = folder / f"{_fingerprint(sources, apps.encode() + bundle.read_bytes())}.sqlite3"
+            if not template.exists():
+                load = ["-m", "mcphub.cli", "catalog", "load", str(bundle)]
+                _make(template, load, begin=migrated, MCPHUB_APPS=apps)
         shutil.copyfile(template, path)
         shutil.copyfile(template.with_suffix(".mark"), path.with_name("migrated"))
 
 
-def _make(path: Path) -> None:
+def _make(path: Path, words: list[str], *, begin: Path | None = None, **variables: str) -> None:
     with tempfile.TemporaryDirectory(prefix="mcphub-template-") as data:
+        made, mark = Path(data) / "hub.sqlite3", Path(data) / "migrated"
+        if begin is not None:
+            shutil.copyfile(begin, made)
+            shutil.copyfile(begin.with_suffix(".mark"), mark)
         environment = {name: value for name, value in os.environ.items() if not name.startswith("MCPHUB_")}
-        environment |= {"MCPHUB_DATA_DIR": data, "DJANGO_SETTINGS_MODULE": "mcphub.settings"}
-        subprocess.run(
-            [sys.executable, "-c", "import django; django.setup(); from mcphub.first_run import migrate; migrate()"],
-            cwd=ROOT, env=environment, check=True, capture_output=True,
-        )  # fmt: skip
-        made = Path(data) / "hub.sqlite3"
+        environment |= {"MCPHUB_DATA_DIR": data, "DJANGO_SETTINGS_MODULE": "mcphub.settings", **variables}
+        done = subprocess.run(
+            [sys.executable, *words], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
         connection = sqlite3.connect(made)
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         connection.close()
-        shutil.move(Path(data) / "migrated", path.with_suffix(".mark"))
+        shutil.move(mark, path.with_suffix(".mark"))
         shutil.move(made, path)
 
 
-def _fingerprint() -> str:
+def _fingerprint(sources: Iterable[str], more: bytes = b"") -> str:
     """Tell apart what may make other tables, rules and rows: all code, the interpreter and Django."""
-    digest = hashlib.sha256(f"{sys.version} {django.VERSION}".encode())
-    for package in _PACKAGES:
+    digest = hashlib.sha256(f"{sys.version} {django.VERSION}".encode() + more)
+    for package in sources:
         for source in sorted((ROOT / package).rglob("*.py")):
             digest.update(source.read_bytes())
     return digest.hexdigest()[:16]

@@ -16,6 +16,7 @@ import pytest
 
 from tests import template
 from tests.mcphub.running import DEADLINE_SECONDS, ROOT, Hub, free_port, run, serve, wait_until_gone
+from tests.servers import until
 
 _INITIALIZE = {
     "jsonrpc": "2.0", "id": 1, "method": "initialize",
@@ -23,6 +24,14 @@ _INITIALIZE = {
         "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"},
     },
 }  # fmt: skip
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A data directory whose database is made, before the first start."""
+    path = tmp_path / "home"
+    template.copy_to(path / "hub.sqlite3")
+    return path
 
 
 def _post(hub: Hub, key: str, body: dict[str, Any], **headers: str) -> tuple[int, dict[str, str], bytes]:
@@ -65,8 +74,7 @@ def test_first_start_prints_credentials_once_that_work_and_ends_with_status_0(tm
         assert hub.stop(signal.SIGINT) == 0
 
 
-def test_a_key_made_beside_a_running_hub_works_within_the_promised_time(tmp_path: Path) -> None:
-    home = tmp_path / "home"
+def test_a_key_made_beside_a_running_hub_works_within_the_promised_time(home: Path) -> None:
     with serve(home) as hub:
         key = run(home, "token", "create", "beside").stdout.splitlines()[-1]
         made = time.monotonic()
@@ -85,8 +93,7 @@ def test_two_starts_on_one_new_database_both_serve_and_make_one_operator(tmp_pat
         assert len(printed) == 1
 
 
-def test_workers_serve_each_others_sessions_and_a_dead_one_is_replaced(tmp_path: Path) -> None:
-    home = tmp_path / "home"
+def test_workers_serve_each_others_sessions_and_a_dead_one_is_replaced(home: Path) -> None:
     with serve(home, "--workers", "2") as hub:
         key = _printed(hub, "API key")
         first = hub.children()
@@ -106,16 +113,16 @@ def test_workers_serve_each_others_sessions_and_a_dead_one_is_replaced(tmp_path:
         wait_until_gone(first)
 
 
-def test_workers_do_not_outlive_a_killed_parent(tmp_path: Path) -> None:
-    with serve(tmp_path / "home", "--workers", "2") as hub:
+def test_workers_do_not_outlive_a_killed_parent(home: Path) -> None:
+    with serve(home, "--workers", "2") as hub:
         workers = hub.children()
         hub.process.kill()
         hub.process.wait(DEADLINE_SECONDS)
         wait_until_gone(workers)
 
 
-def test_sigterm_lets_an_open_stream_end_and_does_not_wait_for_it(tmp_path: Path) -> None:
-    with serve(tmp_path / "home") as hub:
+def test_sigterm_lets_an_open_stream_end_and_does_not_wait_for_it(home: Path) -> None:
+    with serve(home, MCPHUB_DRAIN_SECONDS="600") as hub:
         key = _printed(hub, "API key")
         _, headers, _ = _post(hub, key, _INITIALIZE)
         line = http.client.HTTPConnection("127.0.0.1", hub.port, timeout=DEADLINE_SECONDS)
@@ -128,9 +135,7 @@ def test_sigterm_lets_an_open_stream_end_and_does_not_wait_for_it(tmp_path: Path
         assert stream.status == 200
         read = threading.Thread(target=stream.read)
         read.start()
-        began = time.monotonic()
-        assert hub.stop(signal.SIGTERM) == 0
-        assert time.monotonic() - began < 15, "the drain time of 20 s was not waited for"
+        assert hub.stop(signal.SIGTERM) == 0  # long before the drain time
         read.join(DEADLINE_SECONDS)
         assert not read.is_alive()
         line.close()
@@ -139,9 +144,9 @@ def test_sigterm_lets_an_open_stream_end_and_does_not_wait_for_it(tmp_path: Path
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_sigterm_lets_a_call_under_way_finish(tmp_path: Path, workers: str) -> None:
     home = tmp_path / "home"
-    own = {"MCPHUB_APPS": "tests.toolbox"}
-    assert run(home, "catalog", "load", str(ROOT / "tests" / "toolbox" / "bundle.json"), **own).returncode == 0
-    with serve(home, "--workers", workers, **own) as hub:
+    bundle, apps = ROOT / "tests" / "toolbox" / "bundle.json", "tests.toolbox"
+    template.copy_to(home / "hub.sqlite3", bundle=bundle, apps=apps)
+    with serve(home, "--workers", workers, MCPHUB_APPS=apps) as hub:
         key = _printed(hub, "API key")
         _, headers, _ = _post(hub, key, _INITIALIZE)
         session = {"Mcp-Session-Id": headers["mcp-session-id"], "MCP-Protocol-Version": "2025-11-25"}
@@ -151,12 +156,9 @@ def test_sigterm_lets_a_call_under_way_finish(tmp_path: Path, workers: str) -> N
         answers: list[tuple[int, dict[str, str], bytes]] = []
         caller = threading.Thread(target=lambda: answers.append(_post(hub, key, call, **session)))
         caller.start()
-        until = time.monotonic() + DEADLINE_SECONDS
-        while not (began := list(home.rglob("x.began"))) and time.monotonic() < until:
-            pass
+        began = until(lambda: list(home.rglob("x.began")), DEADLINE_SECONDS)
         hub.process.send_signal(signal.SIGTERM)
-        while _accepts(hub) and time.monotonic() < until:
-            pass
+        until(lambda: not _accepts(hub), DEADLINE_SECONDS)
         (began[0].parent / "x.release").touch()
         assert hub.process.wait(DEADLINE_SECONDS) == 0
         caller.join(DEADLINE_SECONDS)
