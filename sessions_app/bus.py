@@ -18,7 +18,7 @@ from datetime import timedelta
 from django.conf import settings
 from django.utils import timezone
 
-from sessions_app.database import Dedicated
+from sessions_app.database import Dedicated, delete_in_slices
 
 logger = logging.getLogger(__name__)
 
@@ -72,7 +72,7 @@ def purge() -> int:
     from sessions_app.models import BusEvent
 
     horizon = timezone.now() - timedelta(seconds=KEEP_SECONDS)
-    return BusEvent.objects.filter(created_at__lt=horizon).delete()[0]
+    return delete_in_slices(BusEvent.objects.filter(created_at__lt=horizon))
 
 
 @dataclass(frozen=True, slots=True)

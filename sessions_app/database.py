@@ -11,6 +11,7 @@ from typing import Any
 
 from django.db import InterfaceError, InternalError, OperationalError, connection, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models import QuerySet
 from django.db.transaction import TransactionManagementError
 
 _IN_FAILED_TRANSACTION = "25P02"
@@ -79,6 +80,17 @@ def _was_ended(error: BaseException | None) -> bool:
     if isinstance(error, sqlite3.Error):
         return error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT
     return getattr(error, "sqlstate", None) == _CANCELLED
+
+
+def delete_in_slices(rows: QuerySet[Any], most: int = 1000) -> int:
+    """Delete rows, so many in a transaction, and give their number: whoever writes on SQLite comes in between."""
+    total = 0
+    while True:
+        some = list(rows.order_by().values_list("pk", flat=True)[:most])
+        removed, _ = rows.model._default_manager.filter(pk__in=some).delete()
+        total += int(removed)
+        if len(some) < most:
+            return total
 
 
 class Dedicated:

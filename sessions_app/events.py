@@ -11,6 +11,7 @@ from django.db.models.functions import Length
 from django.utils import timezone
 
 from sessions_app import bus
+from sessions_app.database import delete_in_slices
 from sessions_app.models import StreamEvent
 
 MOST_EVENTS = 1000
@@ -91,4 +92,4 @@ def trim(session_id: str) -> None:
 def purge() -> int:
     """Remove events that nobody came back for in time; give the count."""
     horizon = timezone.now() - timedelta(seconds=KEEP_SECONDS)
-    return StreamEvent.objects.filter(created_at__lt=horizon).delete()[0]
+    return delete_in_slices(StreamEvent.objects.filter(created_at__lt=horizon))

@@ -44,14 +44,21 @@ def add(log: Log, counted: Mapping[Key, Tally]) -> None:
     )  # fmt: skip
 
 
-def forget(log: Log, now: datetime) -> None:
-    """Remove the tallies whose time is over."""
+def forget(log: Log, now: datetime, most: int = 2000) -> bool:
+    """Remove tallies whose time is over, so many of each kind at most; say whether there may be more.
+
+    Whoever writes waits meanwhile, and after days without a hub a million may be over.
+    """
+    has_more = False
     for span, seconds in KEPT_SECONDS.items():
         for subject in SUBJECTS:
-            log.run(
-                "DELETE FROM invocations_calltally WHERE subject = ? AND span = ? AND slot < ?",
-                subject, span, _slot(log, f"{now - timedelta(seconds=seconds):%Y-%m-%dT%H:%M:%S}"),
-            )  # fmt: skip
+            removed = log.run(
+                "DELETE FROM invocations_calltally WHERE id IN (SELECT id FROM invocations_calltally "
+                "WHERE subject = ? AND span = ? AND slot < ? ORDER BY slot LIMIT ?)",
+                subject, span, _slot(log, f"{now - timedelta(seconds=seconds):%Y-%m-%dT%H:%M:%S}"), most,
+            ).rowcount  # fmt: skip
+            has_more |= removed >= most
+    return has_more
 
 
 def _slot(log: Log, slot: str) -> str:

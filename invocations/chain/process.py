@@ -83,7 +83,7 @@ class Work:
         self._sealer = Sealer(self._log, KeyFolder(Path(told["folder"])))
         self._publisher = Publisher(Path(told["folder"]) / "checkpoints")
         self._published_at = 0.0
-        self._forgot_at = -_FORGET_SECONDS
+        self._forgets_at = 0.0
         self._said = ""
         self._marked = False
 
@@ -101,9 +101,11 @@ class Work:
                 if self._sealer.seal() or not self._marked:
                     marks.follow(self._log, self._log.head().through["invocation"])
                     self._marked = True
-                if time.monotonic() - self._forgot_at >= _FORGET_SECONDS:
-                    counting.forget(self._log, datetime.now(UTC))
-                    self._forgot_at = time.monotonic()
+                if time.monotonic() >= self._forgets_at:
+                    if counting.forget(self._log, datetime.now(UTC)):
+                        pause = min(pause, _RETRY_SECONDS)
+                    else:
+                        self._forgets_at = time.monotonic() + _FORGET_SECONDS
                 if ended or time.monotonic() - self._published_at >= self._publish_every:
                     self._publish()
                 self._said = ""

@@ -5,9 +5,12 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from sessions_app import events
+from sessions_app.database import delete_in_slices
 from sessions_app.events import Event
 from sessions_app.models import BusEvent, StreamEvent
 
@@ -57,3 +60,11 @@ def test_nobody_comes_back_after_so_long() -> None:
     StreamEvent.objects.filter(number=0).update(created_at=timezone.now() - timedelta(seconds=events.KEEP_SECONDS + 1))
     assert events.purge() == 1
     assert list(StreamEvent.objects.values_list("number", flat=True)) == [1]
+
+
+def test_many_go_slice_by_slice_and_none_is_left() -> None:
+    events.write(of("a", range(7)))
+    with CaptureQueriesContext(connection) as asked:
+        assert delete_in_slices(StreamEvent.objects.filter(number__lt=6), most=3) == 6
+    assert len([query for query in asked if query["sql"].startswith("DELETE")]) == 2
+    assert list(StreamEvent.objects.values_list("number", flat=True)) == [6]

@@ -56,3 +56,15 @@ def test_old_tallies_are_forgotten(sealer, log):
     assert set(CallTally.objects.values_list("span", flat=True)) == {HOUR, DAY}
     counting.forget(log, NOON + timedelta(days=401))
     assert not CallTally.objects.exists()
+
+
+def test_many_old_tallies_are_forgotten_oldest_first_and_bit_by_bit(sealer, log):
+    for minutes in range(5):
+        McpToolInvocationFactory(started_at=NOON + timedelta(minutes=minutes))
+    sealer.seal()
+    minutes = CallTally.objects.filter(subject=ALL, span=MINUTE).order_by("slot").values_list("slot", flat=True)
+    assert counting.forget(log, NOON + timedelta(days=3), most=2)
+    assert list(minutes.all()) == [NOON + timedelta(minutes=minutes) for minutes in (2, 3, 4)]
+    assert counting.forget(log, NOON + timedelta(days=3), most=2)
+    assert not counting.forget(log, NOON + timedelta(days=3), most=2)
+    assert not minutes.all()
