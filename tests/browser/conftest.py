@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import subprocess
@@ -42,12 +43,9 @@ def address(program: str, tmp_path_factory: pytest.TempPathFactory, request: pyt
         "MCPHUB_DATA_DIR": str(data), "MCPHUB_PACKS": "starter", "DJANGO_SETTINGS_MODULE": "mcphub.settings",
     }  # fmt: skip
 
-    def manage(*arguments: str) -> None:
-        subprocess.run([sys.executable, "manage.py", *arguments], cwd=ROOT, env=variables, check=True, timeout=300)
-
     template.copy_to(data / "hub.sqlite3")
-    manage("migrate", "--verbosity", "0")
-    manage("shell", "--verbosity", "0", "-c", request.module.SEED)
+    seed = [sys.executable, "manage.py", "shell", "--verbosity", "0", "-c", request.module.SEED]
+    subprocess.run(seed, cwd=ROOT, env=variables, check=True, timeout=300)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -91,10 +89,10 @@ _TELL = """addEventListener("securitypolicyviolation", (event) => console.error(
     `${event.sample} at ${location.pathname}`))"""
 
 
-@pytest.fixture
-def page(chromium: Any, address: str) -> Iterator[Any]:
-    """A page of the operator who is logged in; fails at its end where anything untoward was seen."""
-    context = chromium.new_context(viewport={"width": 1280, "height": 900}, base_url=address)
+@contextlib.contextmanager
+def _watched(chromium: Any, address: str, **options: Any) -> Iterator[Any]:
+    """A page of a browser's own memory; fails at its end where anything untoward was seen."""
+    context = chromium.new_context(viewport={"width": 1280, "height": 900}, base_url=address, **options)
     context.add_init_script(_TELL)
     page = context.new_page()
     seen: list[str] = []
@@ -107,7 +105,21 @@ def page(chromium: Any, address: str) -> Iterator[Any]:
             None if request.url.startswith((address, "data:", "blob:")) else seen.append(f"went out: {request.url}")
         ),
     )
-    log_in(page)
     yield page
     context.close()
     assert seen == []
+
+
+@pytest.fixture(scope="module")
+def logged_in(chromium: Any, address: str) -> Any:
+    """What a browser remembers of an operator who logged in."""
+    with _watched(chromium, address) as page:
+        log_in(page)
+        return page.context.storage_state()
+
+
+@pytest.fixture
+def page(chromium: Any, address: str, logged_in: Any) -> Iterator[Any]:
+    """A page of the operator who is logged in."""
+    with _watched(chromium, address, storage_state=logged_in) as page:
+        yield page
