@@ -15,6 +15,7 @@ from django.db import connection, transaction
 from django.db.models import Exists, Max, OuterRef, QuerySet
 
 from invocations.chain import service
+from invocations.chain.settling import Settling
 from invocations.models import McpRequestEnvelope, McpToolInvocation, OpenCall, OpenCallMark
 
 _STRETCH = 4096
@@ -28,16 +29,12 @@ class OpenCalls:
     """Keeps mark and notes. One a process; `look` is called now and then, on one thread at a time."""
 
     def __init__(self) -> None:
-        self._visible = 0
-        """Every envelope that will ever have this id or a lower one is visible."""
-        self._next = 0
-        """The same once the writers of then have ended."""
-        self._writers: set[str] = set()
+        self._settling = Settling("envelope")
 
     def look(self) -> None:
         """Note what is open among the envelopes that came since, and forget what has ended."""
-        self._see()
-        for after, through in islice(_stretches(_marked(), self._visible), _STRETCHES_A_LOOK):
+        settled = self._settling.look(service.log_on(connection))
+        for after, through in islice(_stretches(_marked(), settled), _STRETCHES_A_LOOK):
             found = _unanswered().filter(pk__gt=after, pk__lte=through).values_list("pk", "process_id")
             notes = [OpenCall(envelope_id=pk, process_id=process_id) for pk, process_id in found]
             with transaction.atomic():
@@ -51,18 +48,6 @@ class OpenCalls:
             ended = set(some).difference(_unanswered().filter(pk__in=some).values_list("pk", flat=True))
             if ended:
                 OpenCall.objects.filter(pk__in=ended).delete()
-
-    def _see(self) -> None:
-        """Find out through which id all is visible. On PostgreSQL an id may be committed after a higher one."""
-        log = service.log_on(connection)
-        if self._writers:
-            self._writers &= log.writers()
-        if self._writers:
-            return
-        self._visible, self._next = self._next, _highest()
-        self._writers = log.writers()
-        if not self._writers:
-            self._visible = self._next
 
 
 def of(process_ids: Collection[str]) -> list[McpRequestEnvelope]:

@@ -19,6 +19,7 @@ from django.db.models import QuerySet
 from rest_framework.exceptions import ValidationError
 
 from invocations.chain.service import log_on
+from invocations.chain.settling import Settling
 from invocations.models import McpToolInvocation
 from invocations.rest.filters import InvocationFilter
 from sessions_app.protocol import json
@@ -44,39 +45,25 @@ class LiveFilter(InvocationFilter):
         return FilterSet.filter_queryset(self, queryset)
 
 
-class Settling:
+class SettlingCalls:
     """Follows the sequence up to which all calls are visible. One a process; its methods run on any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._looked = 0.0
         self._settled = 0
-        self._bound = 0
-        self._pending: set[str] = set()
+        self._settling = Settling("invocation")
 
     def look(self) -> int:
         """Give the sequence, asking the database a few times a second at most, whoever asks."""
         with self._lock:
             if time.monotonic() - self._looked >= _LOOK_SECONDS:
-                self._ask()
+                self._settled = max(self._settled, self._settling.look(log_on(connection)))
                 self._looked = time.monotonic()
             return self._settled
 
-    def _ask(self) -> None:
-        log = log_on(connection)
-        if self._pending:
-            self._pending &= log.writers()
-        if self._pending:
-            return
-        self._settled = max(self._settled, self._bound)
-        # In this order: who drew an id up to the bound, and has not committed, is among the writers.
-        self._bound = log.highest()["invocation"]
-        self._pending = log.writers()
-        if not self._pending:
-            self._settled = max(self._settled, self._bound)
 
-
-settling = Settling()
+settling = SettlingCalls()
 _open: set[object] = set()
 _stopping = threading.Event()
 

@@ -37,7 +37,7 @@ def test_a_stretch_holds_what_lies_after_the_last_up_to_the_told(log_in, rows):
 
 
 def test_the_first_stretch_ends_where_all_is_visible(log_in, rows, monkeypatch):
-    monkeypatch.setattr(live, "settling", live.Settling())
+    monkeypatch.setattr(live, "settling", live.SettlingCalls())
     found, response = stretch(log_in("Viewer"), 0, 0)
     assert found == [row.pk for row in reversed(rows)]
     assert int(response["X-Upto"]) >= rows[-1].pk

@@ -14,7 +14,7 @@ from tests.factories import McpSessionFactory, McpToolInvocationFactory, ServerP
 @pytest.fixture(autouse=True)
 def _all_is_visible(monkeypatch):
     """Another test of this process may have looked a moment ago; the first look of all decides here."""
-    monkeypatch.setattr(live, "settling", live.Settling())
+    monkeypatch.setattr(live, "settling", live.SettlingCalls())
 
 
 @pytest.fixture
