@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import os
 import subprocess
 import sys
@@ -184,24 +185,29 @@ def _rows(http: httpx2.Client, query: dict[str, str]) -> Any:
         answer = http.get(page["next"])
 
 
+_MEASURE = """
+import json, os, subprocess, sys
+process = subprocess.Popen(sys.argv[1:])
+_, status, used = os.wait4(process.pid, 0)
+process.returncode = os.waitstatus_to_exitcode(status)
+print(json.dumps([process.returncode, used.ru_utime + used.ru_stime, used.ru_maxrss]))
+"""
+"""A small program between, since Linux counts the most memory of who starts a process as the process's own, too."""
+
+
 def _command(folder: Path, environment: dict[str, str], name: str, *words: str) -> None:
     """Run a command alone; say its time, its processor time and the most memory that it took."""
     settings = {**os.environ, "MCPHUB_DATA_DIR": str(folder / "data"), "MCPHUB_ALLOW_NOT_DURABLE": "1", **environment}
     began = time.perf_counter()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "mcphub.cli", *words], cwd=ROOT, env=settings, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, text=True,
+    done = subprocess.run(
+        [sys.executable, "-c", _MEASURE, sys.executable, "-m", "mcphub.cli", *words], cwd=ROOT, env=settings,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True,
     )  # fmt: skip
-    assert process.stdout is not None
-    said = process.stdout.read().strip().splitlines()
-    process.stdout.close()
-    _, status, used = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
     seconds = time.perf_counter() - began
-    processor = used.ru_utime + used.ru_stime
-    print(f"{name}: {seconds:.1f} s, {processor:.1f} s of processor, "
-          f"{used.ru_maxrss / 1024:.0f} MB at most, status {process.returncode}. "
-          f"{' '.join(said[-2:])}", flush=True)  # fmt: skip
+    *said, measured = done.stdout.strip().splitlines()
+    status, processor, kilobytes = json.loads(measured)
+    print(f"{name}: {seconds:.1f} s, {processor:.1f} s of processor, {kilobytes / 1024:.0f} MB at most, "
+          f"status {status}. {' '.join(said[-2:])}", flush=True)  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -29,6 +29,8 @@ from invocations.chain.verifier import (
 from invocations.tallies import Key, Tally
 
 _LEAF = struct.Struct(">q32s")
+_AT_ONCE, _DIGESTED_AT_ONCE = 100, 1000
+"""Rows that PostgreSQL sends at once. Bodies may be a megabyte each; of a digest every row has a few bytes."""
 _THROUGH = ("envelopes_through", "invocations_through", "events_through")
 _DERIVED = ("number", "header", *_THROUGH, "first_position", "row_count", "sealed_at", "key_id", "tree_root", "nodes")
 """Of a block, all but the signature: what the header says once more, where SQL and proofs find it."""
@@ -131,14 +133,15 @@ class Log:
             "WHERE id > ? AND id <= ? ORDER BY id" + (f" LIMIT {limit:d}" if limit >= 0 else "")
         )
         names, booleans = tuple(of.columns), of.booleans
-        for row in self._stream(query, after, through):
+        at_once = _DIGESTED_AT_ONCE if digests else _AT_ONCE
+        for row in self._stream(query, after, through, at_once=at_once):
             values = {name: value for name, value in zip(names, row, strict=True) if value is not None}
             for at in booleans:
                 if row[at] in (0, 1):
                     values[names[at]] = bool(row[at])
             yield values
 
-    def _stream(self, query: str, *values: Any) -> Iterator[tuple[Any, ...]]:
+    def _stream(self, query: str, *values: Any, at_once: int) -> Iterator[tuple[Any, ...]]:
         raw = self._connect()
         if self.is_sqlite:
             try:
@@ -149,7 +152,7 @@ class Log:
                 yield from self._undecodable(raw, query, values)
             return
         with raw.transaction(), raw.cursor(name="audit") as cursor:
-            cursor.itersize = 1000
+            cursor.itersize = at_once
             yield from cursor.execute(query.replace("?", "%s"), values)
 
     @staticmethod
