@@ -4,7 +4,9 @@ conformance suite, a language model.
 They live outside the tree, under `$XDG_CACHE_HOME/mcphub-tests`, and stay for the next run. An environment is
 named after its pins, so that a changed pin makes a new one.
 
-    python -m tests.clients.install
+    python -m tests.clients.install [NAME]...
+
+Names choose among the environments of Python; without any, all are made.
 """
 
 from __future__ import annotations
@@ -167,5 +169,5 @@ if __name__ == "__main__":
     print(node(UPSTREAMS))
     print(node(OPENAI))
     print(model())
-    for each in PYTHON:
+    for each in sys.argv[1:] or PYTHON:
         print(python(each))
