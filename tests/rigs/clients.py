@@ -239,6 +239,8 @@ class _Streamed(Client):
                 break
         if entry is not None:
             entry.told(message)
+        elif "error" in message:
+            raise Lost
 
 
 class EventStream(_Streamed):
@@ -293,7 +295,8 @@ class Stdio(Client):
             stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
         )  # fmt: skip
         try:
-            await self._ask(self._hello(HANDSHAKE))
+            if "error" in await self._ask(self._hello(HANDSHAKE)):
+                raise Lost  # the database was away; whoever goes on all the same is refused for good
             self._say(_INITIALIZED)
             yield
             assert process.stdin is not None
