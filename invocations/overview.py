@@ -14,11 +14,11 @@ from django.db.models import Sum
 
 from invocations.chain.models import AuditBlock
 from invocations.models import CallTally, McpToolInvocation
-from invocations.tallies import ALL, DAY, HOUR, MINUTE, Count, Tally
+from invocations.tallies import ALL, HOUR, MINUTE, SPANS, Count, Tally, slot_of
 
 LONGEST = timedelta(days=366)
 _MINUTES_FOR = timedelta(hours=6)
-"""Up to this length, and of the last two days, minutes are read; else hours, or days where a bar is of days."""
+"""Up to this length, and of the last two days, minutes are read; else the longest slots that bars are made of."""
 _STEPS = (60, 120, 300, 600, 1800, 3600, 7200, 21_600, 86_400, 604_800)
 _MOST_STEPS = 60
 _MOST_UNSEALED = 20_000
@@ -83,9 +83,9 @@ def between(after: datetime, before: datetime, *, subject: str = ALL, name: str 
     seconds = next(
         (step for step in _STEPS if step >= span and length.total_seconds() <= step * _MOST_STEPS), _STEPS[-1]
     )
-    if seconds % DAY == 0:
-        span = DAY
-    after = _floor(after, seconds)
+    if span != MINUTE:
+        span = max(each for each in SPANS if seconds % each == 0)
+    after = slot_of(after, seconds)
     steps = []
     begin = after
     while begin < before:
@@ -108,11 +108,6 @@ def between(after: datetime, before: datetime, *, subject: str = ALL, name: str 
 
 def _at(found: Overview, slot: datetime) -> Tally:
     return found.steps[int((slot - found.after) / found.step)].tally
-
-
-def _floor(moment: datetime, seconds: int) -> datetime:
-    since = int(moment.timestamp())
-    return datetime.fromtimestamp(since - since % seconds, UTC)
 
 
 def unsealed(span: int, after: datetime, before: datetime) -> tuple[dict[tuple[datetime, str, str], Tally], bool]:

@@ -1,4 +1,5 @@
-"""Counts of calls by minute, hour and day, kept up while rows are sealed, so that an overview reads no calls.
+"""Counts of calls by minute, hour, quarter of a day, day and week, kept up while rows are sealed, so that an overview
+reads no calls, and of its longest times no more slots than it draws.
 
 Pure, and without Django: the sealing process counts with it. A tally counts for a subject: all calls, a tool, a
 client, a caller or an error code. Durations are kept as counts of classes, each a fifth wider than the one before.
@@ -11,14 +12,14 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
-MINUTE, HOUR, DAY = 60, 3600, 86_400
-SPANS = {MINUTE: (16, ":00"), HOUR: (13, ":00:00"), DAY: (10, "T00:00:00")}
-"""Seconds of a slot -> how much of a time's ISO form tells it, and what makes that a time again."""
-KEPT_SECONDS = {MINUTE: 2 * 86_400, HOUR: 400 * 86_400, DAY: 400 * 86_400}
+MINUTE, HOUR, QUARTER, DAY, WEEK = 60, 3600, 21_600, 86_400, 604_800
+SPANS = (MINUTE, HOUR, QUARTER, DAY, WEEK)
+"""Seconds of a slot. Slots are counted from 1970, so weeks begin on Thursdays."""
+KEPT_SECONDS = {MINUTE: 2 * DAY} | dict.fromkeys(SPANS[1:], 400 * DAY)
 ALL, TOOL, CLIENT, CALLER, CODE = "all", "tool", "client", "caller", "code"
 NAMED = (TOOL, CLIENT, CALLER, CODE)
 SUBJECTS = (ALL, *NAMED)
@@ -78,6 +79,24 @@ def longest_of(number: int) -> int:
     return 0 if number == 0 else math.floor(2 ** ((number - 1) / _CLASSES_OF_AN_OCTAVE) + 1e-9)
 
 
+def slot_of(moment: datetime, span: int) -> datetime:
+    """Give when the slot of a span begins that holds a moment."""
+    since = int(moment.timestamp())
+    return datetime.fromtimestamp(since - since % span, UTC)
+
+
+@lru_cache(4096)
+def _slots_of(minute: str) -> tuple[tuple[int, str], ...]:
+    """Give span and slot, as in `Key`, of a time as `YYYY-MM-DDTHH:MM`; none for what is no such time."""
+    try:
+        moment = datetime.strptime(minute, "%Y-%m-%dT%H:%M").replace(tzinfo=UTC)
+    except ValueError:
+        return ()
+    if len(minute) != len("2026-01-01T00:00"):
+        return ()
+    return tuple((span, f"{slot_of(moment, span):%Y-%m-%dT%H:%M:%S}") for span in SPANS)
+
+
 class Count:
     """Counts invocations as they are seen."""
 
@@ -101,16 +120,10 @@ class Count:
         """
         found: dict[Key, Tally] = {}
         for (minute, status, duration_class, *names), calls in self._alike.items():
-            try:
-                datetime.strptime(minute, "%Y-%m-%dT%H:%M")
-            except ValueError:
-                continue
-            if len(minute) != len("2026-01-01T00:00"):
-                continue
             subjects = [(ALL, ""), *((subject, name) for subject, name in zip(NAMED, names, strict=True) if name)]
-            for span, (length, rest) in SPANS.items():
+            for span, slot in _slots_of(minute):
                 for subject, name in subjects:
-                    tally = found.setdefault((span, minute[:length] + rest, subject, name), Tally())
+                    tally = found.setdefault((span, slot, subject, name), Tally())
                     tally.calls += calls
                     tally.errors += calls if status == "error" else 0
                     tally.durations[duration_class] += calls

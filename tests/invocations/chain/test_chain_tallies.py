@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from importlib import import_module
 
 import pytest
+from django.apps import apps
 
 from invocations import overview
 from invocations.chain import counting
 from invocations.models import CallTally
-from invocations.tallies import ALL, CODE, DAY, HOUR, MINUTE, TOOL, Tally
+from invocations.tallies import ALL, CODE, DAY, HOUR, MINUTE, QUARTER, SPANS, TOOL, WEEK, Tally
 from tests.factories import McpToolInvocationFactory
 
 pytestmark = pytest.mark.usefixtures("transactional_db")
@@ -49,11 +51,22 @@ def test_an_overview_counts_sealed_and_unsealed_calls_alike(sealer, log):
         assert overview.between(now - length, now, subject=TOOL, name="a").total.calls == calls - 1
 
 
+def test_the_longest_slots_that_make_a_bar_are_read(sealer, log):
+    now = datetime.now(UTC)
+    McpToolInvocationFactory(tool_name="a", started_at=now - timedelta(hours=1))
+    sealer.seal()
+    for hours, span in ((3, MINUTE), (24, HOUR), (7 * 24, QUARTER), (30 * 24, DAY), (366 * 24, WEEK)):
+        CallTally.objects.filter(span=span).update(name="read")
+        found = overview.between(now - timedelta(hours=hours), now)
+        assert [name for name, _ in found.top(TOOL)] == ["read"], hours
+        CallTally.objects.filter(span=span).update(name="a")
+
+
 def test_old_tallies_are_forgotten(sealer, log):
     McpToolInvocationFactory(started_at=NOON)
     sealer.seal()
     counting.forget(log, NOON + timedelta(days=3))
-    assert set(CallTally.objects.values_list("span", flat=True)) == {HOUR, DAY}
+    assert set(CallTally.objects.values_list("span", flat=True)) == set(SPANS) - {MINUTE}
     counting.forget(log, NOON + timedelta(days=401))
     assert not CallTally.objects.exists()
 
@@ -68,3 +81,15 @@ def test_many_old_tallies_are_forgotten_oldest_first_and_bit_by_bit(sealer, log)
     assert counting.forget(log, NOON + timedelta(days=3), most=2)
     assert not counting.forget(log, NOON + timedelta(days=3), most=2)
     assert not minutes.all()
+
+
+def test_an_upgrade_sums_up_what_sealing_would_have_counted(sealer, log):
+    for hours in (0, 1, 5, 11, 30, 200, 201):
+        McpToolInvocationFactory(tool_name="a", started_at=NOON + timedelta(hours=hours), duration_ms=hours)
+        McpToolInvocationFactory(tool_name="b", started_at=NOON + timedelta(hours=hours), failed=True)
+    sealer.seal()
+    longer = CallTally.objects.filter(span__in=[QUARTER, WEEK]).order_by("span", "subject", "slot", "name")
+    counted = list(longer.values("span", "subject", "slot", "name", "calls", "errors", "durations"))
+    longer.delete()
+    import_module("invocations.migrations.0005_tallies_by_week").sum_up(apps, None)
+    assert list(longer.values(*counted[0])) == counted
