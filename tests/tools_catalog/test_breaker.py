@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from mcp_types import JSONRPCRequest, JSONRPCResponse
 
 from tests.tools_catalog.backends.backend_peers import ScriptedContext
 from tools_catalog.upstream import spec
@@ -85,6 +86,15 @@ def test_pauses_grow_within_bounds_and_scatter(failures: int, chance: float) -> 
 def test_a_flood_is_told_from_a_stream() -> None:
     flood = Flood(10)
     assert [flood.is_over() for _ in range(11)] == [False] * 10 + [True]
+
+
+def test_answers_that_were_asked_for_are_no_flood() -> None:
+    flood = Flood(1)
+    answer = JSONRPCResponse(jsonrpc="2.0", id=1, result={})
+    for _ in range(3):
+        flood.sent(JSONRPCRequest(jsonrpc="2.0", id=1, method="ping"))
+        assert not flood.is_over_with(answer)
+    assert [flood.is_over_with(each) for each in (answer, None)] == [False, True]
 
 
 def test_a_message_belongs_to_the_only_call_or_to_nobody() -> None:

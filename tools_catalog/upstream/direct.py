@@ -138,7 +138,7 @@ class Direct:
         while chunk := await answer.chunk():
             size += len(chunk)
             if size > self._spec.max_response_bytes:
-                raise errors.TransportError("The upstream's answer is too large.")
+                raise errors.ResultInvalid("The upstream's answer is too large.")
             chunks.append(chunk)
         return b"".join(chunks)
 
@@ -149,7 +149,7 @@ class Direct:
             try:
                 events = decoder.feed(chunk)
             except sse.EventTooLarge as error:
-                raise errors.TransportError("The upstream's answer is too large.") from error
+                raise errors.ResultInvalid("The upstream's answer is too large.") from error
             for event in events:
                 message = _decoded(event.data.encode("utf-8", "surrogatepass"))
                 if "method" not in message:
@@ -158,6 +158,8 @@ class Direct:
                     continue
                 if flood.is_over():
                     raise errors.TransportError("The upstream sends too many notifications.")
+                await flood.pause()
+                await flood.pause()
                 if context is not None:
                     await _tell(context, self._secret.value(message), id_)
         raise errors.TransportError("The upstream ended its answer before the result.")

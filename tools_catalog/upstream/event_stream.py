@@ -18,6 +18,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
 from sessions_app.protocol import errors, sse
+from tools_catalog.upstream.limits import Flood
 from tools_catalog.upstream.spec import ConnectionSpec
 
 _HEADERS = {"accept": "text/event-stream", "cache-control": "no-store"}
@@ -26,12 +27,14 @@ _HEADERS = {"accept": "text/event-stream", "cache-control": "no-store"}
 class ToEndpoint:
     """The SDK's write stream: each message a POST to where the upstream wants them."""
 
-    def __init__(self, http: httpx2.AsyncClient, url: httpx2.URL) -> None:
+    def __init__(self, http: httpx2.AsyncClient, url: httpx2.URL, flood: Flood) -> None:
         self._http = http
         self._url = url
+        self._flood = flood
 
     async def send(self, item: SessionMessage) -> None:
         body = item.message.model_dump_json(by_alias=True, exclude_unset=True).encode()
+        self._flood.sent(item.message)
         try:
             await self._http.post(self._url, content=body, headers={"content-type": "application/json"})
         except httpx2.HTTPError as error:
@@ -60,11 +63,12 @@ async def connect(
     async with stream_within_origin(http, "GET", spec.url, headers=_HEADERS) as response:
         response.raise_for_status()
         into, out_of = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        flood = Flood(spec.max_notifications)
         reader = asyncio.create_task(
-            _read(response, into, endpoint, spec, lost), name=f"mcphub-upstream-{spec.slug}-events"
+            _read(response, into, endpoint, spec, flood, lost), name=f"mcphub-upstream-{spec.slug}-events"
         )
         try:
-            yield out_of, ToEndpoint(http, await endpoint)
+            yield out_of, ToEndpoint(http, await endpoint, flood)
         finally:
             reader.cancel()
             await asyncio.gather(reader, return_exceptions=True)
@@ -76,6 +80,7 @@ async def _read(
     into: Any,
     endpoint: asyncio.Future[httpx2.URL],
     spec: ConnectionSpec,
+    flood: Flood,
     lost: Callable[[str], None],
 ) -> None:
     decoder = sse.Decoder(max_event_bytes=spec.max_response_bytes)
@@ -86,8 +91,14 @@ async def _read(
                 if event.event == "endpoint" and not endpoint.done():
                     endpoint.set_result(_endpoint(response.url, event.data))
                 elif event.event == "message" and endpoint.done():
+                    message = None
                     with contextlib.suppress(ValueError):  # what is no message is passed over, as on other streams
                         message = jsonrpc_message_adapter.validate_json(event.data, by_name=False)
+                    if flood.is_over_with(message):
+                        why = "The upstream sends too many notifications."
+                        return
+                    await flood.pause()
+                    if message is not None:
                         await into.send(SessionMessage(message))
     except sse.EventTooLarge:
         why = f"The upstream sent a message of more than {spec.max_response_bytes} bytes."

@@ -32,6 +32,9 @@ BROKEN = -31092
 SESSION_GONE = -31093
 """The upstream knows the session no more, and so did not take the request."""
 
+_MAX_REDIRECTS = 2
+"""Each sends the request once more; what is followed within an origin is a slash at the end, or a version."""
+
 _REQUEST = re.compile(rb'\{"jsonrpc": ?"2.0", ?"id": ?(?:-?\d+|"[^"]*"), ?"method":')
 _WORD_SECONDS = 10.0
 """For a notification, an answer to the upstream's question, and any message over HTTP+SSE to be taken."""
@@ -127,6 +130,8 @@ class UpstreamTransport(httpx2.AsyncBaseTransport):
             raise httpx2.ReadError("The upstream compresses its answer, which it was asked not to.")
         assert isinstance(response.stream, httpx2.AsyncByteStream)
         is_events = response.headers.get("content-type", "").lower().startswith("text/event-stream")
+        if is_events and self._spec.transport == SSE:
+            return response  # answers are among the events: whoever reads them counts
         seconds = None if endless else self._lasts_seconds
         response.stream = _Bounded(response.stream, self._spec, is_events, seconds)
         return response
@@ -160,12 +165,17 @@ class _Bounded(httpx2.AsyncByteStream):
                 raise httpx2.StreamError("The upstream's answer took too long.") from error
             except httpx2.HTTPError as error:
                 raise httpx2.StreamError("The connection broke within the answer.") from error
-            size += len(chunk)
             if self._is_events:
                 events = chunk.count(b"\ndata:") + chunk.count(b"\rdata:") + chunk.startswith(b"data:")
                 if flood.is_over(events):
                     raise httpx2.StreamError("The upstream sends too many notifications.")
-            elif size > self._spec.max_response_bytes:
+                about_one = len(chunk) // max(events, 1) + 1
+                for begin in range(0, len(chunk), about_one):
+                    await flood.pause()
+                    yield chunk[begin : begin + about_one]
+                continue
+            size += len(chunk)
+            if size > self._spec.max_response_bytes:
                 raise httpx2.StreamError("The upstream's answer is too large.")
             yield chunk
 
@@ -185,7 +195,9 @@ def client(
     def wrap(inner: httpx2.AsyncBaseTransport) -> httpx2.AsyncBaseTransport:
         return UpstreamTransport(inner, spec, secret, lost, lasts_seconds)
 
-    return egress.client(policy, timeout_seconds=spec.connect_seconds, wrap=wrap)
+    http = egress.client(policy, timeout_seconds=spec.connect_seconds, wrap=wrap)
+    http.max_redirects = _MAX_REDIRECTS
+    return http
 
 
 def _instead(request: httpx2.Request, code: int, words: str, cause: BaseException | None = None) -> httpx2.Response:

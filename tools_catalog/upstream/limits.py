@@ -1,20 +1,30 @@
-"""Bounds on what an upstream may send. Pure."""
+"""Bounds on what an upstream may send."""
 
 from __future__ import annotations
 
+import asyncio
 import time
 
+from mcp_types import JSONRPCError, JSONRPCRequest, JSONRPCResponse
+
 _WINDOW_SECONDS = 10.0
+_AT_ONCE = 100
+_PAUSE_SECONDS = 0.001
 
 
 class Flood:
-    """Counts events of a stream that has no end: so many may come in ten seconds."""
+    """Counts events of a stream that has no end: so many may come in ten seconds.
 
-    __slots__ = ("_began", "_count", "_limit")
+    After the first hundred of them one is taken each millisecond, for an event costs a tenth of one: an upstream that
+    has much to say must not take the processor from the calls of others.
+    """
+
+    __slots__ = ("_began", "_count", "_limit", "_owed")
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._count = 0
+        self._owed = 0
         self._began = time.monotonic()
 
     def is_over(self, count: int = 1) -> bool:
@@ -24,3 +34,19 @@ class Flood:
             self._began, self._count = now, 0
         self._count += count
         return self._count > self._limit
+
+    def sent(self, message: object) -> None:
+        """Note what was sent on a stream that all answers come by: the answer to a request is none too many."""
+        self._owed += isinstance(message, JSONRPCRequest)
+
+    def is_over_with(self, message: object) -> bool:
+        """Count what came on such a stream, if no request asked for it; None for what is no message."""
+        if self._owed and isinstance(message, JSONRPCResponse | JSONRPCError):
+            self._owed -= 1
+            return False
+        return self.is_over()
+
+    async def pause(self) -> None:
+        """Wait before what was counted is read, if it is one of many."""
+        if self._count > _AT_ONCE:
+            await asyncio.sleep(_PAUSE_SECONDS)

@@ -58,9 +58,10 @@ class ToChild:
     is not held by a child that hangs.
     """
 
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, flood: Flood) -> None:
         assert process.stdin is not None
         self._stdin = process.stdin
+        self._flood = flood
 
     async def send(self, item: SessionMessage) -> None:
         is_word = isinstance(item.message, JSONRPCNotification)
@@ -68,6 +69,7 @@ class ToChild:
             return
         if self._stdin.is_closing():
             raise anyio.BrokenResourceError
+        self._flood.sent(item.message)
         self._stdin.write(item.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
         if not is_word:
             try:
@@ -112,6 +114,7 @@ async def child(
     logger.info("The upstream %s runs as process %d: %s", spec.slug, process.pid, launch.command)
     into, out_of = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     unfit = asyncio.Event()
+    flood = Flood(spec.max_notifications)
 
     def refuse(why: str) -> None:
         logger.warning("The upstream %s: %s", spec.slug, why)
@@ -119,11 +122,11 @@ async def child(
         lost(why)
 
     readers = [
-        asyncio.create_task(_read(process, into, spec, refuse), name=f"mcphub-upstream-{spec.slug}-stdout"),
+        asyncio.create_task(_read(process, into, spec, flood, refuse), name=f"mcphub-upstream-{spec.slug}-stdout"),
         asyncio.create_task(_overhear(process, last_words), name=f"mcphub-upstream-{spec.slug}-stderr"),
     ]
     try:
-        yield out_of, ToChild(process)
+        yield out_of, ToChild(process, flood)
     finally:
         # To the end, also when this task is cancelled: a child must not outlive its connection.
         ending = asyncio.ensure_future(_end(process, readers, at_once=unfit.is_set()))
@@ -146,11 +149,14 @@ async def _end(process: asyncio.subprocess.Process, readers: list[asyncio.Task[N
 
 
 async def _read(
-    process: asyncio.subprocess.Process, into: Any, spec: ConnectionSpec, refuse: Callable[[str], None]
+    process: asyncio.subprocess.Process,
+    into: Any,
+    spec: ConnectionSpec,
+    flood: Flood,
+    refuse: Callable[[str], None],
 ) -> None:
     assert process.stdout is not None
     line = bytearray()
-    flood = Flood(spec.max_notifications)
     garbage = 0
     too_large = f"The upstream sent a message of more than {spec.max_response_bytes} bytes."
     async with into:
@@ -173,9 +179,10 @@ async def _read(
                         return
                     continue
                 garbage = 0
-                if isinstance(message, JSONRPCNotification) and flood.is_over():
+                if flood.is_over_with(message):
                     refuse("The upstream sends too many notifications.")
                     return
+                await flood.pause()
                 await into.send(SessionMessage(message))
             line += rest
             if len(line) > spec.max_response_bytes:

@@ -189,8 +189,8 @@ ANSWERS: dict[str, tuple[Answer, Any]] = {
         lambda m: whole({"jsonrpc": "2.0", "id": m["id"], "result": {"content": "x"}}), "result_invalid"
     ),
     "an error that is none": (lambda m: whole({"jsonrpc": "2.0", "id": m["id"], "error": "x"}), "result_invalid"),
-    "too large": (lambda m: whole(b"x" * 200_000), "transport_error"),
-    "too large an event": (lambda m: EVENTS + b"data: " + b"x" * 200_000, "transport_error"),
+    "too large": (lambda m: whole(b"x" * 200_000), "result_invalid"),
+    "too large an event": (lambda m: EVENTS + b"data: " + b"x" * 200_000, "result_invalid"),
     "too large a head": (lambda m: b"HTTP/1.1 200 OK\r\nX: " + b"x" * 200_000 + b"\r\n\r\n", "transport_error"),
     "a flood": (
         lambda m: EVENTS + event({"jsonrpc": "2.0", "method": "notifications/message", "params": {}}) * 60,
