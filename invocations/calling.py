@@ -157,6 +157,7 @@ class Calls:
         task = asyncio.current_task()
         assert task is not None
         cancellations = task.cancelling()
+        failure: HubError | None = None
         self.running.add(call)
         try:
             if not tool.read_only or conduct is not None:
@@ -171,7 +172,6 @@ class Calls:
             wire: dict[str, Any] | None = None
             said: str | None = None
             is_sent_as_recorded = True
-            failure: HubError | None = None
             context.make_asker = asker
             context.meta = meta
             try:
@@ -180,7 +180,7 @@ class Calls:
             except Suspended as asks:
                 wire, said, is_sent_as_recorded = asks.wire, json.canonical(asks.recorded), False
             except HubError as error:
-                failure = error
+                failure = error.parted()
             finally:
                 context.close()
             elapsed = time.monotonic() - clock
@@ -212,6 +212,7 @@ class Calls:
             return CallResult(call.invocation_id, wire, said if is_sent_as_recorded else None, failure is not None)
         finally:
             self.running.remove(call)
+            del failure, task  # what is raised here holds this frame, and the task may hold what is raised
 
     def _admit(self, tool: Tool, arguments: dict[str, Any], check: Callable[[Tool], None] | None) -> None:
         if check is not None:
@@ -351,7 +352,10 @@ class Calls:
         if isinstance(error, ToolFailure):
             wire = as_result(rendered)
             return CallResult(error.invocation_id, wire, json.canonical(wire), True)
-        raise error
+        try:
+            raise error
+        finally:
+            del error  # its traceback holds this frame
 
     def _redactor_of(self, name: str, tool: Tool | None) -> Redactor | None:
         """Give what redacts a call that was not made, whether its caller may see the tool or not."""

@@ -17,7 +17,7 @@ def told(error: Exception, what: str, *values: Any) -> HubError:
     A database that is away is nobody's mistake and soon back: then the caller may try again.
     """
     if isinstance(error, HubError):
-        return error
+        return error.parted()
     if is_away(error):
         logger.warning(f"{what}: the database cannot be used: %s", *values, str(error).strip())
         away = AuditUnavailable("The hub's database cannot be used at this moment. Try again.")

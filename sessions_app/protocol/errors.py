@@ -22,7 +22,7 @@ the JSON-RPC code and the words. `str(error)` is safe to send; what must not lea
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -76,6 +76,15 @@ class HubError(Exception):
         self.invocation_id = ""
         """The row in the audit that tells of this failure, where there is one."""
         super().__init__(self.message)
+
+    def parted(self) -> Self:
+        """Let go of the frames that it came through, and give the error.
+
+        Whoever keeps an error in a frame that it was raised in makes a ring of the two, and all that those frames
+        hold, such as a request's body, stays until the garbage collector comes, which in a hub is rarely.
+        """
+        self.__cause__ = self.__context__ = self.__traceback__ = None
+        return self
 
     @property
     def spec_data(self) -> dict[str, Any]:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gc
+import weakref
 
 import pytest
 
@@ -11,6 +14,7 @@ from sessions_app.protocol import json
 from sessions_app.protocol.errors import (
     ConnectionFailed,
     ExecutionError,
+    HubError,
     MissingClientCapability,
     ServerError,
     UpstreamError,
@@ -309,3 +313,56 @@ def test_context_tells_the_tool_of_its_call_and_falls_silent_after_it():
         assert heard == []
 
     run(scenario)
+
+
+class Referred(dict):
+    """What weak references can be had of."""
+
+
+@pytest.mark.parametrize(
+    "raises",
+    [None, ExecutionError, ServerError, ConnectionFailed, "is unknown", "is invalid", "is cancelled", "takes too long"],
+)
+def test_what_a_failed_call_held_goes_with_it(raises):
+    """Answers of upstreams may be large, and the collector comes rarely."""
+    kept = []
+    entered = asyncio.Event()
+
+    async def play(arguments, context):
+        script.effects.clear()
+        script.contexts.clear()
+        answer = Referred(large=True)
+        kept.append(weakref.ref(answer))
+        entered.set()
+        if raises in ("is cancelled", "takes too long"):
+            await asyncio.Event().wait()
+        try:
+            answer["nothing"]
+        except KeyError as error:
+            if isinstance(raises, type):
+                raise raises("It failed.") from error
+        return SAID
+
+    script = Script(play)
+
+    async def scenario():
+        seconds = 0.1 if raises == "takes too long" else 20
+        async with Desk(tool(script, schema=NUMBER, timeout_seconds=seconds)) as desk:
+            arguments = Referred(n="one" if raises == "is invalid" else 1)
+            kept.append(weakref.ref(arguments))
+            task = asyncio.create_task(desk.call("nobody" if raises == "is unknown" else "act", arguments))
+            if raises == "is cancelled":
+                await entered.wait()
+                task.cancel()
+            with contextlib.suppress(HubError, asyncio.CancelledError):
+                await task
+            del arguments, task
+            await asyncio.sleep(0)
+            return [each() for each in kept]
+
+    gc.collect()
+    gc.disable()
+    try:
+        assert not any(run(scenario))
+    finally:
+        gc.enable()
