@@ -267,7 +267,9 @@ class BodyTemplate:
         if self.kind == "arguments":
             data: Json = {name: value for name, value in values.arguments.items() if name not in used}
         else:
-            data = _fill_leaves(self.leaves, values)
+            data = _fill_leaf(self.leaves, values)
+            if data is _ABSENT:  # the body is one argument, and it was left out
+                return None
         try:
             if self.encoding == "text":
                 return "text/plain; charset=utf-8", scalar_text(data).encode("utf-8")
@@ -351,11 +353,6 @@ def _templates_in(leaves: Any) -> Iterator[Template]:
 
 
 _ABSENT = object()
-
-
-def _fill_leaves(leaves: Any, values: Values) -> Any:
-    filled = _fill_leaf(leaves, values)
-    return {} if filled is _ABSENT else filled
 
 
 def _fill_leaf(leaf: Any, values: Values) -> Any:

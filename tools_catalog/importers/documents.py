@@ -5,6 +5,7 @@ YAML here is the part of it that is JSON: no aliases, which multiply, and no tag
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import yaml
@@ -35,11 +36,18 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
             self.depth = depth - 1
 
 
-# Dates and the like stay the texts that they are in JSON.
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
+# Scalars as YAML 1.2 reads them, which OpenAPI is written in: NO is a country, 12:30:00 a text, 010 ten.
+_SCALARS = (
+    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
+    ("int", r"[-+]?[0-9]+", list("-+0123456789")),
+    ("float", r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)",
+     list("-+.0123456789")),
+)  # fmt: skip
+_Loader.yaml_implicit_resolvers = {}
+for _kind, _pattern, _first in _SCALARS:
+    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_kind}", re.compile(rf"(?:{_pattern})\Z"), _first)
+_Loader.add_constructor("tag:yaml.org,2002:int", lambda loader, node: int(node.value))
 
 
 def read(raw: bytes) -> dict[str, Any]:

@@ -8,18 +8,22 @@ from __future__ import annotations
 
 import re
 from typing import Any
-from urllib.parse import urljoin, urlsplit
 
 from sessions_app.protocol import schemas
 from tools_catalog.backends.http_configuration import HttpConfiguration, Service
 from tools_catalog.importers.candidates import Candidate, Found, argument_name, tool_name, words
+from tools_catalog.importers.credentials import Security
 from tools_catalog.importers.documents import DocumentRefused
 from tools_catalog.importers.inlining import Refused, Resolver
+from tools_catalog.importers.servers import Servers
 
 MOST_OPERATIONS = 3_000
 _METHODS = ("get", "post", "put", "patch", "delete", "head", "options")
 _OWN_HEADERS = frozenset({"accept", "content-type", "authorization"})
 """Parameters of these names are ignored, says OpenAPI."""
+_FORM = "application/x-www-form-urlencoded"
+_DEEPEST_SPREAD = 4
+"""Levels of objects in objects that become arguments of their own."""
 
 
 def read(document: dict[str, Any], *, slug: str, prefix: str, source: str = "") -> Found:
@@ -28,14 +32,19 @@ def read(document: dict[str, Any], *, slug: str, prefix: str, source: str = "") 
     `slug` names the service that the tools will call, `source` is the address of the document, if it has one.
     """
     version = document.get("openapi")
+    version = str(version) if isinstance(version, float) else version  # YAML without quotes
     if not isinstance(version, str) or not re.match(r"3\.[01]\.", version + "."):
         told = f"OpenAPI {version}" if version else "Swagger 2" if "swagger" in document else "no OpenAPI"
         raise DocumentRefused(f"The document is {str(told)[:50]}. Documents of OpenAPI 3.0 and 3.1 are read.")
     info = document.get("info")
     found = Found(title=words(info.get("title") if isinstance(info, dict) else "")[:200])
-    found.url = _server(document, source, found)
+    servers = Servers(document, source)
+    found.url = servers.url
+    found.notes += [servers.note] if servers.note else []
     resolver = Resolver(document)
-    scheme = _security(document, resolver, slug, found)
+    security = Security(document, resolver, slug)
+    found.headers = security.shared.headers
+    secrets = dict.fromkeys(security.shared.secrets)
     paths = document.get("paths")
     if not isinstance(paths, dict) or not paths:
         raise DocumentRefused("The document has no paths, so there is nothing to call.")
@@ -52,9 +61,11 @@ def read(document: dict[str, Any], *, slug: str, prefix: str, source: str = "") 
                 count += 1
                 if count > MOST_OPERATIONS:
                     raise DocumentRefused(f"The document has more than {MOST_OPERATIONS} operations.")
-                made = _Operation(resolver, item, item[method], path, method, slug, scheme)
+                servers.check(item, item[method])
+                made = _Operation(resolver, item, item[method], path, method, slug, security)
                 definition = made.definition()
                 name = tool_name(prefix, made.called, taken)
+                secrets |= dict.fromkeys(made.secrets)
                 found.candidates.append(Candidate(key=key, name=name, definition=definition))
             except Refused as error:
                 found.refused.append((key[:300], str(error)))
@@ -62,6 +73,13 @@ def read(document: dict[str, Any], *, slug: str, prefix: str, source: str = "") 
                 if isinstance(error, DocumentRefused):
                     raise
                 found.refused.append((key[:300], str(error)))
+    if secrets:
+        which = "the secret" if len(secrets) == 1 else "the secrets"
+        found.notes.append(f"Credentials: add {which} {', '.join(secrets)} for the host of the service.")
+    if security.lacking:
+        found.notes.append(
+            "Credentials: it wants some of a kind that is not known here. Write a header at the service."
+        )
     return found
 
 
@@ -76,7 +94,7 @@ class _Operation:
         path: str,
         method: str,
         slug: str,
-        query_key: dict[str, str],
+        security: Security,
     ) -> None:
         if not isinstance(operation, dict):
             raise Refused("It is no object.")
@@ -85,8 +103,10 @@ class _Operation:
         self._taken: set[str] = set()
         self._properties: dict[str, Any] = {}
         self._required: list[str] = []
-        self._query: dict[str, str] = dict(query_key)
-        self._headers: dict[str, str] = {}
+        own = security.of(operation)
+        self._query: dict[str, str] = {**security.shared.query, **own.query}
+        self._headers: dict[str, str] = dict(own.headers)
+        self.secrets = own.secrets
         self._in_path: dict[str, str] = {}
         self._body: dict[str, Any] = {}
         self._slug = slug
@@ -144,19 +164,47 @@ class _Operation:
             raise Refused(f"Its parameter {name[:50]} is in {str(place)[:20]!r}, not in path, query or header.")
         schema = self._schema_of(parameter)
         style, explode = parameter.get("style"), parameter.get("explode")
-        if place == "query" and style == "deepObject":
-            for part, inner in schema.get("properties", {}).items():
-                argument = self._argument(f"{name}_{part}", place, inner, "", required=False)
-                self._query[f"{name}[{part}]"] = f"{{{argument}}}"
+        if place == "path" and style in ("label", "matrix"):
+            raise Refused(f"Its parameter {name[:50]} is written in the style {style}, which tools do not write.")
+        if place == "query" and self._is_spread(parameter, schema):
+            if not schema.get("properties") and required:
+                raise Refused(f"Its parameter {name[:50]} is an object of any names, which tools do not write so.")
+            self._query |= self._spread(name if style == "deepObject" else "", schema, place, required=required)
             return
-        if schema.get("type") == "array" and (place != "query" or explode is False or style not in (None, "form")):
-            sign = {"spaceDelimited": "blanks", "pipeDelimited": "|"}.get(str(style), "commas")
-            schema = {"type": "string", "description": f"Several are separated by {sign}."}
+        if _is(schema, "array") and "content" in parameter:
+            schema = {"type": "string", "description": "A list, as JSON."}
+        elif _is(schema, "array") and (place != "query" or explode is False or style not in (None, "form")):
+            schema = {"type": "string", "description": _several(schema, str(style))}
         argument = self._argument(name, place, schema, words(parameter.get("description")), required=required)
         if place == "path":
             self._in_path[name] = argument
         else:
             (self._query if place == "query" else self._headers)[name] = f"{{{argument}}}"
+
+    @staticmethod
+    def _is_spread(parameter: dict[str, Any], schema: dict[str, Any]) -> bool:
+        """Whether an object goes into the query as a parameter for each of its properties."""
+        if "content" in parameter:
+            return False
+        if parameter.get("style") == "deepObject":
+            return True
+        is_form = parameter.get("style") in (None, "form") and parameter.get("explode") is not False
+        return is_form and bool(schema.get("properties"))
+
+    def _spread(
+        self, stem: str, schema: dict[str, Any], place: str, *, required: bool, depth: int = 0
+    ) -> dict[str, str]:
+        """Make an argument of each property of an object; gives templates by name, which is `stem[property]`."""
+        written: dict[str, str] = {}
+        wanted = schema.get("required", []) if required else ()
+        for part, inner in schema.get("properties", {}).items():
+            key = f"{stem}[{part}]" if stem else part
+            must = part in wanted
+            if stem and _is(inner, "object") and inner.get("properties") and depth < _DEEPEST_SPREAD:
+                written |= self._spread(key, inner, place, required=must, depth=depth + 1)
+                continue
+            written[key] = f"{{{self._argument(_plain(key), place, inner, '', required=must)}}}"
+        return written
 
     def _schema_of(self, parameter: dict[str, Any]) -> dict[str, Any]:
         content = parameter.get("content")
@@ -178,35 +226,45 @@ class _Operation:
         if not isinstance(content, dict) or not content:
             return
         kinds = {kind.partition(";")[0].strip().lower(): given for kind, given in content.items()}
-        kind = next((kind for kind in kinds if kind == "application/json" or kind.endswith("+json")), "")
-        kind = kind or next((kind for kind in kinds if kind == "application/x-www-form-urlencoded"), "")
+        kind = next((kind for kind in kinds if kind == "application/json"), "")
+        kind = kind or next((kind for kind in kinds if kind.endswith("+json")), "")
+        kind = kind or next((kind for kind in kinds if kind == _FORM), "")
         kind = kind or next((kind for kind in kinds if kind.startswith("text/")), "")
-        required = body.get("required") is True
+        kind = kind or next((kind for kind in kinds if kind == "*/*"), "")
         if not kind:
-            if "*/*" not in kinds and required:
-                raise Refused(f"It takes {', '.join(kinds)[:100]}, and tools send JSON, forms or text.")
-            if "*/*" not in kinds:
-                return
-            kind = "*/*"
-        given = kinds[kind]
-        schema = self._resolver.schema(given.get("schema", {}) if isinstance(given, dict) else {})
+            raise Refused(f"It takes {', '.join(kinds)[:100]}, and tools send JSON, forms or text.")
+        required = body.get("required") is True
+        media = kinds[kind] if isinstance(kinds[kind], dict) else {}
+        schema = self._resolver.schema(media.get("schema", {}))
+        if kind not in ("application/json", "text/plain", "*/*", _FORM) and "*" not in kind:
+            self._headers["Content-Type"] = kind
         if kind.startswith("text/"):
             argument = self._argument("body", "body", {"type": "string"}, "The text that is sent.", required=required)
             self._body = {"body": f"{{{argument}}}", "body_encoding": "text"}
             return
-        encoding = {"body_encoding": "form"} if kind == "application/x-www-form-urlencoded" else {}
-        if _is_plain_object(schema):
-            wanted = set(schema.get("required", [])) if required else set()
-            told = {
-                part: self._argument(part, "body", inner, "", required=part in wanted)
-                for part, inner in schema["properties"].items()
-            }
-            self._body = {"body": {part: f"{{{argument}}}" for part, argument in told.items()}, **encoding}
-        elif encoding:
-            raise Refused("Its form has no properties to fill.")
+        if kind == _FORM:
+            if not schema.get("properties"):
+                raise Refused("Its form has no properties to fill.")
+            self._body = {"body": self._form(media, schema, required=required), "body_encoding": "form"}
+        elif _is_plain_object(schema) and (required or not schema.get("required")):
+            self._body = {"body": self._spread("", schema, "body", required=required)}
         else:
+            # What may be left out but not in part stays one argument.
             argument = self._argument("body", "body", schema, "What is sent.", required=required)
             self._body = {"body": f"{{{argument}}}"}
+
+    def _form(self, media: dict[str, Any], schema: dict[str, Any], *, required: bool) -> dict[str, str]:
+        encoding = media.get("encoding")
+        encoding = encoding if isinstance(encoding, dict) else {}
+        written: dict[str, str] = {}
+        for part, inner in schema["properties"].items():
+            how = encoding.get(part)
+            must = required and part in schema.get("required", [])
+            if isinstance(how, dict) and how.get("style") == "deepObject" and inner.get("properties"):
+                written |= self._spread(part, inner, "body", required=must)
+            else:
+                written[part] = f"{{{self._argument(part, 'body', inner, '', required=must)}}}"
+        return written
 
     def _url(self) -> str:
         def argument(match: re.Match[str]) -> str:
@@ -218,51 +276,28 @@ class _Operation:
         return re.sub(r"\{([^{}]+)\}", argument, path.partition("#")[0])
 
 
+def _is(schema: Any, kind: str) -> bool:
+    """Whether a value may be of the kind, perhaps beside null."""
+    given = schema.get("type") if isinstance(schema, dict) else None
+    return given == kind or (isinstance(given, list) and kind in given)
+
+
+def _several(schema: dict[str, Any], style: str) -> str:
+    """Say how a list is written as one text, and of what."""
+    sign = {"spaceDelimited": "blanks", "pipeDelimited": "|"}.get(style, "commas")
+    items = schema.get("items")
+    choices = items.get("enum") if isinstance(items, dict) else None
+    of = f" of {', '.join(map(str, choices))}"[:500] if choices else ""
+    return f"Several{of} are separated by {sign}."
+
+
+def _plain(key: str) -> str:
+    """Write `filter[state]` as filter_state."""
+    return key.replace("[", "_").replace("]", "")
+
+
 def _is_plain_object(schema: dict[str, Any]) -> bool:
     """Whether each property can be an argument of its own."""
     parts = {"allOf", "anyOf", "oneOf", "not"} & schema.keys()
     is_open = schema.get("additionalProperties", False) is not False
     return bool(schema.get("properties")) and not parts and not is_open
-
-
-def _server(document: dict[str, Any], source: str, found: Found) -> str:
-    servers = document.get("servers")
-    first = servers[0] if isinstance(servers, list) and servers and isinstance(servers[0], dict) else {}
-    url = words(first.get("url"))
-    variables = first.get("variables")
-    for name, variable in variables.items() if isinstance(variables, dict) else ():
-        default = variable.get("default") if isinstance(variable, dict) else None
-        url = url.replace(f"{{{name}}}", str(default or ""))
-    try:
-        if not urlsplit(url).netloc:
-            url = urljoin(source, url) if source else ""
-    except ValueError as error:
-        raise DocumentRefused(f"The address of its server is none: {url[:100]!r}.") from error
-    if not url:
-        found.notes.append("The document names no server: the service needs an address.")
-    return url.rstrip("/")
-
-
-def _security(document: dict[str, Any], resolver: Resolver, slug: str, found: Found) -> dict[str, str]:
-    """Write the first kind of credentials that the document names into the headers; give a query key, if it is one."""
-    components = document.get("components")
-    schemes = components.get("securitySchemes") if isinstance(components, dict) else None
-    if not isinstance(schemes, dict) or not schemes:
-        return {}
-    wanted = document.get("security")
-    named = [name for each in wanted if isinstance(each, dict) for name in each] if isinstance(wanted, list) else []
-    chosen = next((name for name in named if name in schemes), next(iter(schemes)))
-    scheme = resolver.resolve(schemes[chosen])
-    kind = scheme.get("type") if isinstance(scheme, dict) else None
-    if kind == "apiKey" and isinstance(scheme.get("name"), str):
-        if scheme.get("in") == "query":
-            return {scheme["name"]: f"{{secret:{slug}}}"}
-        if scheme.get("in") == "header":
-            found.headers = {scheme["name"]: f"{{secret:{slug}}}"}
-    elif kind == "http" and str(scheme.get("scheme")).lower() == "basic":
-        found.headers = {"Authorization": f"Basic {{basic:{slug}}}"}
-    elif kind in ("http", "oauth2", "openIdConnect"):
-        found.headers = {"Authorization": f"Bearer {{secret:{slug}}}"}
-    if found.headers:
-        found.notes.append(f"Credentials: add the secret {slug} for the host of the service.")
-    return {}

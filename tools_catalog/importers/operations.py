@@ -84,7 +84,8 @@ def _service(found: Found, slug: str, url: str, report: Imported) -> HttpService
         return row
     row = HttpService(slug=slug, title=found.title, url=url or found.url, headers=found.headers)
     if not row.url:
-        raise DocumentRefused("The description names no server. Say the address of the API.")
+        told = found.notes[0] if found.notes else "The description names no server."
+        raise DocumentRefused(f"{told} Say the address of the API.")
     try:
         parse_service(row.url, row.headers)
         row.full_clean()

@@ -260,4 +260,17 @@ def test_names_are_those_of_tools_and_differ(names: list[str]) -> None:
 
 
 def test_read_gives_json_values_only() -> None:
-    assert read(b"a: 2020-01-01\nb: 1e3\n200: yes\n") == {"a": "2020-01-01", "b": "1e3", "200": True}
+    assert read(b"a: 2020-01-01\nb: 1e3\n200: true\n") == {"a": "2020-01-01", "b": 1000, "200": True}
+
+
+def test_yaml_is_read_as_version_1_2_which_knows_fewer_words_and_numbers() -> None:
+    text = b"a: [NO, on, yes, 12:30:00, 1_000, 0x1f, '1', =, <<]\nb: [010, -3, 1.5, .5, true, ~, null]\nc:\n"
+    assert read(text) == {
+        "a": ["NO", "on", "yes", "12:30:00", "1_000", "0x1f", "1", "=", "<<"],
+        "b": [10, -3, 1.5, 0.5, True, None, None],
+        "c": None,
+    }
+
+
+def test_a_version_without_quotes_in_yaml_is_a_version() -> None:
+    assert look(b"openapi: 3.1\npaths: {/a: {get: {}}}\n").candidates

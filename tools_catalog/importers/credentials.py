@@ -1,0 +1,94 @@
+"""Which credentials the operations of an OpenAPI document want, written as references to secrets. Pure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from tools_catalog.importers.inlining import Refused, Resolver
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """What one request carries: headers, parameters of the query, and the secrets that both name."""
+
+    headers: dict[str, str] = field(default_factory=dict)
+    query: dict[str, str] = field(default_factory=dict)
+    secrets: tuple[str, ...] = ()
+
+
+class Security:
+    """The security schemes of a document, of which the first that can be sent are taken.
+
+    The secret of the first scheme is called as the service; the others add the name of their scheme.
+    """
+
+    def __init__(self, document: dict[str, Any], resolver: Resolver, slug: str) -> None:
+        components = document.get("components")
+        given = components.get("securitySchemes") if isinstance(components, dict) else None
+        self._schemes = {str(name): each for name, each in given.items()} if isinstance(given, dict) else {}
+        self._resolver = resolver
+        self._slug = slug
+        self._first: str | None = None
+        self._shared = _alternatives(document.get("security")) or []
+        wanted = self._shared or [[name] for name in self._schemes]
+        self.shared = self._choose(wanted) or Credentials()
+        """Of each operation that does not say otherwise."""
+        self.lacking = bool(any(wanted)) and not self.shared.secrets
+        """Whether credentials are asked for, and none of a kind that can be written down."""
+
+    def of(self, operation: dict[str, Any]) -> Credentials:
+        """Give what an operation wants beside the shared credentials; nothing, where those will do."""
+        wanted = _alternatives(operation.get("security"))
+        if not wanted or [] in wanted:
+            return Credentials()
+        if any(self._choose([each]) == self.shared for each in wanted):
+            return Credentials()
+        return self._choose(wanted) or Credentials()
+
+    def _choose(self, alternatives: list[list[str]]) -> Credentials | None:
+        for names in alternatives:
+            written = [self._written(name) for name in names]
+            if names and all(written):
+                self._first = self._first or names[0]
+                secrets = {name: self._secret(name) for name in names}
+                headers: dict[str, str] = {}
+                query: dict[str, str] = {}
+                for name, (place, key, form) in zip(names, [each for each in written if each], strict=True):
+                    value = form.replace("NAME", secrets[name])
+                    held = query if place == "query" else headers
+                    held[key] = f"{held[key]}; {value}" if key == "Cookie" and key in held else value
+                return Credentials(headers, query, tuple(secrets.values()))
+        return None
+
+    def _secret(self, scheme: str) -> str:
+        if scheme == self._first:
+            return self._slug
+        return f"{self._slug}-{re.sub(r'[^A-Za-z0-9_.-]', '_', scheme)}"[:64]
+
+    def _written(self, name: str) -> tuple[str, str, str] | None:
+        """Give place, name and value of a scheme; None for one that no tool can send."""
+        try:
+            scheme = self._resolver.resolve(self._schemes.get(name))
+        except Refused:
+            return None
+        kind = scheme.get("type") if isinstance(scheme, dict) else None
+        if kind == "apiKey" and isinstance(scheme.get("name"), str):
+            place = scheme.get("in")
+            if place == "cookie":
+                return "header", "Cookie", f"{scheme['name']}={{secret:NAME}}"
+            return (str(place), scheme["name"], "{secret:NAME}") if place in ("query", "header") else None
+        manner = str(scheme.get("scheme")).lower() if kind == "http" else ""
+        if manner == "basic":
+            return "header", "Authorization", "Basic {basic:NAME}"
+        if manner == "bearer" or kind in ("oauth2", "openIdConnect"):
+            return "header", "Authorization", "Bearer {secret:NAME}"
+        return None
+
+
+def _alternatives(given: Any) -> list[list[str]] | None:
+    """Give a `security` member as alternatives of names that belong together; None where there is none."""
+    if not isinstance(given, list):
+        return None
+    return [[str(name) for name in each] for each in given if isinstance(each, dict)]
