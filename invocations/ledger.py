@@ -32,6 +32,9 @@ _BATCH = 512
 _BATCH_CHARACTERS = 8 * 1024 * 1024
 """Of JSON in one transaction, or one record if that is larger: a statement must end within the bound."""
 
+_MOST_TURNS = 4
+"""Of the event loop, for which the writer is left asleep while records come."""
+
 _LOOKS_SECONDS = 0.5
 """How often the writer looks by itself: for what is owed, and for a loop that ended without a word."""
 
@@ -113,13 +116,21 @@ class Ledger:
         self._waiting.append(record)
         self._queue.append(record)
         if not self._is_waking:
-            # After what is ready now: requests that came together share a commit, and the writer does not ask
-            # for the interpreter lock while they are still being read.
             self._is_waking = True
-            loop.call_soon(self._wake_writer)
+            loop.call_soon(self._wake_writer, 0, _MOST_TURNS)
         return record.future
 
-    def _wake_writer(self) -> None:
+    def _wake_writer(self, seen: int, turns: int) -> None:
+        """Wake the writer once a turn of the event loop brings no more records.
+
+        Requests that came together share a commit, and the writer does not ask for the interpreter lock while they
+        are still being read.
+        """
+        count = len(self._queue)
+        if count > seen and turns:
+            assert self._loop is not None
+            self._loop.call_soon(self._wake_writer, count, turns - 1)
+            return
         self._is_waking = False
         self._wake.put(None)
 
@@ -175,6 +186,8 @@ class Ledger:
                 batch = self._next(queue)
                 if batch:
                     self._hand_back(self._commit(batch))
+                if self._is_waking:
+                    break  # those that come now belong together, and the word comes soon
             if self._owed:
                 self._pay()
             if self._stopping and not queue:

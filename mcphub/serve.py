@@ -237,9 +237,11 @@ def configure() -> uvicorn.Config:
     """Give uvicorn's configuration; logging is Django's."""
     from django.conf import settings
 
+    from mcphub.writing import Protocol
+
     behind_proxy = settings.SECURE_PROXY_SSL_HEADER is not None
     return uvicorn.Config(
-        _APPLICATION, loop="uvloop", http="httptools", ws="none", lifespan="on", interface="asgi3",
+        _APPLICATION, loop="uvloop", http=Protocol, ws="none", lifespan="on", interface="asgi3",
         log_config=None, log_level="warning", access_log=False, server_header=False,
         proxy_headers=behind_proxy, forwarded_allow_ips=list(settings.MCPHUB_PROXIES) if behind_proxy else None,
         backlog=_BACKLOG, timeout_keep_alive=_KEEP_ALIVE_SECONDS,

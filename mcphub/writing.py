@@ -1,0 +1,59 @@
+"""What a connection is sent leaves it in one piece, after all that is ready in this turn of the event loop.
+
+uvicorn writes the head of an answer and then its body, and uvloop hands each to the system at once: two calls, and
+for the client two pieces, the first of which wakes it for nothing. With many clients the answers of one commit
+leave one after the other, instead of each between two others' work.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+_MOST_BYTES = 64 * 1024
+"""More is not kept back: whoever writes without end must find out that the client does not read."""
+
+
+class Gathering:
+    """A transport, as far as uvicorn uses one."""
+
+    __slots__ = (
+        "_loop", "_parts", "_size", "_transport", "get_extra_info", "is_closing", "pause_reading", "resume_reading",
+        "set_protocol",
+    )  # fmt: skip
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._parts: list[bytes] = []
+        self._size = 0
+        self.get_extra_info = transport.get_extra_info
+        self.is_closing = transport.is_closing
+        self.pause_reading, self.resume_reading = transport.pause_reading, transport.resume_reading
+        self.set_protocol = transport.set_protocol
+
+    def write(self, data: bytes) -> None:
+        if not self._parts:
+            self._loop.call_soon(self._flush)
+        self._parts.append(data)
+        self._size += len(data)
+        if self._size > _MOST_BYTES:
+            self._flush()
+
+    def close(self) -> None:
+        self._flush()
+        self._transport.close()
+
+    def _flush(self) -> None:
+        parts, self._parts, self._size = self._parts, [], 0
+        if parts and not self._transport.is_closing():
+            self._transport.write(parts[0] if len(parts) == 1 else b"".join(parts))
+
+
+class Protocol(HttpToolsProtocol):
+    """uvicorn's HTTP/1.1."""
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(Gathering(transport, self.loop))  # type: ignore[arg-type]
