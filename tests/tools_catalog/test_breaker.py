@@ -75,6 +75,35 @@ def test_a_failed_try_lengthens_the_pause_and_one_given_up_lets_the_next_through
     assert breaker.wait_seconds() == 0
 
 
+def test_one_that_answers_something_else_is_tried_by_all_after_short_rests(clock: Clock) -> None:
+    breaker = Breaker(clock, limit=3, draw=lambda: 1.0)
+    rests = []
+    for _ in range(6):
+        for _ in range(3):
+            assert breaker.wait_seconds() == 0, "each of the three may try"
+            breaker.failed()
+        assert breaker.is_open
+        breaker.answered()
+        rests.append(breaker.wait_seconds())
+        assert breaker.is_open == (rests[-1] > 0)
+        clock.seconds += rests[-1]
+        assert not breaker.is_open
+    assert rests == [0, 1, 2, 2, 2, 2]
+    breaker.succeeded()
+    for _ in range(3):
+        breaker.failed()
+    breaker.answered()
+    assert breaker.wait_seconds() == 0, "a call that went well forgets what was before"
+
+
+def test_an_answer_while_all_goes_well_changes_nothing(clock: Clock) -> None:
+    breaker = Breaker(clock, limit=1)
+    breaker.answered()
+    assert breaker.wait_seconds() == 0
+    breaker.failed()
+    assert breaker.wait_seconds() > 0
+
+
 @given(st.integers(0, 10_000), st.floats(0, 1))
 def test_pauses_grow_within_bounds_and_scatter(failures: int, chance: float) -> None:
     pause = backoff(failures, lambda: chance)

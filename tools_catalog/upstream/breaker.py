@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 FAILURES = 5
 FIRST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 60.0
+LONGEST_REST_SECONDS = 2.0
+"""A pause of what answers other requests than those that failed."""
 
 
 def backoff(failures: int, draw: Callable[[], float] = random.random) -> float:
@@ -28,10 +30,11 @@ class Breaker:
     _opened: int = field(default=0)
     _until: float = field(default=0.0)
     _is_probing: bool = field(default=False)
+    _answers: bool = field(default=False)
 
     @property
     def is_open(self) -> bool:
-        return self._opened > 0
+        return self._opened > 0 and not (self._answers and self._until <= self.now())
 
     @property
     def left_seconds(self) -> float:
@@ -47,7 +50,7 @@ class Breaker:
         """Open because somebody else found out."""
         self._opened = max(1, openings)
         self._until = self.now() + seconds
-        self._is_probing = False
+        self._is_probing = self._answers = False
 
     def wait_seconds(self) -> float:
         """Give how long to stay away; 0 lets one through. Whoever is let through reports how it went."""
@@ -63,13 +66,26 @@ class Breaker:
 
     def succeeded(self) -> None:
         self.failures = self._opened = 0
-        self._is_probing = False
+        self._is_probing = self._answers = False
+
+    def answered(self) -> None:
+        """Something else was answered: all may try again, the first time at once, then after ever longer rests.
+
+        One that answers is well, and of what it is asked only something fails. Yet each failure costs the hub more than
+        a call that goes well, up to a new session, and whoever asks for nothing else must not slow the calls of others.
+        """
+        self.failures = 0
+        if self.is_open:
+            rest = min(LONGEST_REST_SECONDS, backoff(self._opened - 1, self.draw)) if self._opened > 1 else 0.0
+            self._until = min(self._until, self.now() + rest)
+            self._answers = True
 
     def failed(self) -> None:
         self.failures += 1
         self._is_probing = False
-        if self.is_open or self.failures >= self.limit:
+        if (self.is_open and not self._answers) or self.failures >= self.limit:
             self._opened += 1
+            self._answers = False
             self._until = self.now() + backoff(self._opened, self.draw)
 
     def left(self) -> None:

@@ -269,7 +269,7 @@ class Supervisor:
             except SessionLost as error:
                 raise errors.TransportError(str(error)) from error
             self._listed_at[kind] = began
-        self.breaker.succeeded()
+        self.breaker.answered()
         news = {kind: listed for kind, listed in offers.items() if listed != self.offers.get(kind)}
         if self.link.connected_at is None:
             news = offers
