@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from tests.factories import McpConnectionFactory
 from tests.servers import Hub
+from tests.tools_catalog.proposals import definition, offers
 from tools_catalog.importers import bundle
 from tools_catalog.models import HttpService, McpToolDefinition, McpToolset
 
@@ -86,6 +88,39 @@ def test_a_toolset_of_a_tool_that_is_not_there_is_refused() -> None:
         ("few", "tools: there is no 'nowhere' in the catalogue or in the bundle.")
     ]
     assert not McpToolset.objects.exists()
+
+
+@pytest.mark.django_db
+def test_what_upstreams_offer_stays_behind_and_comes_into_its_toolsets_when_it_is_approved() -> None:
+    connection = McpConnectionFactory(slug="wiki", policy="trust")
+    page = {"uri": "wiki://page", "name": "page"}
+    offers(connection, tool=[definition()], resource=[page], prompt=[{"name": "greet"}])
+    toolset = McpToolset.objects.create(slug="few", patterns="own.*")
+    toolset.tools.set(McpToolDefinition.objects.filter(name="wiki.search"))
+    dumped = json.loads(json.dumps(bundle.dump()))
+    assert [dumped[kind] for kind in ("tools", "resources", "prompts")] == [[], [], []]
+    assert dumped["toolsets"][0]["upstream_tools"] == ["wiki.search"]
+    report = bundle.load(dumped, reason="bundle x")
+    assert (report.refused, report.created, report.changed, report.kept) == ([], [], [], [])
+
+    # As in a hub where nobody has approved them yet.
+    dumped["toolsets"][0] |= {"slug": "more", "upstream_tools": ["wiki.later"]}
+    assert bundle.load(dumped, reason="bundle x").created == ["more"]
+    assert "more" in bundle.load(dumped, reason="bundle x").unchanged
+    toolset = McpToolset.objects.get(slug="more")
+    assert (toolset.patterns, toolset.tools.count()) == ("own.* wiki.later", 0)
+
+    offers(connection, tool=[definition(), definition("later")])
+    assert bundle.load(dumped, reason="bundle x").changed == ["more"]
+    assert [tool.name for tool in toolset.tools.all()] == ["wiki.later"]
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("given", ["wiki.search", [5], ["a b"], ["*"]])
+def test_what_is_no_list_of_names_is_refused(given: Any) -> None:
+    toolset = {"slug": "few", "upstream_tools": given}
+    report = bundle.load({"format": bundle.FORMAT, "toolsets": [toolset]}, reason="bundle x")
+    assert report.refused == [("toolsets[0]", "upstream_tools: it must be a list of names of tools.")]
 
 
 @pytest.mark.django_db

@@ -54,7 +54,11 @@ def load(given: Mapping[str, list[Json]], report: Report, *, reason: str, overwr
 
 
 def dump() -> dict[str, Json]:
-    return {f"{kind.name}s": entries.dump(kind) for kind, _registry, _backend in _ALL}
+    """Give what is at home here: what upstreams offer comes back by their own lists, and by approval."""
+    return {
+        f"{kind.name}s": entries.dump_rows(kind, kind.model.objects.exclude(backend="upstream"))
+        for kind, _registry, _backend in _ALL
+    }
 
 
 def _complete(kind: Kind, registry: Mapping[str, offered.Offered], default_backend: str, entry: Any) -> dict[str, Json]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from tools_catalog.backends.base import Json
@@ -9,9 +10,12 @@ from tools_catalog.backends.http_configuration import parse_service, service_sec
 from tools_catalog.importers import entries
 from tools_catalog.importers.content import came_by
 from tools_catalog.importers.entries import Kind, Report, check_members, load_each
-from tools_catalog.models import HttpService, McpToolset
+from tools_catalog.models import Backend, HttpService, McpToolDefinition, McpToolset
 
 KINDS = ("services", "toolsets")
+_OFFERED = "upstream_tools"
+"""Member of a toolset: picked tools of upstreams."""
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}\Z")
 
 
 def _check(wanted: dict[str, Json], report: Report) -> None:
@@ -41,7 +45,15 @@ def load_toolsets(given: dict[str, list[Json]], report: Report, *, reason: str, 
 
 
 def dump() -> dict[str, Json]:
-    return {"services": entries.dump(_SERVICE), "toolsets": entries.dump(_TOOLSET)}
+    offered = set(McpToolDefinition.objects.filter(backend=Backend.UPSTREAM).values_list("name", flat=True))
+    return {"services": entries.dump(_SERVICE), "toolsets": [_parted(each, offered) for each in entries.dump(_TOOLSET)]}
+
+
+def _parted(entry: dict[str, Json], offered: set[str]) -> dict[str, Json]:
+    """Put the tools of upstreams into a member of their own: where the entry is loaded they may not be approved yet."""
+    names: list[str] = entry.pop("tools", [])
+    ours, theirs = [name for name in names if name not in offered], [name for name in names if name in offered]
+    return {**entry, **({"tools": ours} if ours else {}), **({_OFFERED: theirs} if theirs else {})}
 
 
 def _service(entry: Any) -> dict[str, Json]:
@@ -52,7 +64,18 @@ def _service(entry: Any) -> dict[str, Json]:
 
 
 def _toolset(entry: Any) -> dict[str, Json]:
-    check_members(entry, _TOOLSET)
-    if not entry.get("slug"):
+    given = dict(entry) if isinstance(entry, dict) else {"entry": entry}
+    offered = given.pop(_OFFERED, [])
+    check_members(given if isinstance(entry, dict) else entry, _TOOLSET)
+    if not given.get("slug"):
         raise ValueError("slug: it is missing.")
-    return dict(entry)
+    if not isinstance(offered, list) or not all(isinstance(name, str) and _NAME.match(name) for name in offered):
+        raise ValueError(f"{_OFFERED}: it must be a list of names of tools.")
+    if offered:
+        there = set(McpToolDefinition.objects.filter(name__in=offered).values_list("name", flat=True))
+        given["tools"] = sorted({*given.get("tools", []), *there})
+        # A name is a pattern, too: what is not approved yet comes in when it is.
+        later = [name for name in offered if name not in there]
+        if later:
+            given["patterns"] = " ".join([*given.get("patterns", "").split(), *later])
+    return given
