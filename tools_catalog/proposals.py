@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from django.db.models import F
 from django.utils.translation import gettext as _t
 
 from sessions_app.protocol import envelope, schemas, uritemplate
@@ -128,9 +129,14 @@ def _collision(row: McpUpstreamTool) -> str:
     if own is not None:
         return ""
     waiting = McpUpstreamTool.objects.filter(kind__in=kinds, name=row.name, is_gone=False, **{field: None})
+    waiting = waiting.exclude(rejected_digest=F("seen_digest")).select_related("connection")
     other = waiting.exclude(pk=row.pk or 0).order_by("pk").first()
     if other is None:
         return ""
+    if field == "resource":
+        return _t("The connection %(other)s offers %(uri)s too. Only one of them can be served: reject the other.") % {
+            "other": other.connection.slug, "uri": row.name[:200],
+        }  # fmt: skip
     return _t("%(other)s would have the name %(name)s too. Give one of them another name here.") % {
         "other": repr(other.upstream_name[:80]), "name": row.name[:200],
     }  # fmt: skip

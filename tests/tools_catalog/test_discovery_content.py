@@ -92,6 +92,22 @@ def test_a_uri_that_is_taken_is_refused_with_the_reason(connection):
     assert "wiki://page" in row.refusal
 
 
+def test_of_two_upstreams_that_offer_one_uri_one_can_be_served_once_the_other_is_rejected():
+    first, second = (
+        offers(McpConnectionFactory(slug=slug, policy="hold_all"), resource=[PAGE])["wiki://page"]
+        for slug in ("first", "second")
+    )
+    assert second.state == "refused"
+    assert second.refusal == (
+        "The connection first offers wiki://page too. Only one of them can be served: reject the other."
+    )
+    with pytest.raises(discovery.ApprovalRefused, match="The connection second offers"):
+        discovery.approve(first, author="op")
+    discovery.reject(second, author="op")
+    discovery.approve(first, author="op")
+    assert reads("wiki://page")
+
+
 @pytest.mark.parametrize(
     ("kind", "definition"),
     [

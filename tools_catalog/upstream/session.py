@@ -386,9 +386,14 @@ class Session:
             return SessionLost(error.message)
         if error.code == types.CONNECTION_CLOSED:
             return errors.TransportError(f"The connection broke within the call. {self.why_closed}".strip())
-        if error.code == types.PARSE_ERROR and error.message.startswith("Failed to parse JSON response"):
-            return errors.ResultInvalid(f"The upstream's answer cannot be read: {error.message[:300]}")
+        if _is_unreadable(error):
+            return errors.ResultInvalid("The upstream's answer cannot be read: it is no message of MCP.")
         return appeals.upstream_error(error.code, error.message, error.data, self._addresses.remember)
+
+
+def _is_unreadable(error: MCPError) -> bool:
+    """Whether the client could not read an answer. Its words list what each kind of message lacks, and the answer."""
+    return error.code == types.PARSE_ERROR and error.message.startswith("Failed to parse JSON response")
 
 
 def _why(error: BaseException) -> str:
@@ -403,6 +408,8 @@ def _why(error: BaseException) -> str:
         return "The upstream closed the connection before it spoke MCP."
     if isinstance(error, MCPError) and error.code in (http.NOT_SENT, http.BROKEN, http.SESSION_GONE):
         return error.message
+    if isinstance(error, MCPError) and _is_unreadable(error):
+        return "The upstream answered with what is no message of MCP. Is this the address of an MCP endpoint?"
     if isinstance(error, MCPError):
         return f"The upstream refused: {error.message[:300]}"
     if isinstance(error, FileNotFoundError | NotADirectoryError | PermissionError):
