@@ -5,6 +5,7 @@ What a tool asks for is written once, from the introspection: scalars, and those
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from sessions_app.protocol import schemas
@@ -16,6 +17,8 @@ MOST_FIELDS = 3_000
 DEPTH = 3
 """Levels of objects whose fields are asked for."""
 MOST_SELECTED = 60
+_MOST_KINDS = 12
+"""Kinds of a union or an interface whose fields are asked for."""
 _MOST_INPUT_PARTS = 1_000
 _DEEPEST_INPUT = 6
 _SCALARS: dict[str, dict[str, Any]] = {
@@ -27,6 +30,7 @@ _SCALARS: dict[str, dict[str, Any]] = {
 INTROSPECTION = """
 query Introspection { __schema { queryType { name } mutationType { name } types {
   kind name description
+  possibleTypes { name }
   fields(includeDeprecated: false) { name description args { ...Input } type { ...Type } }
   inputFields { ...Input } enumValues(includeDeprecated: false) { name }
 } } }
@@ -77,10 +81,11 @@ def _definition(types: dict[str, Any], verb: str, field: dict[str, Any], slug: s
         told = words(given.get("description"))
         part = inputs.schema(given.get("type"), 0)
         properties[argument] = {**part, "description": told} if told else part
-        if _is_required(given):
-            required.append(argument)
         variables[name] = f"{{{argument}}}"
-        declared.append(f"${name}: {_written(given.get('type'))}")
+        # With a default the argument may be left out, and so may its variable only where its type says so.
+        must = _is_required(given)
+        required += [argument] if must else []
+        declared.append(f"${name}: {_written(given.get('type')) if must else _written(given.get('type')).rstrip('!')}")
         passed.append(f"{name}: ${name}")
     chosen = _Selection(types).of(field.get("type"), 0)
     heads = f"({', '.join(declared)})" if declared else ""
@@ -93,9 +98,12 @@ def _definition(types: dict[str, Any], verb: str, field: dict[str, Any], slug: s
     body: dict[str, Any] = {"query": query.replace("{", "{{").replace("}", "}}")}
     if variables:
         body["variables"] = variables
+    told = words(field.get("description")) or f"GraphQL {verb} {field['name']}"
+    if field.get("isDeprecated") is True:
+        told = f"Deprecated. {told}"
     return {
         "title": "",
-        "description": words(field.get("description")) or f"GraphQL {verb} {field['name']}",
+        "description": told,
         "input_schema": schema,
         "configuration": {
             "service": slug, "method": "POST", "url": "", "body": body,
@@ -149,19 +157,44 @@ class _Selection:
         known = self._types.get(name, {})
         if known.get("kind") in ("SCALAR", "ENUM", None):
             return ""
-        if known.get("kind") in ("UNION", "INTERFACE") and not _fields(known):
-            return " { __typename }"
-        chosen = []
-        for field in _fields(known):
-            if self._left <= 0 or any(_is_required(argument) for argument in _parts(field, "args")):
+        shapes: dict[str, str] = {}
+        chosen = self._chosen(known, depth, shapes, self._left)
+        if known.get("kind") in ("UNION", "INTERFACE"):
+            shared = set(shapes)
+            kinds = [each["name"] for each in _parts(known, "possibleTypes") if _is_name(each.get("name"))][
+                :_MOST_KINDS
+            ]
+            chosen.insert(0, "__typename")
+            for left, each in zip(range(len(kinds), 0, -1), kinds, strict=True):
+                more = self._chosen(self._types.get(each), depth, shapes, self._left // left, without=shared)
+                chosen += [f"... on {each} {{ {' '.join(more)} }}"] if more else []
+        return f" {{ {' '.join(chosen or ['__typename'])} }}"
+
+    def _chosen(
+        self, holder: Any, depth: int, shapes: dict[str, str], most: int, without: Collection[str] = ()
+    ) -> list[str]:
+        """Give at most so many fields of an object. `shapes` are the types of those that stand beside them: GraphQL
+        refuses a query that asks for one name in two types."""
+        chosen: list[str] = []
+        floor = self._left - most
+        for field in _fields(holder):
+            if self._left <= max(0, floor) or any(_is_required(argument) for argument in _parts(field, "args")):
+                continue
+            written = _written(field.get("type"))
+            if (
+                field["name"] in without
+                or field.get("isDeprecated") is True
+                or shapes.get(field["name"], written) != written
+            ):
                 continue
             inner = self._types.get(_innermost(field.get("type")), {})
             is_leaf = inner.get("kind") in ("SCALAR", "ENUM", None)
             if not is_leaf and depth + 1 >= DEPTH:
                 continue
             self._left -= 1
+            shapes[field["name"]] = written
             chosen.append(field["name"] + ("" if is_leaf else self.of(field.get("type"), depth + 1)))
-        return f" {{ {' '.join(chosen or ['__typename'])} }}"
+        return chosen
 
 
 def _fields(holder: Any) -> list[dict[str, Any]]:

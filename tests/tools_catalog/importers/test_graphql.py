@@ -91,7 +91,8 @@ def test_fields_become_tools_with_queries_of_their_own() -> None:
     books = made["query books"].definition
     assert "required" not in books["input_schema"]
     assert books["input_schema"]["properties"]["kind"] == {"enum": ["NOVEL", "POEM"]}
-    assert "query($kind: Kind, $first: Int!)" in books["configuration"]["body"]["query"]
+    # $first has a default over there: as Int! it could not be left out.
+    assert "query($kind: Kind, $first: Int)" in books["configuration"]["body"]["query"]
     assert made["query count"].definition["configuration"]["body"] == {"query": "query {{ count }}"}
     add = made["mutation add"].definition
     assert add["destructive"]
@@ -100,6 +101,61 @@ def test_fields_become_tools_with_queries_of_their_own() -> None:
         HttpConfiguration.parse(
             each.definition["configuration"], Service(slug="books", url="https://h/graphql", headers={})
         )
+
+
+def field(name: str, kind: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"name": name, "type": kind, "args": [], **more}
+
+
+def thing(kind: str, name: str, *fields: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"kind": kind, "name": name, "fields": list(fields), **more}
+
+
+KINDS = {"possibleTypes": [{"name": "Book"}, {"name": "Film"}]}
+WORKS = {
+    "queryType": {"name": "Query"},
+    "types": [
+        thing(
+            "OBJECT", "Query", field("found", many(named("Hit", "UNION"))), field("node", named("Node", "INTERFACE")),
+            field("old", named("Int"), isDeprecated=True),
+        ),
+        thing("OBJECT", "Book", field("id", named("ID")), field("title", named("String")), field("long", named("Int"))),
+        thing(
+            "OBJECT", "Film", field("id", named("ID")), field("title", named("String")), field("long", named("String")),
+            field("reels", named("Int"), isDeprecated=True), field("cast", named("Int")),
+        ),
+        thing("INTERFACE", "Node", field("id", named("ID")), **KINDS),
+        {"kind": "UNION", "name": "Hit", **KINDS},
+        named("Int"), named("ID"), named("String"),
+    ],
+}  # fmt: skip
+
+
+def test_of_unions_and_interfaces_the_fields_of_each_kind_are_asked_for() -> None:
+    made = {each.key: each.definition for each in look(WORKS).candidates}
+    # `long` is a number in one and a text in the other, which no query may ask for under one name.
+    assert made["query found"]["configuration"]["body"]["query"].replace("{{", "{").replace("}}", "}") == (
+        "query { found { __typename ... on Book { id title long } ... on Film { id title cast } } }"
+    )
+    assert made["query node"]["configuration"]["body"]["query"].replace("{{", "{").replace("}}", "}") == (
+        "query { node { __typename id ... on Book { title long } ... on Film { title cast } } }"
+    )
+    assert made["query old"]["description"] == "Deprecated. GraphQL query old"
+
+
+def test_a_union_of_large_kinds_leaves_room_for_each() -> None:
+    wide = [field(f"f{n}", named("Int")) for n in range(100)]
+    schema = {
+        "queryType": {"name": "Query"},
+        "types": [
+            thing("OBJECT", "Query", field("found", named("Hit", "UNION"))),
+            thing("OBJECT", "Book", *wide), thing("OBJECT", "Film", *wide), {"kind": "UNION", "name": "Hit", **KINDS},
+        ],
+    }  # fmt: skip
+    [made] = look(schema).candidates
+    query = made.definition["configuration"]["body"]["query"]
+    assert query.count("f0 ") == 2
+    assert len(query.split(" f")) - 1 <= 60 + 2
 
 
 def test_names_that_would_write_a_query_of_their_own_are_not_read() -> None:
