@@ -81,6 +81,13 @@ def bring(
 def _service(found: Found, slug: str, url: str, report: Imported) -> HttpService:
     row = HttpService.objects.filter(slug=slug).first()
     if row is not None:
+        sent = {name.lower() for name in row.headers}
+        lacking = {name: value for name, value in found.headers.items() if name.lower() not in sent}
+        if lacking:
+            told = ", ".join(f"{name}: {value}" for name, value in lacking.items())
+            report.notes.append(
+                f"The service {slug} stays as it is; the description asks for headers it has not: {told}"
+            )
         return row
     row = HttpService(slug=slug, title=found.title, url=url or found.url, headers=found.headers)
     if not row.url:

@@ -54,6 +54,19 @@ def test_the_first_import_makes_service_and_tools_and_the_second_nothing() -> No
     assert tool.versions.count() == 1
 
 
+def test_headers_that_a_service_lacks_are_told_and_not_added() -> None:
+    bring(FIRST)
+    schemes = {"key": {"type": "apiKey", "in": "header", "name": "X-Key"}}
+    keyed = {**FIRST, "components": {"securitySchemes": schemes}}
+    told = "the description asks for headers it has not: X-Key: {secret:tickets}"
+    assert told in bring(keyed).notes[-1]
+    service = HttpService.objects.get()
+    assert service.headers == {}
+    service.headers = {"x-key": "of our own"}
+    service.save()
+    assert told not in " ".join(bring(keyed).notes)
+
+
 def test_what_was_written_here_stays_and_the_rest_follows() -> None:
     bring(FIRST)
     tool = McpToolDefinition.objects.get(name="tickets.read")
