@@ -348,6 +348,8 @@ LOGGING = {
         "django.server": {"handlers": ["stderr"], "propagate": False},
         "httpx2": {"level": "WARNING"},
         "httpcore2": {"level": "WARNING"},
+        # It logs what an upstream answered, in which a secret may stand; the hub tells itself what failed.
+        "mcp": {"level": "CRITICAL"},
     },
 }
 

@@ -40,7 +40,7 @@ def shop() -> Iterator[str]:
         thread.join()
 
 
-def test_an_address_that_speaks_no_mcp_is_told_in_a_sentence(shop: str, settings) -> None:
+def test_an_address_that_speaks_no_mcp_is_told_in_a_sentence(shop: str, settings, caplog) -> None:
     settings.MCPHUB_EGRESS_ALLOW = ("127.0.0.1",)
 
     def secret(name: str, host: str) -> str:
@@ -53,3 +53,4 @@ def test_an_address_that_speaks_no_mcp_is_told_in_a_sentence(shop: str, settings
     assert steps[-1].said == (
         "The upstream answered with what is no message of MCP. Is this the address of an MCP endpoint?"
     )
+    assert "canary" not in caplog.text  # an answer may repeat a secret
