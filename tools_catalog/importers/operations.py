@@ -110,6 +110,7 @@ def _bring(
 ) -> None:
     known = {row.key: row for row in service.operations.select_related("tool")}
     patterns = list(only) if only is not None else ([] if known else ["*"])
+    resting: list[str] = []
     for candidate in found.candidates:
         row = known.pop(candidate.key, None)
         chosen = candidate.key in patterns or any(
@@ -127,6 +128,10 @@ def _bring(
             report.refused += [
                 (candidate.key, f"{name}: {' '.join(said)}") for name, said in error.message_dict.items()
             ]
+        if row.tool is not None and not row.tool.enabled:
+            resting.append(row.tool.name)
+    if resting:
+        report.notes.append(f"In the description, and switched off here: {', '.join(resting)[:2000]}")
     for row in known.values():
         if row.tool is not None and row.tool.enabled:
             report.gone.append(row.tool.name)

@@ -110,6 +110,14 @@ def test_what_the_description_no_longer_has_is_switched_off() -> None:
     assert bring(smaller).gone == []
 
 
+def test_what_comes_back_stays_switched_off_and_is_told() -> None:
+    bring(FIRST)
+    bring({**FIRST, "paths": {"/tickets/{n}": FIRST["paths"]["/tickets/{n}"]}})
+    report = bring(FIRST)
+    assert not McpToolDefinition.objects.get(name="tickets.list").enabled
+    assert report.notes == ["In the description, and switched off here: tickets.list"]
+
+
 def test_a_name_that_is_taken_is_refused_and_nothing_comes() -> None:
     McpToolDefinitionFactory(name="tickets.read")
     report = bring(FIRST)
