@@ -54,7 +54,8 @@ def test_what_was_edited_here_is_kept():
 
 @pytest.mark.parametrize(
     ("change", "words"),
-    [({"transport": "stdio"}, "upstream manager"), ({"command": "sh"}, "no such member"), ({"profile": 1}, "member"),
+    [({"transport": "stdio"}, "upstream manager"), ({"transport": "stdio", "url": ""}, "upstream manager"),
+     ({"command": "sh"}, "no such member"), ({"profile": 1}, "member"),
      ({"url": "http://127.0.0.1/"}, "public internet"), ({"headers": {"Host": "x"}}, "headers"),
      ({"url": ""}, "missing"), ({"may_ask": "yes"}, "true or false"), ({"policy": "all"}, "policy")],
 )  # fmt: skip

@@ -47,8 +47,8 @@ def dump() -> dict[str, Json]:
 
 def _complete(entry: Any) -> dict[str, Json]:
     check_members(entry, _CONNECTION)
+    if entry.get("transport") == spec.STDIO:
+        raise ValueError("transport: a connection that runs a program is made in the admin, by an upstream manager.")
     if missing := [name for name in ("slug", "transport", "url") if not entry.get(name)]:
         raise ValueError(f"{missing[0]}: it is missing.")
-    if entry["transport"] == spec.STDIO:
-        raise ValueError("transport: a connection that runs a program is made in the admin, by an upstream manager.")
     return dict(entry)
