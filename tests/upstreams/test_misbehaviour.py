@@ -109,6 +109,14 @@ def called(speaker: Speaker, tool: str, arguments: dict[str, Any]) -> tuple[str,
     return until(lambda: once(tool, arguments), 30)
 
 
+@pytest.mark.parametrize("kind", ["bad_http", "bad_modern"])
+def test_an_answer_that_is_too_large_is_called_so(kind: str, speaker: Speaker, upstream_hub: Hub) -> None:
+    until(lambda: f"{kind}.be" in speaker.modern("tools/list").text)
+    called(speaker, f"{kind}.be", {"mode": "huge"})
+    last = upstream_hub.rows(client=speaker.name, tool=f"{kind}.be")[0]
+    assert "too large" in json.dumps(last["error"])
+
+
 @pytest.mark.parametrize(("kind", "mode"), CASES)
 def test_every_call_ends_in_time_and_says_how(kind: str, mode: str, speaker: Speaker, upstream_hub: Hub) -> None:
     until(lambda: f"{kind}.be" in speaker.modern("tools/list").text)

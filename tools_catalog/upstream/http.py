@@ -35,6 +35,10 @@ SESSION_GONE = -31093
 _MAX_REDIRECTS = 2
 """Each sends the request once more; what is followed within an origin is a slash at the end, or a version."""
 
+TOO_LARGE = "The upstream's answer is too large."
+TOO_SLOW = "The upstream's answer took too long."
+BROKE_OFF = "The connection broke within the answer."
+
 _REQUEST = re.compile(rb'\{"jsonrpc": ?"2.0", ?"id": ?(?:-?\d+|"[^"]*"), ?"method":')
 _WORD_SECONDS = 10.0
 """For a notification, an answer to the upstream's question, and any message over HTTP+SSE to be taken."""
@@ -162,9 +166,9 @@ class _Bounded(httpx2.AsyncByteStream):
             except StopAsyncIteration:
                 return
             except TimeoutError as error:
-                raise httpx2.StreamError("The upstream's answer took too long.") from error
+                raise httpx2.StreamError(TOO_SLOW) from error
             except httpx2.HTTPError as error:
-                raise httpx2.StreamError("The connection broke within the answer.") from error
+                raise httpx2.StreamError(BROKE_OFF) from error
             if self._is_events:
                 events = chunk.count(b"\ndata:") + chunk.count(b"\rdata:") + chunk.startswith(b"data:")
                 if flood.is_over(events):
@@ -176,7 +180,7 @@ class _Bounded(httpx2.AsyncByteStream):
                 continue
             size += len(chunk)
             if size > self._spec.max_response_bytes:
-                raise httpx2.StreamError("The upstream's answer is too large.")
+                raise httpx2.StreamError(TOO_LARGE)
             yield chunk
 
     async def aclose(self) -> None:

@@ -51,6 +51,8 @@ logger = logging.getLogger(__name__)
 
 Json = Any
 
+_UNREADABLE = "Failed to parse JSON response: "
+"""How the SDK begins to say that an answer was cut off, or is no message."""
 _RAW: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
 """Results are relayed as they came; the SDK has checked them against the revision's shapes before."""
 
@@ -387,13 +389,18 @@ class Session:
         if error.code == types.CONNECTION_CLOSED:
             return errors.TransportError(f"The connection broke within the call. {self.why_closed}".strip())
         if _is_unreadable(error):
-            return errors.ResultInvalid("The upstream's answer cannot be read: it is no message of MCP.")
+            why = error.message.removeprefix(_UNREADABLE)
+            if why in (http.TOO_SLOW, http.BROKE_OFF):
+                return errors.TransportError(why)
+            if why != http.TOO_LARGE:
+                why = "The upstream's answer cannot be read: it is no message of MCP."
+            return errors.ResultInvalid(why)
         return appeals.upstream_error(error.code, error.message, error.data, self._addresses.remember)
 
 
 def _is_unreadable(error: MCPError) -> bool:
     """Whether the client could not read an answer. Its words list what each kind of message lacks, and the answer."""
-    return error.code == types.PARSE_ERROR and error.message.startswith("Failed to parse JSON response")
+    return error.code == types.PARSE_ERROR and error.message.startswith(_UNREADABLE)
 
 
 def _why(error: BaseException) -> str:
