@@ -53,7 +53,7 @@ from invocations.rest import reads
 from invocations.tasks.admin import link_of
 from sessions_app.admin_base import detail_action
 from sessions_app.admin_lists import ArrangedList
-from sessions_app.shown import INLINE_CHARACTERS, clipped, duration, json_block, mono, pretty
+from sessions_app.shown import INLINE_CHARACTERS, clipped, copy_button, copyable, duration, json_block, mono, pretty
 from tools_catalog.models import McpToolVersion
 
 BODIES = ("arguments", "result", "error")
@@ -260,19 +260,19 @@ class McpToolInvocationAdmin(
 
     @admin.display(description=_("invocation"))
     def shown_invocation(self, row: McpToolInvocation) -> SafeString:
-        return mono(row.invocation_id)
+        return copyable(row.invocation_id, "invocation")
 
     @admin.display(description=_("request id"))
     def shown_request(self, row: McpToolInvocation) -> SafeString:
-        return mono("-" if row.request_id is None else pretty(row.request_id))
+        return mono("-") if row.request_id is None else copyable(pretty(row.request_id), "request")
 
     @admin.display(description=_("trace"))
     def shown_trace(self, row: McpToolInvocation) -> SafeString:
-        return mono(row.trace_id or "-")
+        return copyable(row.trace_id, "trace") if row.trace_id else mono("-")
 
     @admin.display(description=_("process"))
     def shown_process(self, row: McpToolInvocation) -> SafeString:
-        return mono(row.process_id)
+        return copyable(row.process_id, "process")
 
     @admin.display(description=_("digests"))
     def shown_digests(self, row: McpToolInvocation) -> SafeString:
@@ -284,8 +284,9 @@ class McpToolInvocationAdmin(
     @admin.display(description=_("session"))
     def session_link(self, row: McpToolInvocation) -> SafeString:
         return format_html(
-            '<a class="hub-link hub-mono" href="{}">{}</a>',
+            '<a class="hub-link hub-mono" id="hub-copy-session" href="{}">{}</a> {}',
             reverse("admin:sessions_app_mcpsession_change", args=[row.session_id]), clipped(row.session_id, 64),
+            copy_button("session"),
         )  # fmt: skip
 
     # Making it again --------------------------------------------------------------------------------

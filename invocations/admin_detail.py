@@ -70,11 +70,12 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """`waited` and `ran` are the shares of the whole, in per cent."""
+    """`waited` and `ran` are the shares of the whole, in per cent. `has_run`: the tool was reached."""
 
     steps: list[Step]
     waited: int
     ran: int
+    has_run: bool
 
 
 def timeline(row: McpToolInvocation) -> Timeline:
@@ -83,8 +84,12 @@ def timeline(row: McpToolInvocation) -> Timeline:
     envelope = McpRequestEnvelope.objects.filter(invocation_id=row.invocation_id).values_list("received_at").first()
     if envelope is not None:
         moments.append((_t("recorded before it ran"), max(envelope[0], row.received_at)))
-    moments.append((_t("handed to the tool"), row.started_at))
-    outcome = _t("answered") if row.status == "ok" else _t("failed: %(code)s") % {"code": row.error_code}
+    # A call that was refused, or answered as one before it, has one moment for both.
+    has_run = row.finished_at > row.started_at
+    if has_run:
+        moments.append((_t("handed to the tool"), row.started_at))
+    failed = _t("failed: %(code)s") if has_run else _t("not made: %(code)s")
+    outcome = _t("answered") if row.status == "ok" else failed % {"code": row.error_code}
     moments.append((outcome, row.finished_at))
     found = log()
     block = found.block_of(INVOCATION.name, row.pk, found.size())
@@ -93,7 +98,7 @@ def timeline(row: McpToolInvocation) -> Timeline:
     steps = [Step(word, timezone.localtime(moment), _since(row.received_at, moment)) for word, moment in moments]
     whole = max((row.finished_at - row.received_at).total_seconds(), 1e-6)
     waited = min(100, max(0, round(100 * (row.started_at - row.received_at).total_seconds() / whole)))
-    return Timeline(steps, waited, 100 - waited)
+    return Timeline(steps, waited, 100 - waited, has_run)
 
 
 def _since(begin: datetime, moment: datetime) -> str:

@@ -84,6 +84,19 @@ def mono(words: str) -> SafeString:
     return format_html('<span class="hub-mono">{}</span>', visible(words, one_line=True))
 
 
+def copyable(words: str, name: str) -> SafeString:
+    """Give an id in fixed width with a button that copies it; `name` is unique on the page."""
+    return format_html('<span id="hub-copy-{}">{}</span> {}', name, mono(words), copy_button(name))
+
+
+def copy_button(name: str) -> SafeString:
+    """Give the button that copies the text of the element `hub-copy-NAME`."""
+    return format_html(
+        '<button type="button" class="hub-link" data-copy="hub-copy-{}" aria-describedby="hub-copy-{}">{}</button>',
+        name, name, _t("Copy"),
+    )  # fmt: skip
+
+
 def _escape(match: re.Match[str]) -> str:
     point = ord(match[0])
     return f"\\u{point:04x}" if point < 0x10000 else f"\\U{point:08x}"

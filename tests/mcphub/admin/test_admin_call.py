@@ -36,6 +36,22 @@ def test_the_timeline_tells_what_is_on_record(log_in):
     assert page_of(log_in("Viewer"), row).context["timeline"].steps[1].word == "recorded before it ran"
 
 
+def test_the_timeline_of_a_call_that_was_not_made_does_not_name_the_tool(log_in):
+    made = McpToolInvocationFactory(failed=True)
+    row = McpToolInvocationFactory(failed=True, started_at=made.started_at, finished_at=made.started_at)
+    page = page_of(log_in("Viewer"), row)
+    assert [step.word for step in page.context["timeline"].steps] == ["received", "not made: execution_error"]
+    assert "The tool was not called." in page.content.decode()
+    assert "The tool was not called." not in page_of(log_in("Viewer"), made).content.decode()
+
+
+def test_each_id_has_a_button_that_copies_it(log_in):
+    row = McpToolInvocationFactory(request_id=7, trace_id="trace")
+    page = page_of(log_in("Viewer"), row).content.decode()
+    for name in ("invocation", "request", "session", "trace", "process"):
+        assert page.count(f'id="hub-copy-{name}"') == page.count(f'data-copy="hub-copy-{name}"') == 1
+
+
 def test_relatives_are_found_by_what_the_rows_say(log_in):
     session, process = McpSessionFactory(), ServerProcessFactory()
     common = {"process": process, "session": session}
