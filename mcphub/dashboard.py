@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
+from urllib.parse import urlencode
 
 from django.db.models import QuerySet
 from django.http import HttpRequest
@@ -32,6 +33,7 @@ _LAST_CALLS = 10
 _RANGES = {
     "15m": timedelta(minutes=15), "1h": timedelta(hours=1), "24h": timedelta(days=1), "7d": timedelta(days=7),
 }  # fmt: skip
+_ACTIVE_FOR = timedelta(hours=1)
 _USUAL_RANGE = "24h"
 
 
@@ -46,9 +48,7 @@ def show(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
         context |= {"range": span, "ranges": range_links(span.name), "charts": charts_of(found)}
         context |= {"tables": _tables(found), "is_whole": found.is_whole, "last_calls": _last_calls()}
     if may("sessions_app.view_mcpsession"):
-        live = McpSession.objects.filter(state=McpSession.State.INITIALIZED).order_by()
-        state = f"?state__exact={McpSession.State.INITIALIZED.value}"
-        tiles.append(_counted(_("Active sessions"), live, "sessions_app_mcpsession", state))
+        tiles.append(_active_sessions())
     if may("tools_catalog.view_mcptooldefinition"):
         enabled = McpToolDefinition.objects.filter(enabled=True).order_by()
         tiles.append(_counted(_("Enabled tools"), enabled, "tools_catalog_mcptooldefinition", "?enabled__exact=1"))
@@ -147,6 +147,18 @@ def _span(ago: timedelta) -> str:
     if minutes < 1:
         return _("%(seconds)s s") % {"seconds": int(ago.total_seconds())}
     return _("%(hours)s h %(minutes)s min") % {"hours": minutes // 60, "minutes": minutes % 60}
+
+
+def _active_sessions() -> dict[str, Any]:
+    """Count sessions that a client used lately; those that stand for stateless clients stay open for weeks."""
+    since = timezone.localtime(timezone.now() - _ACTIVE_FOR).replace(second=0, microsecond=0)
+    live = (McpSession.State.CREATED.value, McpSession.State.INITIALIZED.value)
+    used = McpSession.objects.filter(state__in=live, last_activity_at__gte=since).order_by()
+    shown = {
+        "state__in": ",".join(live), "last_activity_at_from_0": f"{since:%Y-%m-%d}",
+        "last_activity_at_from_1": f"{since:%H:%M}",
+    }  # fmt: skip
+    return _counted(_("Sessions used in the last hour"), used, "sessions_app_mcpsession", f"?{urlencode(shown)}")
 
 
 def _counted(title: str, rows: QuerySet[Any], page: str, query: str) -> dict[str, Any]:

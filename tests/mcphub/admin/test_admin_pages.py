@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from django.urls import reverse
+from django.utils import timezone
 
 from invocations.models import McpErrorMapping, McpRedactionRule
 from sessions_app.models import ApiKey
@@ -149,6 +152,8 @@ def test_somebody_without_a_group_is_told_so(log_in, client):
 def test_tiles_and_charts_count_what_their_lists_show(log_in, chosen):
     session = McpSessionFactory(client_name="cursor")
     McpSessionFactory(state="created", initialized_at=None)
+    long_ago = timezone.now() - timedelta(hours=2)
+    McpSessionFactory(created_at=long_ago, initialized_at=long_ago, last_activity_at=long_ago)
     for failed in (False, True):
         McpToolInvocationFactory(session=session, client_name="cursor", failed=failed)
     client = log_in("superuser")
@@ -158,8 +163,14 @@ def test_tiles_and_charts_count_what_their_lists_show(log_in, chosen):
         return len(client.get(link).context["cl"].result_list)
 
     words = {tile["title"]: tile["words"] for tile in shown["tiles"]}
-    assert (words["Calls"], words["Errors"], words["Active sessions"]) == ("2", "50.0 %", "1")
-    counted = {"Calls": 2, "Errors": 1, "Active sessions": 1, "Enabled tools": 0, "Waiting for approval": 0}
+    assert (words["Calls"], words["Errors"], words["Sessions used in the last hour"]) == ("2", "50.0 %", "2")
+    counted = {
+        "Calls": 2,
+        "Errors": 1,
+        "Sessions used in the last hour": 2,
+        "Enabled tools": 0,
+        "Waiting for approval": 0,
+    }
     assert {tile["title"]: listed(tile["link"]) for tile in shown["tiles"] if tile["title"] in counted} == counted
     for row in shown["charts"][0]["rows"]:
         assert listed(row["link"]) == row["cells"][1]
