@@ -22,6 +22,7 @@ from invocations.models import McpToolInvocation
 from invocations.overview import Overview
 from invocations.tallies import CALLER, CLIENT, CODE, TOOL, Tally
 from mcphub import charts
+from mcphub.chat import approvals
 from sessions_app.admin_base import mark
 from sessions_app.models import McpSession
 from sessions_app.shown import clipped, duration
@@ -57,8 +58,12 @@ def show(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     if may("tools_catalog.view_mcpupstreamtool"):
         waiting = McpUpstreamTool.objects.filter(state__in=["new", "changed"]).order_by()
         tiles.append(
-            _counted(_("Waiting for approval"), waiting, "tools_catalog_mcpupstreamtool", "?state__in=new,changed")
+            _counted(
+                _("Offers waiting for approval"), waiting, "tools_catalog_mcpupstreamtool", "?state__in=new,changed"
+            )
         )
+    if may("chat.view_chatapproval"):
+        tiles.append(_calls_waiting())
     if may("invocations.view_auditblock"):
         tiles.append(_sealed())
     context["tiles"] = tiles
@@ -130,6 +135,19 @@ def _connections_down() -> dict[str, Any]:
     query = f"?state={McpConnection.Status.ERROR.value}&enabled__exact=1"
     link = reverse("admin:tools_catalog_mcpconnection_changelist") + query
     return _tile(_("Connections with an error"), str(broken), link)
+
+
+def _calls_waiting() -> dict[str, Any]:
+    """Count what somebody can still say yes to; the list knows no expiry, so it is narrowed by when they were asked."""
+    now = timezone.now()
+    since = timezone.localtime(now - approvals.TTL)
+    query = {
+        "status__exact": "pending",
+        "created_at_from_0": f"{since:%Y-%m-%d}", "created_at_from_1": f"{since:%H:%M:%S.%f}",
+    }  # fmt: skip
+    return _counted(
+        _("Calls waiting for approval"), approvals.waiting(now).order_by(), "chat_chatapproval", f"?{urlencode(query)}"
+    )
 
 
 def _sealed() -> dict[str, Any]:

@@ -15,6 +15,7 @@ from typing import Any
 from channels.db import database_sync_to_async
 from django.conf import settings
 from django.db import transaction
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from invocations.chain import events
@@ -28,6 +29,12 @@ from tools_catalog.catalog import Tool
 TTL = datetime.timedelta(minutes=10)
 """For the decision; and, from it on, for the call."""
 NEVER, DESTRUCTIVE, ALWAYS = "never", "destructive", "always"
+
+
+def waiting(now: datetime.datetime) -> QuerySet[ChatApproval]:
+    """Give the calls that somebody can still decide."""
+    asked = {"created_at__gte": now - TTL}  # an index finds these; older ones have expired
+    return ChatApproval.objects.filter(status=ChatApproval.Status.PENDING, expires_at__gt=now, **asked)
 
 
 def binding(tool: Tool, arguments: Mapping[str, Any]) -> str:

@@ -133,7 +133,7 @@ def test_what_is_compiled_is_what_is_written() -> None:
 @pytest.mark.parametrize(
     ("address", "words"),
     [
-        ("/admin/", ["Обзор", "Ждут одобрения", "Сопоставления ошибок"]),
+        ("/admin/", ["Обзор", "Предложения ждут одобрения", "Сопоставления ошибок"]),
         ("/admin/tools_catalog/mcptooldefinition/", ["Инструменты", "Отключить выбранное"]),
         ("/admin/invocations/mcptoolinvocation/", ["Вызовы", "Применить фильтры"]),
         ("/admin/sessions_app/apikey/add/", ["Области доступа", "Читать журнал аудита"]),
@@ -148,4 +148,4 @@ def test_the_admin_speaks_russian(client: Client, address: str, words: list[str]
 @pytest.mark.django_db
 def test_the_admin_speaks_english_by_default(client: Client) -> None:
     client.force_login(User.objects.create_superuser("operator"))
-    assert "Waiting for approval" in client.get("/admin/").content.decode()
+    assert "Offers waiting for approval" in client.get("/admin/").content.decode()

@@ -6,11 +6,13 @@ import datetime
 import re
 
 import pytest
+from django.contrib.auth.models import Permission
 from django.urls import reverse
 from django.utils import timezone
 
 from invocations.chain.models import AuditEvent
 from mcphub.chat.models import ChatApproval
+from tests.factories import UserFactory
 
 LIST = "admin:chat_chatapproval_changelist"
 
@@ -56,6 +58,30 @@ def test_the_page_of_a_call_decides_it(log_in, waiting, action, status):
     assert client.post(address, {"confirmed": "yes", "reason": "because"}).headers["location"] == page
     assert ChatApproval.objects.get().status == status
     assert f"/{action}" not in client.get(page).content.decode()
+
+
+def test_the_overview_leads_who_may_see_them_to_the_calls_that_wait(log_in, waiting):
+    def another(id_: str, **fields: object) -> None:
+        ChatApproval.objects.create(**{**row, "id": id_, **fields})
+
+    row = ChatApproval.objects.values().get()
+    now = timezone.now()
+    long_ago = now - datetime.timedelta(hours=1)
+    another("mcpr_expired", created_at=long_ago, expires_at=long_ago + datetime.timedelta(minutes=10))
+    another("mcpr_denied", status="denied", decided_at=now)
+    client = log_in("Viewer")
+    tiles = {tile["title"]: tile for tile in client.get(reverse("admin:index")).context["tiles"]}
+    tile = tiles["Calls waiting for approval"]
+    assert tile["words"] == "1"
+    assert [shown.pk for shown in client.get(tile["link"]).context["cl"].result_list] == [waiting.pk]
+
+
+def test_the_overview_keeps_the_calls_that_wait_from_who_may_not_see_them(client, waiting):
+    user = UserFactory(is_staff=True)
+    user.user_permissions.add(Permission.objects.get(codename="view_mcpupstreamtool"))
+    client.force_login(user)
+    titles = [tile["title"] for tile in client.get(reverse("admin:index")).context["tiles"]]
+    assert titles == ["Offers waiting for approval"]
 
 
 def test_what_is_too_old_cannot_be_approved(log_in, waiting):

@@ -135,7 +135,7 @@ def test_overview_costs_few_statements(log_in, django_assert_max_num_queries):
     for _ in range(15):
         McpToolInvocationFactory()
     client = log_in("superuser")
-    with django_assert_max_num_queries(22):
+    with django_assert_max_num_queries(23):
         client.get(reverse("admin:index"))
 
 
@@ -169,7 +169,7 @@ def test_tiles_and_charts_count_what_their_lists_show(log_in, chosen):
         "Errors": 1,
         "Sessions used in the last hour": 2,
         "Enabled tools": 0,
-        "Waiting for approval": 0,
+        "Offers waiting for approval": 0,
     }
     assert {tile["title"]: listed(tile["link"]) for tile in shown["tiles"] if tile["title"] in counted} == counted
     for row in shown["charts"][0]["rows"]:
