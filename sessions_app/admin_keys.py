@@ -23,6 +23,7 @@ from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminS
 
 from sessions_app.admin_base import RecordedAdmin, detail_action, is_confirmed, mark, moment, names_and_count, row_of
 from sessions_app.models import ApiKey
+from sessions_app.shown import clipped
 
 if TYPE_CHECKING:
     _ApiKeyBase = forms.ModelForm[ApiKey]
@@ -241,7 +242,8 @@ class ApiKeyAdmin(RecordedAdmin):
         )  # fmt: skip
         if page is not None:
             return page
-        self._revoke(request, ApiKey.objects.filter(pk=key.pk))
+        ApiKey.objects.filter(pk=key.pk).revoke(request.POST.get("reason", ""))
+        self.message_user(request, _t("The key is revoked."), messages.SUCCESS)
         return redirect(back)
 
     def has_revoke_permission(self, request: HttpRequest) -> bool:
@@ -249,22 +251,25 @@ class ApiKeyAdmin(RecordedAdmin):
 
     @admin.action(description=_("Revoke the selected keys"), permissions=["revoke"])
     def revoke_selected(self, request: HttpRequest, queryset: QuerySet[ApiKey]) -> Any:
+        total, back = queryset.count(), request.get_full_path()
         names, count = names_and_count(queryset.filter(revoked_at__isnull=True))
-        page = self.confirmation(
-            request,
-            title=ngettext("Revoke %(count)d key?", "Revoke %(count)d keys?", count) % {"count": count},
-            items=names, explanation=_t(_FINAL), button=_t("Revoke keys"), back=request.get_full_path(),
-            action="revoke_selected", danger=True, reason=True, typed=str(count),
-            selected=list(queryset.values_list("pk", flat=True)),
-        )  # fmt: skip
-        if page is None:
-            self._revoke(request, queryset)
-        return page
-
-    def _revoke(self, request: HttpRequest, queryset: QuerySet[ApiKey]) -> None:
-        revoked = queryset.revoke(request.POST.get("reason", ""))  # type: ignore[attr-defined]
-        self.message_user(
-            request,
-            ngettext("%(count)d key revoked.", "%(count)d keys revoked.", revoked) % {"count": revoked},
-            messages.SUCCESS,
-        )
+        explanation = _t(_FINAL)
+        if total > count:
+            before = ngettext("%(count)d was revoked already.", "%(count)d were revoked already.", total - count)
+            explanation = f"{explanation} {before % {'count': total - count}}"
+        if count:  # else there is nothing to ask about
+            page = self.confirmation(
+                request,
+                title=ngettext("Revoke %(count)d key?", "Revoke %(count)d keys?", count) % {"count": count},
+                items=names, explanation=explanation, button=_t("Revoke keys"), back=back, action="revoke_selected",
+                danger=True, reason=True, typed=str(count), selected=list(queryset.values_list("pk", flat=True)),
+            )  # fmt: skip
+            if page is not None:
+                return page
+        rows, reason = [], request.POST.get("reason", "")
+        for key in queryset:
+            if ApiKey.objects.filter(pk=key.pk).revoke(reason):
+                rows.append((clipped(key, 80), mark("good", _t("Revoked")), ""))
+            else:
+                rows.append((clipped(key, 80), mark("off", _t("Unchanged")), _t("was revoked already")))
+        return self.outcomes_page(request, title=_t("What was done"), rows=rows, back=back)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -96,7 +97,8 @@ def test_revoking_wants_the_name_written_and_is_on_record(log_in):
     client.post(address, {"confirmed": "yes", "typed": "wrong"})
     key.refresh_from_db()
     assert key.revoked_at is None
-    client.post(address, {"confirmed": "yes", "typed": "laptop", "reason": "lost"})
+    done = client.post(address, {"confirmed": "yes", "typed": "laptop", "reason": "lost"}, follow=True)
+    assert "The key is revoked." in done.content.decode()
     key.refresh_from_db()
     assert key.revoked_at is not None
     record = key.history.first()
@@ -104,13 +106,50 @@ def test_revoking_wants_the_name_written_and_is_on_record(log_in):
     assert client.post(address, {"confirmed": "yes", "typed": "laptop"}).status_code == 403
 
 
-def test_many_keys_are_revoked_at_once(log_in):
-    keys = [ApiKeyFactory() for _ in range(2)]
+def revoke(client, *keys, **more):
     data = {"action": "revoke_selected", "_selected_action": [key.pk for key in keys]}
+    return client.post(reverse(KEYS), {**data, **more})
+
+
+def outcomes(page):
+    return {name: (re.sub(r"<[^>]*>", " ", mark).split()[-1], remark) for name, mark, remark in page.context["rows"]}
+
+
+def test_many_keys_are_revoked_at_once_and_each_is_told_of(log_in):
+    keys, ended = [ApiKeyFactory() for _ in range(2)], ApiKeyFactory(revoked_at=timezone.now())
     client = log_in("Operator")
-    assert "2 keys" in client.post(reverse(KEYS), data).content.decode()
-    client.post(reverse(KEYS), {**data, "confirmed": "yes", "typed": "2"})
+    asked = revoke(client, *keys, ended)
+    assert "Revoke 2 keys?" in asked.content.decode()
+    assert sorted(name for name, _remark in asked.context["items"]) == sorted(map(str, keys))
+    assert "1 was revoked already." in asked.context["explanation"]
+    assert revoke(client, *keys, ended, confirmed="yes", typed="3").context["wrong"]
+    assert ApiKey.objects.filter(revoked_at__isnull=True).count() == 2
+    done = revoke(client, *keys, ended, confirmed="yes", typed="2", reason="lost")
+    assert outcomes(done) == {
+        **{str(key): ("Revoked", "") for key in keys}, str(ended): ("Unchanged", "was revoked already"),
+    }  # fmt: skip
     assert not ApiKey.objects.filter(revoked_at__isnull=True).exists()
+    for key in keys:
+        record = key.history.first()
+        assert (record.history_user, record.history_change_reason) == (client.user, "lost")
+    before = ended.revoked_at
+    ended.refresh_from_db()
+    assert ended.revoked_at == before
+
+
+def test_keys_that_are_all_revoked_are_told_of_without_a_question(log_in):
+    ended = ApiKeyFactory(revoked_at=timezone.now())
+    page = revoke(log_in("Operator"), ended)
+    assert outcomes(page) == {str(ended): ("Unchanged", "was revoked already")}
+
+
+def test_who_may_not_revoke_keys_is_not_offered_it(log_in):
+    key = ApiKeyFactory()
+    client = log_in("Viewer")
+    assert 'value="revoke_selected"' not in client.get(reverse(KEYS)).content.decode()
+    revoke(client, key, confirmed="yes", typed="1")
+    key.refresh_from_db()
+    assert key.revoked_at is None
 
 
 def test_closing_sessions_asks_and_tells_every_process(log_in):
