@@ -176,7 +176,8 @@ def _active_sessions() -> dict[str, Any]:
         "state__in": ",".join(live), "last_activity_at_from_0": f"{since:%Y-%m-%d}",
         "last_activity_at_from_1": f"{since:%H:%M}",
     }  # fmt: skip
-    return _counted(_("Sessions used in the last hour"), used, "sessions_app_mcpsession", f"?{urlencode(shown)}")
+    tile = _counted(_("Active sessions"), used, "sessions_app_mcpsession", f"?{urlencode(shown)}")
+    return tile | {"beside": _("in the last hour")}
 
 
 def _counted(title: str, rows: QuerySet[Any], page: str, query: str) -> dict[str, Any]:

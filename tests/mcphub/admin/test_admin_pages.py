@@ -163,11 +163,11 @@ def test_tiles_and_charts_count_what_their_lists_show(log_in, chosen):
         return len(client.get(link).context["cl"].result_list)
 
     words = {tile["title"]: tile["words"] for tile in shown["tiles"]}
-    assert (words["Calls"], words["Errors"], words["Sessions used in the last hour"]) == ("2", "50.0 %", "2")
+    assert (words["Calls"], words["Errors"], words["Active sessions"]) == ("2", "50.0 %", "2")
     counted = {
         "Calls": 2,
         "Errors": 1,
-        "Sessions used in the last hour": 2,
+        "Active sessions": 2,
         "Enabled tools": 0,
         "Offers waiting for approval": 0,
     }
