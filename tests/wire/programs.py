@@ -54,6 +54,11 @@ class Sdk:
         return f"{self.runtime}-{Path(self.script).stem}-{way}-{self.mode}"
 
     @property
+    def names_itself_as(self) -> str:
+        """The runtime whose name it tells the hub: fastmcp's client is that of `mcp`."""
+        return "2.3.0" if self.runtime == "fastmcp" else self.runtime
+
+    @property
     def asked(self) -> list[tuple[str, dict[str, Any], str]]:
         """Elicitation is of 2025-06-18, and 1.2.0 has no way to answer anything."""
         return ASKED[{"1.9.4": 1, "1.2.0": 3}.get(self.runtime, 0) :]

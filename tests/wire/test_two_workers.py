@@ -246,7 +246,8 @@ def test_the_remote_profile_works_across_workers(speaker: Speaker, pair: Hub, bo
 
 
 def test_every_client_does_all_that_it_can_with_both(pair: Hub) -> None:
-    families = [[sdk for sdk in SDKS if sdk.runtime == one] for one in dict.fromkeys(sdk.runtime for sdk in SDKS)]
+    names = dict.fromkeys(sdk.names_itself_as for sdk in SDKS)
+    families = [[sdk for sdk in SDKS if sdk.names_itself_as == one] for one in names]
     with contextlib.ExitStack() as stack:
         url = stack.enter_context(scattered(pair.url))
         pool = stack.enter_context(ThreadPoolExecutor(AT_ONCE))
