@@ -40,6 +40,7 @@ class AuditBlockAdmin(IntegrityPage, UncountedAdmin):
         "signature",
         "shown_header",
     ]
+    fields = tuple(readonly_fields)
     search_fields = ["=number"]
     search_help_text = _("Number of a block")
     ordering = ["-number"]
@@ -67,6 +68,7 @@ class AuditTombstoneAdmin(UncountedAdmin):
     list_display = [_REMOVED, "kind", "first_block", "last_block", "row_count"]
     list_display_links = [_REMOVED]
     readonly_fields = [_REMOVED, "kind", "first_block", "last_block", "row_count", "text", "signature"]
+    fields = tuple(readonly_fields)
     ordering = ["-id"]
     actions = None
 

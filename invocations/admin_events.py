@@ -69,6 +69,7 @@ class AuditEventAdmin(WalkedAdmin):
     search_fields = ["=kind", "=subject_label"]
     search_help_text = _("Kind of event, such as tool.changed")
     readonly_fields = [_HAPPENED, "kind", "shown_subject", "shown_actor", "reason"]
+    fields = tuple(readonly_fields)
     change_form_after_template = "admin/hub/event.html"
     ordering = ["-id"]
     actions = None
