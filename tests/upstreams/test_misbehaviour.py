@@ -109,6 +109,17 @@ def called(speaker: Speaker, tool: str, arguments: dict[str, Any]) -> tuple[str,
     return until(lambda: once(tool, arguments), 30)
 
 
+def test_answers_are_no_flood(speaker: Speaker, operator: Operator, running: Any) -> None:
+    """Over HTTP+SSE they come by the one stream, as notifications do."""
+    peer = running("chaos.py", "sse", path="/sse")
+    operator.connect("busy_sse", transport="sse", url=peer.url, **{**LIMITS, "max_notifications": 10})
+    until(lambda: "busy_sse.echo" in speaker.modern("tools/list").text)
+    for number in range(40):
+        said = json.loads(text_of(speaker.modern_call("busy_sse.echo", {"number": number})))
+        assert said["arguments"] == {"number": number}
+    operator.change("busy_sse", enabled=False)
+
+
 @pytest.mark.parametrize("kind", ["bad_http", "bad_modern"])
 def test_an_answer_that_is_too_large_is_called_so(kind: str, speaker: Speaker, upstream_hub: Hub) -> None:
     until(lambda: f"{kind}.be" in speaker.modern("tools/list").text)

@@ -159,7 +159,6 @@ class Direct:
                 if flood.is_over():
                     raise errors.TransportError("The upstream sends too many notifications.")
                 await flood.pause()
-                await flood.pause()
                 if context is not None:
                     await _tell(context, self._secret.value(message), id_)
         raise errors.TransportError("The upstream ended its answer before the result.")
