@@ -140,11 +140,7 @@ def _connections_down() -> dict[str, Any]:
 def _calls_waiting() -> dict[str, Any]:
     """Count what somebody can still say yes to; the list knows no expiry, so it is narrowed by when they were asked."""
     now = timezone.now()
-    since = timezone.localtime(now - approvals.TTL)
-    query = {
-        "status__exact": "pending",
-        "created_at_from_0": f"{since:%Y-%m-%d}", "created_at_from_1": f"{since:%H:%M:%S.%f}",
-    }  # fmt: skip
+    query = {"status__exact": "pending", **_from("created_at", now - approvals.TTL)}
     return _counted(
         _("Calls waiting for approval"), approvals.waiting(now).order_by(), "chat_chatapproval", f"?{urlencode(query)}"
     )
@@ -169,15 +165,18 @@ def _span(ago: timedelta) -> str:
 
 def _active_sessions() -> dict[str, Any]:
     """Count sessions that a client used lately; those that stand for stateless clients stay open for weeks."""
-    since = timezone.localtime(timezone.now() - _ACTIVE_FOR).replace(second=0, microsecond=0)
+    since = timezone.now() - _ACTIVE_FOR
     live = (McpSession.State.CREATED.value, McpSession.State.INITIALIZED.value)
     used = McpSession.objects.filter(state__in=live, last_activity_at__gte=since).order_by()
-    shown = {
-        "state__in": ",".join(live), "last_activity_at_from_0": f"{since:%Y-%m-%d}",
-        "last_activity_at_from_1": f"{since:%H:%M}",
-    }  # fmt: skip
-    tile = _counted(_("Active sessions"), used, "sessions_app_mcpsession", f"?{urlencode(shown)}")
+    query = {"state__in": ",".join(live), **_from("last_activity_at", since)}
+    tile = _counted(_("Active sessions"), used, "sessions_app_mcpsession", f"?{urlencode(query)}")
     return tile | {"beside": _("in the last hour")}
+
+
+def _from(field: str, moment: datetime) -> dict[str, str]:
+    """Give what a list's address says to begin at a moment (see TimeRangeFilter)."""
+    here = timezone.localtime(moment)
+    return {f"{field}_from_0": f"{here:%Y-%m-%d}", f"{field}_from_1": f"{here:%H:%M:%S.%f}"}
 
 
 def _counted(title: str, rows: QuerySet[Any], page: str, query: str) -> dict[str, Any]:

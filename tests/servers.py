@@ -173,6 +173,9 @@ class Hub:
         assert len(rows) == 1, rows
         return rows[0]
 
+    def resident_mib(self) -> float:
+        return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * 4096 / 2**20
+
     def log(self) -> str:
         return (self.folder / "stderr.log").read_text()
 

@@ -94,7 +94,7 @@ class Rig:
         return took
 
     async def measure(self, kind: str, mode: str, seconds: float, rounds: int) -> None:
-        before = self.resident_mib()
+        before = self.hub.resident_mib()
         ends: list[tuple[str, float]] = []
         alone: list[float] = []
         behaving: list[float] = []
@@ -105,7 +105,7 @@ class Rig:
             behaving += await self.good_beside(seconds, f"{kind}.echo", {"text": "a"}, [])
             bad = (f"{kind}.echo", {"text": "a"}) if mode == _BEHAVES else (f"{kind}.be", {"mode": mode})
             misbehaving += await self.good_beside(max(seconds, SECONDS + 1), *bad, ends)
-        grown = self.resident_mib() - before
+        grown = self.hub.resident_mib() - before
         longest = max((took for _, took in ends), default=0.0)
         words = " ".join(f"{ended}={count}" for ended, count in Counter(ended for ended, _ in ends).most_common())
         shares = [_p99(misbehaving) / _p99(other) for other in (behaving, alone)]
@@ -128,9 +128,6 @@ class Rig:
                 self.complaints.append(f"{kind} was not asked again within {_RECOVERS_SECONDS} s")
                 return
             await asyncio.sleep(0.1)
-
-    def resident_mib(self) -> float:
-        return int(Path(f"/proc/{self.hub.pid}/statm").read_text().split()[1]) * 4096 / 2**20
 
     def rows(self) -> None:
         """Compare what was sent with what is on record; what a test ended in the midst may be there beyond."""

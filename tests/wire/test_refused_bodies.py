@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -64,11 +63,7 @@ def malformed_rest(client: Speaker) -> int:
 )
 def test_refused_requests_leave_nothing(alone, client, refused):
     assert 400 <= refused(client) < 500
-    before = resident_mib(alone)
+    before = alone.resident_mib()
     for _ in range(REQUESTS):
         refused(client)
-    assert resident_mib(alone) - before < _MOST_GROWTH_MIB
-
-
-def resident_mib(hub: Hub) -> float:
-    return int(Path(f"/proc/{hub.pid}/statm").read_text().split()[1]) * 4096 / 2**20
+    assert alone.resident_mib() - before < _MOST_GROWTH_MIB
