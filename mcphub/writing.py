@@ -56,4 +56,5 @@ class Protocol(HttpToolsProtocol):
     """uvicorn's HTTP/1.1."""
 
     def connection_made(self, transport: Any) -> None:
+        # It is no asyncio.Transport, whose thirty methods uvicorn does not call.
         super().connection_made(Gathering(transport, self.loop))  # type: ignore[arg-type]
