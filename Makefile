@@ -1,8 +1,8 @@
 # make serve   a fresh clone becomes a running hub; ARGS="--port 9000" passes flags on
 # make test    the test suite; ARGS="tests/wire -x" passes arguments on
-# make rigs    what kills, floods, tampers and races for minutes; needs PostgreSQL. KILLS=300 KILLS_BOTH=150
-#              ROWS=100000 SPOILT=10000 CYCLES=1000 REPEATED=100 EXAMPLES=100 is the long form; they draw the
-#              same lots each time, and others with SEED=$RANDOM
+# make rigs    what kills, floods, tampers and races for minutes, and the programs of others; needs PostgreSQL and npm.
+#              KILLS=300 KILLS_BOTH=150 ROWS=100000 SPOILT=10000 CYCLES=1000 REPEATED=100 EXAMPLES=100 is the long
+#              form; they draw the same lots each time, and others with SEED=$RANDOM
 # make check   what must be clean before a commit
 # make pictures   those of docs/operators.md, by a browser that goes through a hub; needs Chromium. ARGS="--only calls"
 # make messages   the Russian catalogue after a change of words; needs gettext

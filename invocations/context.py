@@ -224,6 +224,10 @@ class CallContext(Asks):
         return self.job is not None
 
     @property
+    def is_task(self) -> bool:
+        return self.job is not None and self.job.task is not None
+
+    @property
     def parked(self) -> str:
         return getattr(self._ready_asker(), "parked", "")
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 import os
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.db.models import F, Q
 from django.utils import timezone
 
@@ -93,10 +94,13 @@ def recover(host: str, own_process_id: str, errors: ErrorMap) -> int:
                     status=ServerProcess.Status.ERROR, stopped_at=timezone.now()
                 )
             _close(process, left[process.pk], errors)
-    total = sum(map(len, left.values()))
-    if total:
-        logger.warning("%d calls of processes that are gone were recorded as interrupted", total)
-    return total
+    begun = [envelope.invocation_id for envelopes in left.values() for envelope in envelopes]
+    recorded = McpToolInvocation.objects.filter(invocation_id__in=begun).count() if begun else 0
+    if recorded:
+        logger.warning("%d calls of processes that are gone were recorded as interrupted", recorded)
+    if recorded < len(begun):
+        logger.error("%d calls of processes that are gone cannot be recorded as interrupted", len(begun) - recorded)
+    return recorded
 
 
 def has_open(process_id: str) -> bool:
@@ -107,9 +111,19 @@ def has_open(process_id: str) -> bool:
 def _close(process: ServerProcess, left: list[McpRequestEnvelope], errors: ErrorMap) -> None:
     again = set(McpToolDefinition.objects.filter(retry_safe=True).values_list("name", flat=True)) if left else set()
     rows = [_interrupted(envelope, errors, envelope.tool_name in again) for envelope in left]
+    try:
+        with transaction.atomic():
+            _record(rows)
+    except IntegrityError:  # a row that breaks a rule of the table; the others are none the worse for it
+        for row in rows:
+            with suppress(IntegrityError), transaction.atomic():
+                _record([row])
+    tasks.interrupt(process.pk, errors.render(Interrupted()))
+
+
+def _record(rows: list[McpToolInvocation]) -> None:
     # Another process that noticed at the same moment wins or loses by the unique id.
     McpToolInvocation.objects.bulk_create(rows, ignore_conflicts=True, batch_size=500)
-    tasks.interrupt(process.pk, errors.render(Interrupted()))
 
 
 def _interrupted(envelope: McpRequestEnvelope, errors: ErrorMap, retry_safe: bool) -> McpToolInvocation:

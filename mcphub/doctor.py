@@ -1,4 +1,4 @@
-"""What may be wrong with an installation: database, files, network, catalogue, keys, processes.
+"""What may be wrong with an installation: database, files, network, catalogue, upstreams, keys, processes.
 
 A check gives its findings; it changes nothing. `mcphub doctor` prints them.
 """
@@ -9,10 +9,11 @@ import logging
 import shutil
 import socket
 import stat
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from django.conf import settings
 from django.core import checks as django_checks
@@ -28,6 +29,8 @@ Level = Literal["wrong", "hint"]
 
 _UNSEALED_ROWS = 50_000
 """More than a busy hub writes between two rounds of sealing."""
+_NAMED = 3
+"""Of those whom one finding is about; the others are counted."""
 _LEAST_FREE_BYTES = 500 * 1024 * 1024
 
 
@@ -50,7 +53,8 @@ def examine() -> Iterator[tuple[str, list[Finding]]]:
     if any(finding.level == "wrong" for finding in database):
         return
     subjects: dict[str, Callable[[], Iterator[Finding]]] = {
-        "durability": _durability, "audit": _audit, "tools": _tools, "keys and people": _keys, "processes": _processes,
+        "durability": _durability, "audit": _audit, "tools": _tools, "upstreams": _upstreams,
+        "keys and people": _keys, "processes": _processes,
     }  # fmt: skip
     for subject, check in subjects.items():
         yield subject, list(check())
@@ -206,6 +210,7 @@ def _tools() -> Iterator[Finding]:
     finally:
         log.disabled = was
     secrets = {secret.name: secret for secret in Secret.objects.all()}
+    needed: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for tool in McpToolDefinition.objects.filter(enabled=True):
         if tool.name not in served:
             try:
@@ -219,11 +224,10 @@ def _tools() -> Iterator[Finding]:
                 "Correct it in the admin, or switch it off.",
             )
         elif tool.backend == "http":
-            for name in sorted(parsed(tool.configuration).secret_names - secrets.keys()):
-                yield Finding(
-                    "wrong", f"The tool {tool.name} needs the secret {name}, which does not exist.",
-                    "Add it in the admin.",
-                )  # fmt: skip
+            configuration = parsed(tool.configuration)
+            for name in configuration.secret_names:
+                needed[name, configuration.url.host].append(tool.name)
+    yield from _secrets_of("tool", needed, secrets)
     for secret in secrets.values():
         try:
             secret.value()
@@ -231,6 +235,61 @@ def _tools() -> Iterator[Finding]:
             yield Finding("wrong", f"The secret {secret.name} cannot be used: {error}", "Enter it again in the admin.")
     if not McpToolDefinition.objects.filter(enabled=True).exists():
         yield Finding("hint", "No tool is enabled.", "mcphub catalog load starter, or enable some in the admin.")
+
+
+def _secrets_of(
+    kind: str, needed: Mapping[tuple[str, str], list[str]], secrets: Mapping[str, Any]
+) -> Iterator[Finding]:
+    """Look at secrets, each for a host, and at the names of those of a kind that need them."""
+    from tools_catalog import hosts
+
+    for (name, host), who in sorted(needed.items()):
+        more = f" and {len(who) - _NAMED} more" if len(who) > _NAMED else ""
+        whose = f"The {kind} {who[0]} needs" if len(who) == 1 else f"{', '.join(who[:_NAMED])}{more} need"
+        if name not in secrets:
+            yield Finding("wrong", f"{whose} the secret {name}, which does not exist.", "Add it in the admin.")
+        elif not hosts.covers(secrets[name].hosts, host):
+            yield Finding(
+                "wrong", f"{whose} the secret {name}, which is not for the host {host}.",
+                "Add the host to the secret in the admin, or name another secret.",
+            )  # fmt: skip
+
+
+def _upstreams() -> Iterator[Finding]:
+    import httpx2
+
+    from tools_catalog.models import McpConnection, McpUpstreamTool, Secret
+    from tools_catalog.upstream.states import LinkState
+
+    secrets = {secret.name: secret for secret in Secret.objects.all()}
+    needed: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    for row in McpConnection.objects.filter(enabled=True).select_related("profile"):
+        who = f"The connection {row.slug}"
+
+        def note(name: str, host: str, slug: str = row.slug) -> str:
+            needed[name, host].append(slug)
+            return ""
+
+        try:
+            spec = row.spec()
+            spec.rendered_headers(httpx2.URL(spec.url).host, note)
+            if spec.launch is not None:
+                spec.launch.rendered_environment(note)
+        except ValueError as error:
+            yield Finding("wrong", f"{who} cannot be used: {error}", "Correct it in the admin, or switch it off.")
+            continue
+        link = row.links.filter(status=LinkState.ERROR.value).first()
+        if link is not None:
+            yield Finding("wrong", f"{who} has failed: {link.error_message}", "Test it on its page in the admin.")
+    yield from _secrets_of("connection", needed, secrets)
+    state = McpUpstreamTool.State
+    for row in McpConnection.objects.filter(enabled=True, tools__state__in=[state.NEW, state.CHANGED]).distinct():
+        count = row.tools.filter(state__in=[state.NEW, state.CHANGED]).count()
+        yield Finding(
+            "hint",
+            f"Waiting for a decision: {count} of what {row.slug} offers.",
+            "Look at Upstream offers in the admin.",
+        )
 
 
 def _keys() -> Iterator[Finding]:

@@ -6,27 +6,87 @@ import sys
 
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.template.loader import render_to_string
-from django.views import defaults
+from django.utils.translation import gettext as _
 
 from sessions_app.database import is_away
-from sessions_app.protocol.errors import AuditUnavailable
-from sessions_app.rest.errors import render_outside
+from sessions_app.protocol.errors import AuditUnavailable, HubError
+from sessions_app.rest.errors import NOT_FOUND, render_outside
+
+
+class Nowhere(HubError):
+    """An address that the hub does not serve."""
+
+    code = NOT_FOUND
+    sentence = (
+        "The hub serves nothing at this address. MCP is at /mcp, HTTP+SSE at /sse, a toolset at /mcp/s/<name>, "
+        "REST under /api/, chat under /v1/."
+    )
+    http_status = 404
 
 
 def malformed(request: HttpRequest, exception: Exception) -> HttpResponseBase:
     """Django's handler400: what is refused before any view."""
-    if request.path.startswith("/api/"):
+    if _is_program(request):
         return render_outside(exception)
-    return defaults.bad_request(request, exception)
+    words = _("Its address or what was sent with it is malformed. Begin anew at the start page.")
+    return _page(400, _("The request cannot be read"), words)
+
+
+def forbidden(request: HttpRequest, exception: Exception) -> HttpResponseBase:
+    """Django's handler403: a page that this person may not open."""
+    if _is_program(request):
+        return render_outside(exception)
+    words = _("Your account lacks the permission for it. Whoever manages the accounts of this hub can give it.")
+    return _page(403, _("You may not open this page"), words)
+
+
+def unverified(request: HttpRequest, reason: str = "") -> HttpResponseBase:
+    """Django's CSRF_FAILURE_VIEW: a form that came without its token, or with another."""
+    if _is_program(request):
+        return render_outside(Nowhere())  # who sends JSON has no forms, and took this for an endpoint
+    words = _(
+        "It was opened too long ago or before you logged in, or the browser keeps no cookies. Nothing was changed. "
+        "Open the page again and send it anew."
+    )
+    return _page(403, _("The form can no longer be sent"), words, again=request.get_full_path())
+
+
+def missing(request: HttpRequest, exception: Exception) -> HttpResponseBase:
+    """Django's handler404."""
+    if _is_program(request):
+        return render_outside(Nowhere())
+    words = _("The address may be mistyped, or what stood there is gone.")
+    return _page(404, _("There is no such page"), words)
 
 
 def failed(request: HttpRequest) -> HttpResponseBase:
     """Django's handler500: what a view or the middleware raised. A database that is away is soon back."""
     error = sys.exc_info()[1]
-    if isinstance(error, Exception) and request.path.startswith("/api/"):
+    if isinstance(error, Exception) and _is_program(request):
         return render_outside(error)
-    if not is_away(error) and not isinstance(error, AuditUnavailable):
-        return defaults.server_error(request)
-    # Without the request's context: who is logged in stands in the database.
     again = request.get_full_path() if request.method == "GET" else ""
-    return HttpResponse(render_to_string("away.html", {"again": again}), status=503, headers={"Retry-After": "1"})
+    if is_away(error) or isinstance(error, AuditUnavailable):
+        words = _(
+            "It may be back in a moment. If you were saving something, nobody knows whether it is saved: open the page "
+            "again and look before you repeat it."
+        )
+        return _page(503, _("The database does not answer"), words, again=again, headers={"Retry-After": "1"})
+    words = _("What it was stands in the hub's log. If you were saving something, look before you repeat it.")
+    return _page(500, _("Something failed in the hub"), words, again=again)
+
+
+def _is_program(request: HttpRequest) -> bool:
+    """Whether JSON is understood and a page is not: under /api/, and wherever a client looks for an endpoint."""
+    return (
+        request.path.startswith("/api/")
+        or request.content_type == "application/json"
+        or "application/json" in request.headers.get("Accept", "")
+    )
+
+
+def _page(
+    status: int, title: str, words: str, *, again: str = "", headers: dict[str, str] | None = None
+) -> HttpResponse:
+    # Without the request's context: who is logged in stands in the database, which may be what failed.
+    told = {"title": title, "words": words, "again": again}
+    return HttpResponse(render_to_string("problem.html", told), status=status, headers=headers)

@@ -148,6 +148,7 @@ MCPHUB_API_KEY = env.text("MCPHUB_API_KEY")
 """The key of whoever calls over stdio; the other doors take it from each request."""
 MCPHUB_PUBLIC_URL = env.text("MCPHUB_PUBLIC_URL", "http://127.0.0.1:8000")
 """Where clients reach the hub; printed into client configurations."""
+CSRF_FAILURE_VIEW = "mcphub.failing.unverified"
 CSRF_TRUSTED_ORIGINS = [origin for origin in MCPHUB_ALLOWED_ORIGINS if origin != "*"]
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = MCPHUB_PUBLIC_URL.startswith("https://")
 SESSION_COOKIE_NAME = "mcphub_admin"

@@ -19,4 +19,6 @@ urlpatterns = [
 ]
 
 handler400 = "mcphub.failing.malformed"
+handler403 = "mcphub.failing.forbidden"
+handler404 = "mcphub.failing.missing"
 handler500 = "mcphub.failing.failed"

@@ -10,6 +10,7 @@ from django import forms
 from django.contrib import admin, messages
 from django.contrib.admin.exceptions import DisallowedModelAdminLookup
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.contrib.admin.utils import unquote
 from django.contrib.admin.views.main import ERROR_FLAG
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.core.paginator import Page, Paginator
@@ -18,6 +19,7 @@ from django.http import Http404, HttpRequest
 from django.shortcuts import redirect
 from django.template.loader import render_to_string
 from django.template.response import TemplateResponse
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import conditional_escape, format_html
 from django.utils.http import url_has_allowed_host_and_scheme
@@ -28,6 +30,7 @@ from unfold.decorators import action as theme_action
 
 from sessions_app.admin_changelist import HubList, without_meaning
 from sessions_app.admin_keyset import KeysetList, KeysetPaginator
+from sessions_app.admin_readonly import show_json
 from sessions_app.fields import JSONText
 from sessions_app.protocol import json
 from sessions_app.protocol.errors import ParseError
@@ -206,6 +209,17 @@ class HubAdmin(_Base):
     ) -> Any:
         context = {"show_save_and_add_another": False, **(extra_context or {})}
         return super().changeform_view(request, object_id, form_url, context)
+
+    def _get_obj_does_not_exist_redirect(self, request: HttpRequest, opts: Any, object_id: str) -> Any:
+        # Django's own leads to the start page, away from the list and the filters that the operator came from.
+        said = _("There is no %(name)s %(key)s: it was never made, or is gone.")
+        messages.warning(request, said % {"name": opts.verbose_name, "key": clipped(unquote(object_id), 60)})
+        filters = request.GET.get("_changelist_filters", "")
+        return redirect(reverse(f"admin:{opts.app_label}_{opts.model_name}_changelist") + (filters and f"?{filters}"))
+
+    def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        show_json(context["adminform"], self.model)
+        return super().render_change_form(request, context, *args, **kwargs)
 
     def confirmation(
         self,

@@ -48,6 +48,15 @@ class Upstreams:
     """Connections whose tools were never listed."""
     approvals: Mapping[int, pool.Approval] = field(default_factory=dict)
     """Of the tools that may be called, by the id of the tool."""
+    withheld: Mapping[int, str] = field(default_factory=dict)
+    """Why others of its connections may not, by the id of the tool."""
+
+    def why_not(self, tool_id: int, connection: str | None) -> str:
+        """Say why a tool of a connection may not be called; nothing where it may."""
+        if connection is None or tool_id in self.approvals:
+            return ""
+        off = f"Its connection {connection} is switched off or cannot be used. Ask the hub's operator."
+        return self.withheld.get(tool_id, off)
 
 
 class Catalog(Selection):
@@ -153,15 +162,16 @@ class Catalog(Selection):
             backend = parts.backend or UpstreamBackend(
                 UpstreamConfiguration.parse(row.configuration), approval or _NOT_APPROVED, pool.here
             )
-            enabled = row.enabled and not why_not and (approval is not None or parts.backend is not None)
+            connection = backend.connection if isinstance(backend, UpstreamBackend) else None
+            why_not = why_not or upstreams.why_not(row.pk, connection)
             tools.append(
                 Tool(
-                    name=row.name, version=row.version, digest=digest, enabled=enabled,
+                    name=row.name, version=row.version, digest=digest, enabled=row.enabled and not why_not,
                     groups=frozenset(group.pk for group in row.groups.all()), read_only=row.read_only,
                     retry_safe=row.retry_safe, timeout_seconds=row.timeout_seconds,
                     calls_per_minute=row.calls_per_minute, task_support=row.task_support, definition=parts.definition,
-                    connection=None if parts.backend else UpstreamConfiguration.parse(row.configuration).connection,
-                    arguments=parts.arguments, result=parts.result, param_headers=parts.param_headers,
+                    connection=connection, arguments=parts.arguments, result=parts.result,
+                    param_headers=parts.param_headers,
                     backend=backend, why_not=why_not if row.enabled else "",
                 )
             )  # fmt: skip
@@ -239,6 +249,10 @@ def _toolsets(tools: Iterable[Tool]) -> list[Toolset]:
     return made
 
 
+_GONE = "The upstream no longer offers it. Choose another."
+_CHANGED = (
+    "The upstream changed it since it was approved. The hub's operator can look at the difference and approve it."
+)
 _NOT_APPROVED = pool.Approval("", "")
 
 
@@ -260,16 +274,20 @@ def _upstreams() -> Upstreams:
             undiscovered.add(connection.slug)
     if not specs:
         return Upstreams()
-    approvals = {}
+    approvals, withheld = {}, {}
     rows = McpUpstreamTool.objects.filter(tool__isnull=False, connection__in=trusting).defer("seen", "approved")
     for row in rows:
         connection = trusting[row.connection_id]
-        if row.tool_id is not None and not row.is_withheld(connection):
+        if row.tool_id is None:
+            continue
+        if row.is_withheld(connection):
+            withheld[row.tool_id] = _GONE if row.is_gone else _CHANGED
+        else:
             approvals[row.tool_id] = pool.Approval(
                 row.approved_digest, row.approved_schema_digest, connection.keeps_serving,
                 connection.policy == McpConnection.Policy.TRUST,
             )  # fmt: skip
-    return Upstreams(specs, frozenset(undiscovered), approvals)
+    return Upstreams(specs, frozenset(undiscovered), approvals, withheld)
 
 
 _vault: dict[str, Any] = {}

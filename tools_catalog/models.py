@@ -214,6 +214,12 @@ class McpToolDefinition(models.Model):
             raise ValueError(f"url: {error}") from error
         if configuration.retries and not self.retry_safe:
             raise ValueError(_("retries: only a tool that is marked as retry-safe is called again."))
+        for name in sorted(configuration.used_arguments):
+            if schemas.forbids(self.input_schema, name):
+                raise ValueError(
+                    _("{%(name)s} stands in the request, and the input schema allows no argument of this name.")
+                    % {"name": name}
+                )
 
     def _check_approved(self, configuration: UpstreamConfiguration) -> None:
         """Raise ValueError unless the configuration is that of this tool's own approval."""

@@ -21,6 +21,7 @@ from tools_catalog.models import (
     McpUpstreamTool,
 )
 from tools_catalog.models_content import NAME, URI
+from tools_catalog.upstream.core_tasks import support_of
 from tools_catalog.upstream.listing import AS_TASK, PROMPT, RESOURCE, TEMPLATE, TOOL, storable
 
 MODELS: Mapping[str, Any] = {
@@ -93,14 +94,9 @@ def begins_task(definition: Mapping[str, Any]) -> bool:
     return bool(definition.get("execution") == AS_TASK)
 
 
-def _needs_core_tasks(definition: Mapping[str, Any]) -> bool:
-    """Whether the upstream refuses every call that begins no task in the core form of 2025-11-25."""
-    execution = definition.get("execution")
-    return isinstance(execution, dict) and execution.get("taskSupport") == TaskSupport.REQUIRED.value
-
-
 def _tool_columns(row: McpUpstreamTool, definition: Mapping[str, Any]) -> dict[str, Any]:
     hinted = hints(definition)
+    forbids = support_of(definition) == TaskSupport.FORBIDDEN
     return {
         "name": row.name,
         "title": storable(str(definition.get("title") or hinted.get("title") or ""))[:200],
@@ -111,7 +107,7 @@ def _tool_columns(row: McpUpstreamTool, definition: Mapping[str, Any]) -> dict[s
         "idempotent": hinted.get("idempotentHint") is True,
         "open_world": hinted.get("openWorldHint") is not False,
         "meta": definition.get("_meta", {}),
-        "task_support": (TaskSupport.OPTIONAL if begins_task(definition) else TaskSupport.FORBIDDEN).value,
+        "task_support": (TaskSupport.FORBIDDEN if forbids else TaskSupport.OPTIONAL).value,
     }
 
 
@@ -155,8 +151,6 @@ def fault_of(kind: str, name: str, definition: Mapping[str, Any]) -> str:
         return str(error)
     if kind != TOOL:
         return ""
-    if _needs_core_tasks(definition):
-        return _t("It runs as a task of 2025-11-25 only, and the hub follows no such tasks of upstreams.")
     for member, is_input in (("inputSchema", True), ("outputSchema", False)):
         schema = definition.get(member)
         if schema is None and not is_input:

@@ -47,6 +47,8 @@ class Selection:
 
     instructions = ""
     """Sent to clients that connect here."""
+    where_names_are = "Ask tools/list for the names."
+    """Said to who calls what is not there."""
 
     def __init__(
         self, tools: Iterable[Tool] = (), *, listed: Mapping[str, Entry] | None = None, scope: str = ""
@@ -62,7 +64,7 @@ class Selection:
         tool = self.tools.get(name)
         if tool is None or (tool.groups and not tool.visible_to(caller)):
             raise ToolNotFound(
-                f"There is no tool named {json.dumps(name[:100]).decode()}. Ask tools/list for the names.",
+                f"There is no tool named {json.dumps(name[:100]).decode()}. {self.where_names_are}",
                 tool=name[:100],
             )
         if not tool.enabled:

@@ -92,6 +92,7 @@ _DEFINITIONS: dict[str, dict[str, Any]] = {
         },
     },
 }  # fmt: skip
+_WHERE_NAMES_ARE = f"Find the names with {SEARCH}."
 _READS = {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
 _WRITES = {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": False, "openWorldHint": True}
 
@@ -110,6 +111,8 @@ class Toolset(Selection):
         self.slug = slug
         self.groups = groups
         self.instructions = words
+        if searches:
+            self.where_names_are = _WHERE_NAMES_ARE
         self._meta = {name: _meta_tool(definition) for name, definition in _DEFINITIONS.items()} if searches else {}
         super().__init__(tools, listed=self._meta if searches else None, scope=slug)
         self._index = Index({name: tool.definition for name, tool in self.tools.items()}) if searches else None
@@ -143,7 +146,7 @@ class Toolset(Selection):
         tool = self.offered(caller).get(name)
         if tool is None:
             shown = json.dumps(name).decode()
-            raise ExecutionError(f"There is no tool named {shown}. Find the names with {SEARCH}.", tool=name)
+            raise ExecutionError(f"There is no tool named {shown}. {_WHERE_NAMES_ARE}", tool=name)
         return tool.definition
 
 

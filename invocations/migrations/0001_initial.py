@@ -39,6 +39,12 @@ class Migration(migrations.Migration):
                 'verbose_name': 'audit block',
                 'verbose_name_plural': 'audit blocks',
                 'ordering': ['-number'],
+                'constraints': [
+                    models.CheckConstraint(condition=models.Q(('number__gte', 0)), name='audit_block_numbered'),
+                ],
+                'indexes': [
+                    models.Index(fields=['sealed_at'], name='audit_block_by_time'),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -59,6 +65,11 @@ class Migration(migrations.Migration):
                 'verbose_name': 'audit event',
                 'verbose_name_plural': 'audit events',
                 'ordering': ['-id'],
+                'indexes': [
+                    models.Index(fields=['kind', '-id'], name='audit_event_by_kind'),
+                    models.Index(fields=['actor', '-id'], name='audit_event_by_actor'),
+                    models.Index(fields=['happened_at'], name='audit_event_by_time'),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -93,6 +104,9 @@ class Migration(migrations.Migration):
             options={
                 'verbose_name': 'retention policy',
                 'verbose_name_plural': 'retention policy',
+                'constraints': [
+                    models.CheckConstraint(condition=models.Q(('id', 1)), name='audit_policy_is_one'),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -117,6 +131,16 @@ class Migration(migrations.Migration):
                 'verbose_name': 'tombstone',
                 'verbose_name_plural': 'tombstones',
                 'ordering': ['-id'],
+                'constraints': [
+                    models.CheckConstraint(condition=models.Q(('kind__in', ['rows', 'bodies'])), name='audit_tombstone_kind_known'),
+                    models.CheckConstraint(condition=models.Q(('last_block__gte', models.F('first_block'))), name='audit_tombstone_spans'),
+                ],
+                'indexes': [
+                    models.Index(fields=['kind', 'envelopes_through', 'envelopes_after'], name='audit_tombstone_envelope'),
+                    models.Index(fields=['kind', 'invocations_through', 'invocations_after'], name='audit_tombstone_invocation'),
+                    models.Index(fields=['kind', 'events_through', 'events_after'], name='audit_tombstone_event'),
+                    models.Index(fields=['kind', 'last_block', 'first_block'], name='audit_tombstone_block'),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -131,6 +155,14 @@ class Migration(migrations.Migration):
                 ('errors', models.BigIntegerField()),
                 ('durations', models.TextField(help_text='JSON: class of duration to calls.')),
             ],
+            options={
+                'constraints': [
+                    models.UniqueConstraint(fields=('subject', 'span', 'slot', 'name'), name='tally_once'),
+                ],
+                'indexes': [
+                    models.Index(fields=['name', 'subject', 'span', 'slot'], name='tally_by_name'),
+                ],
+            },
         ),
         migrations.CreateModel(
             name='McpErrorMapping',
@@ -147,6 +179,11 @@ class Migration(migrations.Migration):
                 'verbose_name': 'error mapping',
                 'verbose_name_plural': 'error mappings',
                 'ordering': ['internal_code'],
+                'constraints': [
+                    models.CheckConstraint(condition=models.Q(('json_rpc_code__in', [-32700, -32603, -32602, -32601, -32600, -32042, -32022, -32021, -32020]), models.Q(('json_rpc_code__gte', -31099), ('json_rpc_code__lt', -30999)), _connector='OR'), name='mapping_code_in_range', violation_error_message='Use -32700, -32600 to -32603, -32020 to -32022, -32042, or a code from -31099 to -31000.'),
+                    models.CheckConstraint(condition=models.Q(('message_template', ''), _negated=True), name='mapping_template_present'),
+                    models.CheckConstraint(condition=models.Q(('internal_code__in', ['audit_unavailable', 'authentication_failed', 'body_timeout', 'cancelled', 'connection_failed', 'duplicate_request', 'egress_refused', 'execution_error', 'forbidden', 'header_mismatch', 'host_refused', 'interrupted', 'invalid_arguments', 'invalid_params', 'invalid_request', 'method_not_allowed', 'method_not_found', 'missing_client_capability', 'not_acceptable', 'parse_error', 'payload_too_large', 'prompt_not_found', 'provider_unavailable', 'quota_exceeded', 'rate_limited', 'resource_not_found', 'result_invalid', 'server_busy', 'server_error', 'session_busy', 'session_not_found', 'timeout', 'tool_disabled', 'tool_not_found', 'transport_error', 'unauthorized', 'unsupported_media_type', 'unsupported_protocol_version', 'upstream_error', 'url_elicitation_required'])), name='mapping_code_known', violation_error_message='The hub has no such internal code.'),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -159,6 +196,14 @@ class Migration(migrations.Migration):
                 ('invocation_id', models.CharField(max_length=36)),
                 ('created_at', models.DateTimeField(default=django.utils.timezone.now)),
             ],
+            options={
+                'constraints': [
+                    models.UniqueConstraint(fields=('scope', 'key'), name='idempotency_key_first'),
+                ],
+                'indexes': [
+                    models.Index(fields=['created_at'], name='idempotency_purge'),
+                ],
+            },
         ),
         migrations.CreateModel(
             name='McpRedactionRule',
@@ -176,6 +221,12 @@ class Migration(migrations.Migration):
                 'verbose_name': 'redaction rule',
                 'verbose_name_plural': 'redaction rules',
                 'ordering': ['tool_name', 'kind', 'place'],
+                'constraints': [
+                    models.UniqueConstraint(fields=('kind', 'place', 'part', 'tool_name'), name='redaction_rule_once', violation_error_message='There is such a rule already.'),
+                    models.CheckConstraint(condition=models.Q(('kind__in', ['path', 'header'])), name='redaction_kind_known'),
+                    models.CheckConstraint(condition=models.Q(('part__in', ['arguments', 'result', 'both'])), name='redaction_part_known'),
+                    models.CheckConstraint(condition=models.Q(('place', ''), _negated=True), name='redaction_place_present'),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -319,6 +370,13 @@ class Migration(migrations.Migration):
                 'verbose_name': 'request envelope',
                 'verbose_name_plural': 'request envelopes',
                 'ordering': ['-id'],
+                'constraints': [
+                    models.CheckConstraint(condition=models.Q(('method', ''), _negated=True), name='envelope_method_present'),
+                    models.CheckConstraint(condition=models.Q(models.Q(('method', 'tools/call'), _negated=True), models.Q(('tool_name', ''), _negated=True), _connector='OR'), name='envelope_call_names_tool'),
+                ],
+                'indexes': [
+                    models.Index(fields=['process'], name='envelope_by_process'),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -353,6 +411,17 @@ class Migration(migrations.Migration):
                 'verbose_name_plural': 'tasks',
                 'ordering': ['-id'],
                 'permissions': [('cancel_mcptask', 'Can cancel the tasks of others')],
+                'constraints': [
+                    models.CheckConstraint(condition=models.Q(('state__in', ['working', 'input_required', 'completed', 'failed', 'cancelled'])), name='task_state_known'),
+                    models.CheckConstraint(condition=models.Q(models.Q(('finished_at__isnull', False), ('state__in', ['cancelled', 'completed', 'failed'])), models.Q(models.Q(('state__in', ['cancelled', 'completed', 'failed']), _negated=True), ('finished_at', None)), _connector='OR'), name='task_finished_when_terminal'),
+                    models.CheckConstraint(condition=models.Q(models.Q(('state', 'failed'), _negated=True), ('error__isnull', False), _connector='OR'), name='task_failed_has_error'),
+                    models.UniqueConstraint(fields=('request_key',), name='task_one_per_request'),
+                ],
+                'indexes': [
+                    models.Index(fields=['principal', '-id'], name='task_by_caller'),
+                    models.Index(fields=['process', 'state'], name='task_by_process'),
+                    models.Index(fields=['expires_at'], name='task_sweep'),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -401,210 +470,28 @@ class Migration(migrations.Migration):
                 'verbose_name_plural': 'invocations',
                 'ordering': ['-id'],
                 'permissions': [('read_bodies', 'Can read arguments, results and errors of calls'), ('replay_call', 'Can make recorded calls again, whatever they change')],
+                'constraints': [
+                    models.CheckConstraint(condition=models.Q(('status__in', ['ok', 'error'])), name='invocation_status_known'),
+                    models.CheckConstraint(condition=models.Q(models.Q(('error__isnull', True), ('result__isnull', False), ('status', 'ok')), models.Q(('error__isnull', False), ('status', 'error')), _connector='OR'), name='invocation_outcome_matches_status'),
+                    models.CheckConstraint(condition=models.Q(('duration_ms__gte', 0)), name='invocation_duration_not_negative'),
+                    models.CheckConstraint(condition=models.Q(('occurrences__gte', 1)), name='invocation_occurs'),
+                    models.CheckConstraint(condition=models.Q(models.Q(('error_code', ''), ('status', 'ok')), models.Q(('status', 'error'), models.Q(('error_code', ''), _negated=True)), _connector='OR'), name='invocation_error_has_code'),
+                    models.CheckConstraint(condition=models.Q(('transport__in', ['streamable-http', 'sse', 'stdio', 'remote', 'rest', 'chat', 'admin'])), name='invocation_transport_known'),
+                ],
+                'indexes': [
+                    models.Index(fields=['tool_name', 'id'], name='invocation_by_tool'),
+                    models.Index(fields=['session', 'id'], name='invocation_by_session'),
+                    models.Index(fields=['principal', 'id'], name='invocation_by_principal'),
+                    models.Index(condition=models.Q(('status', 'error')), fields=['id'], name='invocation_errors'),
+                    models.Index(condition=models.Q(('status', 'error')), fields=['error_code', 'id'], name='invocation_by_code'),
+                    models.Index(fields=['started_at', 'id'], name='invocation_by_time'),
+                    models.Index(condition=models.Q(('continues__isnull', False)), fields=['continues', 'id'], name='invocation_rounds'),
+                    models.Index(condition=models.Q(('trace_id', ''), _negated=True), fields=['trace_id', 'id'], name='invocation_by_trace'),
+                    models.Index(condition=models.Q(('duplicate_of', ''), _negated=True), fields=['duplicate_of', 'id'], name='invocation_repeats'),
+                    models.Index(condition=models.Q(('turn_id__isnull', False)), fields=['turn_id', 'id'], name='invocation_by_turn'),
+                    models.Index(condition=models.Q(('replay_of__isnull', False)), fields=['replay_of', 'id'], name='invocation_replays'),
+                    models.Index(condition=models.Q(('connection__isnull', False)), fields=['connection', 'id'], name='invocation_upstream'),
+                ],
             },
-        ),
-        migrations.AddIndex(
-            model_name='auditblock',
-            index=models.Index(fields=['sealed_at'], name='audit_block_by_time'),
-        ),
-        migrations.AddConstraint(
-            model_name='auditblock',
-            constraint=models.CheckConstraint(condition=models.Q(('number__gte', 0)), name='audit_block_numbered'),
-        ),
-        migrations.AddIndex(
-            model_name='auditevent',
-            index=models.Index(fields=['kind', '-id'], name='audit_event_by_kind'),
-        ),
-        migrations.AddIndex(
-            model_name='auditevent',
-            index=models.Index(fields=['actor', '-id'], name='audit_event_by_actor'),
-        ),
-        migrations.AddIndex(
-            model_name='auditevent',
-            index=models.Index(fields=['happened_at'], name='audit_event_by_time'),
-        ),
-        migrations.AddConstraint(
-            model_name='auditpolicy',
-            constraint=models.CheckConstraint(condition=models.Q(('id', 1)), name='audit_policy_is_one'),
-        ),
-        migrations.AddIndex(
-            model_name='audittombstone',
-            index=models.Index(fields=['kind', 'envelopes_through', 'envelopes_after'], name='audit_tombstone_envelope'),
-        ),
-        migrations.AddIndex(
-            model_name='audittombstone',
-            index=models.Index(fields=['kind', 'invocations_through', 'invocations_after'], name='audit_tombstone_invocation'),
-        ),
-        migrations.AddIndex(
-            model_name='audittombstone',
-            index=models.Index(fields=['kind', 'events_through', 'events_after'], name='audit_tombstone_event'),
-        ),
-        migrations.AddIndex(
-            model_name='audittombstone',
-            index=models.Index(fields=['kind', 'last_block', 'first_block'], name='audit_tombstone_block'),
-        ),
-        migrations.AddConstraint(
-            model_name='audittombstone',
-            constraint=models.CheckConstraint(condition=models.Q(('kind__in', ['rows', 'bodies'])), name='audit_tombstone_kind_known'),
-        ),
-        migrations.AddConstraint(
-            model_name='audittombstone',
-            constraint=models.CheckConstraint(condition=models.Q(('last_block__gte', models.F('first_block'))), name='audit_tombstone_spans'),
-        ),
-        migrations.AddIndex(
-            model_name='calltally',
-            index=models.Index(fields=['name', 'subject', 'span', 'slot'], name='tally_by_name'),
-        ),
-        migrations.AddConstraint(
-            model_name='calltally',
-            constraint=models.UniqueConstraint(fields=('subject', 'span', 'slot', 'name'), name='tally_once'),
-        ),
-        migrations.AddConstraint(
-            model_name='mcperrormapping',
-            constraint=models.CheckConstraint(condition=models.Q(('json_rpc_code__in', [-32700, -32603, -32602, -32601, -32600, -32042, -32022, -32021, -32020]), models.Q(('json_rpc_code__gte', -31099), ('json_rpc_code__lt', -30999)), _connector='OR'), name='mapping_code_in_range', violation_error_message='Use -32700, -32600 to -32603, -32020 to -32022, -32042, or a code from -31099 to -31000.'),
-        ),
-        migrations.AddConstraint(
-            model_name='mcperrormapping',
-            constraint=models.CheckConstraint(condition=models.Q(('message_template', ''), _negated=True), name='mapping_template_present'),
-        ),
-        migrations.AddConstraint(
-            model_name='mcperrormapping',
-            constraint=models.CheckConstraint(condition=models.Q(('internal_code__in', ['audit_unavailable', 'authentication_failed', 'body_timeout', 'cancelled', 'connection_failed', 'duplicate_request', 'egress_refused', 'execution_error', 'forbidden', 'header_mismatch', 'host_refused', 'interrupted', 'invalid_arguments', 'invalid_params', 'invalid_request', 'method_not_allowed', 'method_not_found', 'missing_client_capability', 'not_acceptable', 'parse_error', 'payload_too_large', 'prompt_not_found', 'provider_unavailable', 'quota_exceeded', 'rate_limited', 'resource_not_found', 'result_invalid', 'server_busy', 'server_error', 'session_busy', 'session_not_found', 'timeout', 'tool_disabled', 'tool_not_found', 'transport_error', 'unauthorized', 'unsupported_media_type', 'unsupported_protocol_version', 'upstream_error', 'url_elicitation_required'])), name='mapping_code_known', violation_error_message='The hub has no such internal code.'),
-        ),
-        migrations.AddIndex(
-            model_name='mcpidempotencykey',
-            index=models.Index(fields=['created_at'], name='idempotency_purge'),
-        ),
-        migrations.AddConstraint(
-            model_name='mcpidempotencykey',
-            constraint=models.UniqueConstraint(fields=('scope', 'key'), name='idempotency_key_first'),
-        ),
-        migrations.AddConstraint(
-            model_name='mcpredactionrule',
-            constraint=models.UniqueConstraint(fields=('kind', 'place', 'part', 'tool_name'), name='redaction_rule_once', violation_error_message='There is such a rule already.'),
-        ),
-        migrations.AddConstraint(
-            model_name='mcpredactionrule',
-            constraint=models.CheckConstraint(condition=models.Q(('kind__in', ['path', 'header'])), name='redaction_kind_known'),
-        ),
-        migrations.AddConstraint(
-            model_name='mcpredactionrule',
-            constraint=models.CheckConstraint(condition=models.Q(('part__in', ['arguments', 'result', 'both'])), name='redaction_part_known'),
-        ),
-        migrations.AddConstraint(
-            model_name='mcpredactionrule',
-            constraint=models.CheckConstraint(condition=models.Q(('place', ''), _negated=True), name='redaction_place_present'),
-        ),
-        migrations.AddIndex(
-            model_name='mcprequestenvelope',
-            index=models.Index(fields=['process'], name='envelope_by_process'),
-        ),
-        migrations.AddConstraint(
-            model_name='mcprequestenvelope',
-            constraint=models.CheckConstraint(condition=models.Q(('method', ''), _negated=True), name='envelope_method_present'),
-        ),
-        migrations.AddConstraint(
-            model_name='mcprequestenvelope',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('method', 'tools/call'), _negated=True), models.Q(('tool_name', ''), _negated=True), _connector='OR'), name='envelope_call_names_tool'),
-        ),
-        migrations.AddIndex(
-            model_name='mcptask',
-            index=models.Index(fields=['principal', '-id'], name='task_by_caller'),
-        ),
-        migrations.AddIndex(
-            model_name='mcptask',
-            index=models.Index(fields=['process', 'state'], name='task_by_process'),
-        ),
-        migrations.AddIndex(
-            model_name='mcptask',
-            index=models.Index(fields=['expires_at'], name='task_sweep'),
-        ),
-        migrations.AddConstraint(
-            model_name='mcptask',
-            constraint=models.CheckConstraint(condition=models.Q(('state__in', ['working', 'input_required', 'completed', 'failed', 'cancelled'])), name='task_state_known'),
-        ),
-        migrations.AddConstraint(
-            model_name='mcptask',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('finished_at__isnull', False), ('state__in', ['cancelled', 'completed', 'failed'])), models.Q(models.Q(('state__in', ['cancelled', 'completed', 'failed']), _negated=True), ('finished_at', None)), _connector='OR'), name='task_finished_when_terminal'),
-        ),
-        migrations.AddConstraint(
-            model_name='mcptask',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('state', 'failed'), _negated=True), ('error__isnull', False), _connector='OR'), name='task_failed_has_error'),
-        ),
-        migrations.AddConstraint(
-            model_name='mcptask',
-            constraint=models.UniqueConstraint(fields=('request_key',), name='task_one_per_request'),
-        ),
-        migrations.AddIndex(
-            model_name='mcptoolinvocation',
-            index=models.Index(fields=['tool_name', 'id'], name='invocation_by_tool'),
-        ),
-        migrations.AddIndex(
-            model_name='mcptoolinvocation',
-            index=models.Index(fields=['session', 'id'], name='invocation_by_session'),
-        ),
-        migrations.AddIndex(
-            model_name='mcptoolinvocation',
-            index=models.Index(fields=['principal', 'id'], name='invocation_by_principal'),
-        ),
-        migrations.AddIndex(
-            model_name='mcptoolinvocation',
-            index=models.Index(condition=models.Q(('status', 'error')), fields=['id'], name='invocation_errors'),
-        ),
-        migrations.AddIndex(
-            model_name='mcptoolinvocation',
-            index=models.Index(condition=models.Q(('status', 'error')), fields=['error_code', 'id'], name='invocation_by_code'),
-        ),
-        migrations.AddIndex(
-            model_name='mcptoolinvocation',
-            index=models.Index(fields=['started_at', 'id'], name='invocation_by_time'),
-        ),
-        migrations.AddIndex(
-            model_name='mcptoolinvocation',
-            index=models.Index(condition=models.Q(('continues__isnull', False)), fields=['continues', 'id'], name='invocation_rounds'),
-        ),
-        migrations.AddIndex(
-            model_name='mcptoolinvocation',
-            index=models.Index(condition=models.Q(('trace_id', ''), _negated=True), fields=['trace_id', 'id'], name='invocation_by_trace'),
-        ),
-        migrations.AddIndex(
-            model_name='mcptoolinvocation',
-            index=models.Index(condition=models.Q(('duplicate_of', ''), _negated=True), fields=['duplicate_of', 'id'], name='invocation_repeats'),
-        ),
-        migrations.AddIndex(
-            model_name='mcptoolinvocation',
-            index=models.Index(condition=models.Q(('turn_id__isnull', False)), fields=['turn_id', 'id'], name='invocation_by_turn'),
-        ),
-        migrations.AddIndex(
-            model_name='mcptoolinvocation',
-            index=models.Index(condition=models.Q(('replay_of__isnull', False)), fields=['replay_of', 'id'], name='invocation_replays'),
-        ),
-        migrations.AddIndex(
-            model_name='mcptoolinvocation',
-            index=models.Index(condition=models.Q(('connection__isnull', False)), fields=['connection', 'id'], name='invocation_upstream'),
-        ),
-        migrations.AddConstraint(
-            model_name='mcptoolinvocation',
-            constraint=models.CheckConstraint(condition=models.Q(('status__in', ['ok', 'error'])), name='invocation_status_known'),
-        ),
-        migrations.AddConstraint(
-            model_name='mcptoolinvocation',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('error__isnull', True), ('result__isnull', False), ('status', 'ok')), models.Q(('error__isnull', False), ('status', 'error')), _connector='OR'), name='invocation_outcome_matches_status'),
-        ),
-        migrations.AddConstraint(
-            model_name='mcptoolinvocation',
-            constraint=models.CheckConstraint(condition=models.Q(('duration_ms__gte', 0)), name='invocation_duration_not_negative'),
-        ),
-        migrations.AddConstraint(
-            model_name='mcptoolinvocation',
-            constraint=models.CheckConstraint(condition=models.Q(('occurrences__gte', 1)), name='invocation_occurs'),
-        ),
-        migrations.AddConstraint(
-            model_name='mcptoolinvocation',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('error_code', ''), ('status', 'ok')), models.Q(('status', 'error'), models.Q(('error_code', ''), _negated=True)), _connector='OR'), name='invocation_error_has_code'),
-        ),
-        migrations.AddConstraint(
-            model_name='mcptoolinvocation',
-            constraint=models.CheckConstraint(condition=models.Q(('transport__in', ['streamable-http', 'sse', 'stdio', 'remote', 'rest', 'chat', 'admin'])), name='invocation_transport_known'),
         ),
     ]

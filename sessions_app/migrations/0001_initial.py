@@ -45,6 +45,21 @@ class Migration(migrations.Migration):
                 'verbose_name': 'MCP session',
                 'verbose_name_plural': 'MCP sessions',
                 'ordering': ['-created_at'],
+                'constraints': [
+                    models.CheckConstraint(condition=models.Q(('state__in', ['created', 'initialized', 'closed', 'expired'])), name='session_state_known'),
+                    models.CheckConstraint(condition=models.Q(('transport__in', ['streamable-http', 'sse', 'stdio', 'remote', 'rest', 'chat', 'admin'])), name='session_transport_known'),
+                    models.CheckConstraint(condition=models.Q(('session_id', ''), _negated=True), name='session_id_present'),
+                    models.CheckConstraint(condition=models.Q(('last_activity_at__gte', models.F('created_at'))), name='session_activity_after_creation'),
+                    models.CheckConstraint(condition=models.Q(models.Q(('state', 'initialized'), _negated=True), ('initialized_at__isnull', False), _connector='OR'), name='session_initialized_by_initialize'),
+                    models.CheckConstraint(condition=models.Q(models.Q(('ended_at__isnull', False), ('state__in', ['closed', 'expired'])), models.Q(('ended_at__isnull', True), ('state__in', ['created', 'initialized'])), _connector='OR'), name='session_ended_when_terminal'),
+                    models.UniqueConstraint(condition=models.Q(('state', 'created')), fields=('implicit_key',), name='session_one_implicit_per_caller'),
+                ],
+                'indexes': [
+                    models.Index(fields=['state', 'expires_at'], name='session_sweep'),
+                    models.Index(fields=['principal', 'state'], name='session_by_caller'),
+                    models.Index(fields=['-created_at'], name='session_recent'),
+                    models.Index(fields=['state', '-created_at'], name='session_recent_by_state'),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -62,6 +77,10 @@ class Migration(migrations.Migration):
                 'verbose_name': 'rate limit bucket',
                 'verbose_name_plural': 'rate limit buckets',
                 'ordering': ['client_id'],
+                'constraints': [
+                    models.CheckConstraint(condition=models.Q(('tokens__gte', 0), ('tokens__lte', models.F('capacity'))), name='bucket_tokens_within_capacity'),
+                    models.CheckConstraint(condition=models.Q(('refill_per_second__gt', 0)), name='bucket_refills'),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -82,6 +101,13 @@ class Migration(migrations.Migration):
                 'verbose_name': 'server process',
                 'verbose_name_plural': 'server processes',
                 'ordering': ['-started_at'],
+                'constraints': [
+                    models.CheckConstraint(condition=models.Q(('status__in', ['starting', 'running', 'stopping', 'stopped', 'error'])), name='process_status_known'),
+                    models.CheckConstraint(condition=models.Q(('version__regex', '^\\d+\\.\\d+\\.\\d+')), name='process_version_semver'),
+                ],
+                'indexes': [
+                    models.Index(fields=['status', 'last_seen_at'], name='process_liveness'),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -97,6 +123,12 @@ class Migration(migrations.Migration):
             ],
             options={
                 'default_permissions': (),
+                'constraints': [
+                    models.UniqueConstraint(fields=('session_id', 'stream', 'number'), name='stream_event_once'),
+                ],
+                'indexes': [
+                    models.Index(fields=['created_at'], name='stream_event_purge'),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -121,6 +153,9 @@ class Migration(migrations.Migration):
                 'verbose_name': 'API key',
                 'verbose_name_plural': 'API keys',
                 'ordering': ['name', 'id'],
+                'constraints': [
+                    models.CheckConstraint(condition=models.Q(models.Q(('previous_hash', ''), ('previous_until', None)), models.Q(models.Q(('previous_hash', ''), _negated=True), ('previous_until__isnull', False)), _connector='OR'), name='key_old_text_ends'),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -207,6 +242,9 @@ class Migration(migrations.Migration):
             ],
             options={
                 'default_permissions': (),
+                'constraints': [
+                    models.UniqueConstraint(fields=('owner', 'page'), name='list_columns_once'),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -221,6 +259,9 @@ class Migration(migrations.Migration):
             ],
             options={
                 'default_permissions': (),
+                'constraints': [
+                    models.CheckConstraint(condition=models.Q(models.Q(('finished_at', None), ('received_at', None), ('request_id', '')), models.Q(models.Q(('request_id', ''), _negated=True), ('received_at__isnull', False)), _connector='OR'), name='remote_request_received'),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -230,6 +271,14 @@ class Migration(migrations.Migration):
                 ('uri', models.CharField(max_length=2000)),
                 ('session', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='subscriptions', to='sessions_app.mcpsession')),
             ],
+            options={
+                'constraints': [
+                    models.UniqueConstraint(fields=('session', 'uri'), name='subscription_once'),
+                ],
+                'indexes': [
+                    models.Index(fields=['uri'], name='subscription_by_resource'),
+                ],
+            },
         ),
         migrations.CreateModel(
             name='SavedView',
@@ -247,110 +296,13 @@ class Migration(migrations.Migration):
                 'ordering': ['name', 'id'],
                 'permissions': [('share_savedview', 'Can share views of lists with everybody')],
                 'default_permissions': (),
+                'constraints': [
+                    models.UniqueConstraint(fields=('owner', 'page', 'name'), name='saved_view_named_once'),
+                    models.CheckConstraint(condition=models.Q(('name', ''), _negated=True), name='saved_view_has_name'),
+                ],
+                'indexes': [
+                    models.Index(fields=['page', 'name', 'id'], name='saved_view_by_page'),
+                ],
             },
-        ),
-        migrations.AddIndex(
-            model_name='mcpsession',
-            index=models.Index(fields=['state', 'expires_at'], name='session_sweep'),
-        ),
-        migrations.AddIndex(
-            model_name='mcpsession',
-            index=models.Index(fields=['principal', 'state'], name='session_by_caller'),
-        ),
-        migrations.AddIndex(
-            model_name='mcpsession',
-            index=models.Index(fields=['-created_at'], name='session_recent'),
-        ),
-        migrations.AddIndex(
-            model_name='mcpsession',
-            index=models.Index(fields=['state', '-created_at'], name='session_recent_by_state'),
-        ),
-        migrations.AddConstraint(
-            model_name='mcpsession',
-            constraint=models.CheckConstraint(condition=models.Q(('state__in', ['created', 'initialized', 'closed', 'expired'])), name='session_state_known'),
-        ),
-        migrations.AddConstraint(
-            model_name='mcpsession',
-            constraint=models.CheckConstraint(condition=models.Q(('transport__in', ['streamable-http', 'sse', 'stdio', 'remote', 'rest', 'chat', 'admin'])), name='session_transport_known'),
-        ),
-        migrations.AddConstraint(
-            model_name='mcpsession',
-            constraint=models.CheckConstraint(condition=models.Q(('session_id', ''), _negated=True), name='session_id_present'),
-        ),
-        migrations.AddConstraint(
-            model_name='mcpsession',
-            constraint=models.CheckConstraint(condition=models.Q(('last_activity_at__gte', models.F('created_at'))), name='session_activity_after_creation'),
-        ),
-        migrations.AddConstraint(
-            model_name='mcpsession',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('state', 'initialized'), _negated=True), ('initialized_at__isnull', False), _connector='OR'), name='session_initialized_by_initialize'),
-        ),
-        migrations.AddConstraint(
-            model_name='mcpsession',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('ended_at__isnull', False), ('state__in', ['closed', 'expired'])), models.Q(('ended_at__isnull', True), ('state__in', ['created', 'initialized'])), _connector='OR'), name='session_ended_when_terminal'),
-        ),
-        migrations.AddConstraint(
-            model_name='mcpsession',
-            constraint=models.UniqueConstraint(condition=models.Q(('state', 'created')), fields=('implicit_key',), name='session_one_implicit_per_caller'),
-        ),
-        migrations.AddConstraint(
-            model_name='ratelimitbucket',
-            constraint=models.CheckConstraint(condition=models.Q(('tokens__gte', 0), ('tokens__lte', models.F('capacity'))), name='bucket_tokens_within_capacity'),
-        ),
-        migrations.AddConstraint(
-            model_name='ratelimitbucket',
-            constraint=models.CheckConstraint(condition=models.Q(('refill_per_second__gt', 0)), name='bucket_refills'),
-        ),
-        migrations.AddIndex(
-            model_name='serverprocess',
-            index=models.Index(fields=['status', 'last_seen_at'], name='process_liveness'),
-        ),
-        migrations.AddConstraint(
-            model_name='serverprocess',
-            constraint=models.CheckConstraint(condition=models.Q(('status__in', ['starting', 'running', 'stopping', 'stopped', 'error'])), name='process_status_known'),
-        ),
-        migrations.AddConstraint(
-            model_name='serverprocess',
-            constraint=models.CheckConstraint(condition=models.Q(('version__regex', '^\\d+\\.\\d+\\.\\d+')), name='process_version_semver'),
-        ),
-        migrations.AddIndex(
-            model_name='streamevent',
-            index=models.Index(fields=['created_at'], name='stream_event_purge'),
-        ),
-        migrations.AddConstraint(
-            model_name='streamevent',
-            constraint=models.UniqueConstraint(fields=('session_id', 'stream', 'number'), name='stream_event_once'),
-        ),
-        migrations.AddConstraint(
-            model_name='apikey',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('previous_hash', ''), ('previous_until', None)), models.Q(models.Q(('previous_hash', ''), _negated=True), ('previous_until__isnull', False)), _connector='OR'), name='key_old_text_ends'),
-        ),
-        migrations.AddConstraint(
-            model_name='listcolumns',
-            constraint=models.UniqueConstraint(fields=('owner', 'page'), name='list_columns_once'),
-        ),
-        migrations.AddConstraint(
-            model_name='remoteconnection',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('finished_at', None), ('received_at', None), ('request_id', '')), models.Q(models.Q(('request_id', ''), _negated=True), ('received_at__isnull', False)), _connector='OR'), name='remote_request_received'),
-        ),
-        migrations.AddIndex(
-            model_name='resourcesubscription',
-            index=models.Index(fields=['uri'], name='subscription_by_resource'),
-        ),
-        migrations.AddConstraint(
-            model_name='resourcesubscription',
-            constraint=models.UniqueConstraint(fields=('session', 'uri'), name='subscription_once'),
-        ),
-        migrations.AddIndex(
-            model_name='savedview',
-            index=models.Index(fields=['page', 'name', 'id'], name='saved_view_by_page'),
-        ),
-        migrations.AddConstraint(
-            model_name='savedview',
-            constraint=models.UniqueConstraint(fields=('owner', 'page', 'name'), name='saved_view_named_once'),
-        ),
-        migrations.AddConstraint(
-            model_name='savedview',
-            constraint=models.CheckConstraint(condition=models.Q(('name', ''), _negated=True), name='saved_view_has_name'),
         ),
     ]

@@ -53,6 +53,16 @@ def check(schema: Json, *, input: bool = False) -> None:
     _compiled({"allOf": [{"pattern": pattern} for pattern in sorted(document.patterns)] or [True]})
 
 
+def forbids(schema: Json, name: str) -> bool:
+    """Whether the root of an object's schema plainly says that there is no property of this name."""
+    if not isinstance(schema, dict):
+        return False
+    properties = schema.get("properties", {})
+    if isinstance(properties, dict) and name in properties:
+        return properties[name] is False
+    return schema.get("additionalProperties") is False and not schema.get("patternProperties")
+
+
 class Validator:
     """A compiled schema. `is_valid` takes under a microsecond for small values and never raises for JSON."""
 

@@ -221,6 +221,40 @@ def test_doctor_names_what_is_wrong_and_how_to_mend_it(home: Path, tmp_path: Pat
         assert word in ended.stdout
 
 
+_UPSTREAMS = """
+from tools_catalog.models import LaunchProfile, McpConnection, McpToolDefinition, McpUpstreamTool, Secret
+from django.utils import timezone
+secret = Secret(name="held", hosts="api.example.org")
+secret.set_value("value")
+secret.save()
+wants = {"X-Key": "{secret:held}"}
+def tool(name, host, headers):
+    configuration = {"url": f"https://{host}/", "headers": headers}
+    McpToolDefinition.objects.create(name=name, description=name, backend="http", input_schema={"type": "object"},
+        configuration=configuration)
+tool("t", "other.example.org", wants)
+for number in range(5):
+    tool(f"many{number}", "api.example.org", {"X-Key": "{secret:none}"})
+profile = LaunchProfile.objects.create(name="p", command="true", environment={"A": "{secret:lacking}"})
+McpConnection.objects.create(slug="child", transport="stdio", profile=profile)
+row = McpConnection.objects.create(slug="far", transport="sse", url="https://far.example.org/sse", headers=wants)
+McpUpstreamTool.objects.create(connection=row, upstream_name="a", name="far.a", seen={}, seen_digest="d",
+    seen_schema_digest="d", seen_at=timezone.now(), state="new")
+"""
+
+
+def test_doctor_looks_at_upstreams_and_at_whom_secrets_are_for(tmp_path: Path) -> None:
+    template.copy_to(tmp_path / "hub.sqlite3")
+    made = run(tmp_path, "shell", "-c", _UPSTREAMS)
+    assert made.returncode == 0, made.stderr
+    told = run(tmp_path, "doctor", MCPHUB_PORT=str(free_port())).stdout
+    assert "The tool t needs the secret held, which is not for the host other.example.org." in told
+    assert "many0, many1, many2 and 2 more need the secret none, which does not exist." in told
+    assert "The connection far needs the secret held, which is not for the host far.example.org." in told
+    assert "The connection child needs the secret lacking, which does not exist." in told
+    assert "Waiting for a decision: 1 of what far offers." in told
+
+
 def test_a_client_is_told_how_to_start_the_hub_itself(home: Path) -> None:
     for client in ("vscode", "claude", "cline", "cursor"):
         shown = json.loads(run(home, "client-config", client, "--stdio", "--token", "mcph_key").stdout)

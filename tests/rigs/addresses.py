@@ -41,7 +41,8 @@ def address(pattern: str, rows: Mapping[str, Any]) -> str:
     """Fill a pattern in: with the row of its model where there is one. `rows` is by `app_model`."""
     found = re.match(r"admin/(\w+)/(\w+)/", pattern)
     row = rows.get("_".join(found.groups())) if found else None
-    pattern = pattern.replace("([^/]+)", "<object_id>", 1).replace("([^/]+)", "1")
+    kept = row.history.first() if hasattr(row, "history") else None
+    pattern = pattern.replace("([^/]+)", "<object_id>", 1).replace("([^/]+)", str(kept.pk) if kept else "1")
     names = {
         "name": "result" if "/body/" in pattern else "echo", "number": "1", "slug": "none", "app_label": "auth",
         "invocation_id": "none", "internal_code": "timeout", "size": "1", "old": "1", "new": "1", "url": "nowhere",

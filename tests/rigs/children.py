@@ -40,7 +40,7 @@ class Call:
     client_capabilities: dict[str, Any] = {}
     meta = log_level = None
     parked = ""
-    may_be_task = is_suspended = False
+    may_be_task = is_task = is_suspended = False
 
     def can_ask(self, *_: Any) -> bool:
         return False

@@ -38,6 +38,12 @@ def served(name: str) -> bool:
     return True
 
 
+def why_not(name: str) -> str:
+    with pytest.raises(ToolDisabled) as caught:
+        Catalog.load().find(name, ANYBODY)
+    return str(caught.value)
+
+
 @pytest.fixture(autouse=True)
 def only_ours():
     McpToolDefinition.objects.all().delete()
@@ -64,7 +70,7 @@ def test_any_change_withholds_the_tool_until_it_is_approved(change, connection):
     discovery.approve(offer(connection, definition())["search"], author="ann")
     row = offer(connection, definition(**CHANGED[change]))["search"]
     assert row.state == "changed"
-    assert not served("tickets.search")
+    assert "changed it since it was approved" in why_not("tickets.search")
     tool = discovery.approve(row, author="ann")
     assert served("tickets.search")
     assert tool.version == "2"
@@ -99,10 +105,17 @@ def test_a_policy_decides_what_needs_a_person(policy, new, changed):
     assert offer(connection, definition(description="Other."))["search"].state == changed
 
 
+def test_a_tool_of_a_connection_that_is_switched_off_says_so(connection):
+    discovery.approve(offer(connection, definition())["search"], author="ann")
+    connection.enabled = False
+    connection.save()
+    assert f"connection {connection.slug} is switched off" in why_not("tickets.search")
+
+
 def test_what_is_no_longer_offered_is_withheld_and_comes_back(connection):
     discovery.approve(offer(connection, definition())["search"], author="ann")
     assert offer(connection)["search"].state == "gone"
-    assert not served("tickets.search")
+    assert "no longer offers it" in why_not("tickets.search")
     assert offer(connection, definition())["search"].state == "approved"
 
 
@@ -160,8 +173,7 @@ def test_new_tools_get_the_groups_of_their_connection(connection):
      (definition(inputSchema={"type": "object", "allOf": [{"type": "object"}] * 10_001}), "inputSchema"),
      (definition(description="x" * 5_000_000), "bytes"),
      (definition(outputSchema={"type": "nonsense"}), "outputSchema"),
-     (definition(execution={"taskSupport": "required"}), "task"),
-     (definition(execution={"taskSupport": "optional"}), ""), (definition(execution="required"), "")],
+     (definition(execution={"taskSupport": "required"}), ""), (definition(execution="required"), "")],
 )  # fmt: skip
 def test_what_cannot_be_served_is_refused_with_a_reason(told, reason):
     row = offer(McpConnectionFactory(policy="trust"), told)[told["name"]]

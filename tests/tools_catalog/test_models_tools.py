@@ -171,6 +171,30 @@ def test_operator_is_told_which_field_is_wrong(field, value):
     assert field in caught.value.message_dict
 
 
+@pytest.mark.parametrize(
+    ("schema", "is_told"),
+    [
+        ({"properties": {"id": {}}, "additionalProperties": False}, True),
+        ({"properties": {"part": False}}, True),
+        ({"properties": {"id": {}, "part": {}}, "additionalProperties": False}, False),
+        ({"patternProperties": {"^p": {}}, "additionalProperties": False}, False),
+        ({}, False),
+    ],
+)
+def test_a_request_names_only_what_the_input_schema_allows(schema, is_told):
+    row = McpToolDefinitionFactory.build(
+        input_schema={"type": "object", **schema},
+        configuration={"method": "POST", "url": "https://api.example.org/{id}" if "properties" in schema else
+                       "https://api.example.org/", "body": {"deep": [{"part": "{part}"}]}},
+    )  # fmt: skip
+    if not is_told:
+        row.full_clean()
+        return
+    with pytest.raises(ValidationError) as caught:
+        row.full_clean()
+    assert "{part} stands in the request" in caught.value.message_dict["configuration"][0]
+
+
 def test_python_tool_names_a_registered_function():
     row = McpToolDefinitionFactory.build(backend="python", configuration={"function": "os:system"})
     with pytest.raises(ValidationError, match="os:system"):

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import socketserver
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tests.servers import Hub, until
+from tests.servers import Hub, free_port, until
 from tests.upstreams.conftest import PEERS, Operator, Peer
 from tests.wire.speech import Speaker
 from tests.wire.test_calls import text_of
@@ -126,6 +129,57 @@ def test_an_answer_that_is_too_large_is_called_so(kind: str, speaker: Speaker, u
     called(speaker, f"{kind}.be", {"mode": "huge"})
     last = upstream_hub.rows(client=speaker.name, tool=f"{kind}.be")[0]
     assert "too large" in json.dumps(last["error"])
+
+
+@pytest.mark.parametrize("kind", ["bad_http", "bad_modern"])
+def test_a_status_without_a_message_is_named(kind: str, speaker: Speaker) -> None:
+    until(lambda: f"{kind}.be" in speaker.modern("tools/list").text)
+    told = speaker.modern_call(f"{kind}.be", {"mode": "status"}).json()["result"]
+    assert told["content"][0]["text"] == "The upstream answered with status 500 and no MCP."
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (b'HTTP/1.1 404 Not Found\r\nContent-Type: application/json\r\nContent-Length: 13\r\n\r\n{"no": "mcp"}',
+         "The upstream answered with status 404 and no MCP."),
+        (b"HTTP/1.1 413 Too Large\r\nContent-Type: text/html\r\nContent-Length: 0\r\n\r\n",
+         "The upstream answered with status 413 and no MCP."),
+        (None, "Nothing takes connections there."),
+    ],
+)  # fmt: skip
+def test_a_connection_that_never_was_one_says_why(operator: Operator, answer: bytes | None, words: str) -> None:
+    slug = f"never-{len(answer or b'')}"
+    with answering(answer) as port:
+        operator.connect(slug, url=f"http://127.0.0.1:{port}/mcp")
+        assert words in operator.row(slug)["error"]
+    operator.change(slug, enabled=False)
+
+
+@contextlib.contextmanager
+def answering(answer: bytes | None) -> Iterator[int]:
+    """Give the port of a server that answers each request alike; of none where there is nothing to say."""
+
+    class Handler(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            length = 0
+            while (line := self.rfile.readline()).strip():
+                if line.lower().startswith(b"content-length:"):
+                    length = int(line.split(b":")[1])
+            self.rfile.read(length)
+            self.wfile.write(answer or b"")
+
+    if answer is None:
+        yield free_port()
+        return
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield server.server_address[1]
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 @pytest.mark.parametrize(("kind", "mode"), CASES)

@@ -108,6 +108,19 @@ def test_a_child_that_dies_is_started_anew_and_leaves_no_zombie(
     assert not Path(f"/proc/{first}").exists()
 
 
+def test_a_child_that_nobody_uses_ends_and_is_started_by_the_next_call(
+    operator: Operator, speaker: Speaker, served: Any, switched_off: list[str]
+) -> None:
+    switched_off.append("idle")
+    profile = {**CHILD, "name": "idle", "arguments": [*CHILD["arguments"], "idle"]}
+    operator.connect("idle", transport="stdio", profile=profile, idle_seconds=1)
+    served("idle.echo")
+    for _ in range(2):
+        until(lambda: not processes("chaos.py stdio idle"))
+        assert not speaker.modern_call("idle.echo", {}).json()["result"].get("isError")
+    until(lambda: not processes("chaos.py stdio idle"))
+
+
 def test_what_a_child_started_ends_with_it(
     operator: Operator, speaker: Speaker, served: Any, switched_off: list[str]
 ) -> None:
@@ -170,6 +183,42 @@ def test_what_changes_between_list_and_call_is_not_called(
     assert refused["data"]["errorCode"] == "tool_disabled"
     until(lambda: operator.row("rug")["states"] == {"find": "changed"})
     until(lambda: "rug.find" not in speaker.modern("tools/list").text)
+
+
+@pytest.mark.parametrize("era", ["http", "modern"])
+def test_a_definition_that_breaks_the_protocol_takes_no_other_with_it(
+    era: str, operator: Operator, speaker: Speaker, served: Any, switched_off: list[str], running: Any, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    state = tmp_path / "state.json"
+    bad = {"typeless": {"inputSchema": {}}, "wordy": {"description": ["no", "text"]}, "bare": {"inputSchema": None}}
+    state.write_text(json.dumps({"tools": [FIND, 5, *({**FIND, "name": name, **bad[name]} for name in bad)]}))
+    monkeypatch.setenv("CHAOS_STATE", str(state))
+    switched_off.append(f"mixed-{era}")
+    operator.connect(f"mixed-{era}", url=running("chaos.py", era).url)
+    served(f"mixed-{era}.find")
+    assert told(speaker.modern_call(f"mixed-{era}.find", {"q": 1}))["arguments"] == {"q": 1}
+    states = operator.row(f"mixed-{era}")["states"]
+    assert {name: states[name] for name in ("find", "typeless", "bare")} == {
+        "find": "approved", "typeless": "refused", "bare": "refused",
+    }  # fmt: skip
+
+
+def test_arguments_are_repeated_in_headers_behind_a_redirect_too(
+    operator: Operator, speaker: Speaker, served: Any, switched_off: list[str], running: Any, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    state = tmp_path / "state.json"
+    schema = {"type": "object", "properties": {"region": {"type": "string", "x-mcp-header": "Region"}}}
+    state.write_text(json.dumps({"tools": [{**FIND, "inputSchema": schema}]}))
+    monkeypatch.setenv("CHAOS_STATE", str(state))
+    switched_off.append("moved")
+    operator.connect("moved", url=running("chaos.py", "modern", path="/moved").url)
+    served("moved.find")
+    session = speaker.open_session()
+    for _ in range(2):
+        got = told(speaker.call(session, "moved.find", {"region": "eu"}))
+        assert got["headers"]["mcp-param-region"] == "eu"
 
 
 def test_a_notified_change_is_followed_at_once(

@@ -98,7 +98,8 @@ def test_who_subscribed_hears_that_a_resource_over_there_reads_differently(speak
         first = apart.submit(next, listened)
         until(lambda: other.modern_call("read2.touch", {}).status_code == 200 and first.done(), 60)
         assert first.result()["params"]["uri"] == uri
-        assert next(heard)["params"] == {"uri": uri}
+        # The stream of a session tells of lists as well, which other modules' connections may change meanwhile.
+        assert next(news for news in heard if "list_changed" not in news["method"])["params"] == {"uri": uri}
 
 
 def test_offers_wait_for_approval_like_tools(operator: Operator, speaker: Speaker) -> None:

@@ -21,6 +21,8 @@ from tests.servers import Hub, until
 from tests.wire.programs import SECONDS, Sdk, client, inspector_works, over_http, over_stdio
 from tests.wire.test_streams import edited
 
+pytestmark = pytest.mark.rig
+
 SDKS = [
     Sdk("2.3.0", "client_v2.py", "/mcp", "auto", "2026-07-28"),
     Sdk("2.3.0", "client_v2.py", "/mcp", "legacy", "2025-11-25"),

@@ -9,6 +9,8 @@ import pytest
 from tests.servers import Hub
 from tests.wire.programs import Sdk, program, run
 
+pytestmark = pytest.mark.rig
+
 SDKS = [
     Sdk("2.3.0", "offers_v2.py", "/mcp", "auto", "2026-07-28"),
     Sdk("2.3.0", "offers_v2.py", "/mcp", "legacy", "2025-11-25"),

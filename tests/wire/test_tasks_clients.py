@@ -9,6 +9,8 @@ import pytest
 from tests.servers import Hub
 from tests.wire.programs import Sdk, program, run
 
+pytestmark = pytest.mark.rig
+
 SDKS = [
     Sdk("node", "tasks.mjs", "/mcp", "http", "2025-11-25"),
     Sdk("node", "tasks.mjs", "/sse", "sse", "2025-11-25"),

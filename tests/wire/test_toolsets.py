@@ -106,6 +106,13 @@ def test_what_is_searched_is_described_and_called_under_its_own_name(speaker: Sp
     assert rows[0]["arguments"] == {"a": 2, "b": 2}
 
 
+def test_who_calls_what_a_searched_toolset_has_not_is_sent_to_its_search(speaker: Speaker) -> None:
+    wrapped = {"name": "call_tool", "arguments": {"name": "nowhere"}}
+    for params in (wrapped, {"name": "nowhere", "arguments": {}}):
+        words = at(speaker, "all", "tools/call", params).json()["error"]["message"]
+        assert words == 'There is no tool named "nowhere". Find the names with search_tools.'
+
+
 def test_wrapped_arguments_are_checked_as_usual(speaker: Speaker, hub: Hub) -> None:
     result = call(speaker, "all", "call_tool", {"name": "add", "arguments": {"a": "two"}})
     assert result["isError"] is True

@@ -102,6 +102,11 @@ class ToolContext(Protocol):
         ...
 
     @property
+    def is_task(self) -> bool:
+        """Whether it is one already."""
+        ...
+
+    @property
     def parked(self) -> str:
         """The name under which a call waits elsewhere to which the client comes back with answers; empty for none."""
         ...

@@ -22,8 +22,8 @@ ANSWERS = ("auto", "json", "text", "binary")
 
 # fmt: off
 _MEMBERS = frozenset({
-    "service", "method", "url", "query", "headers", "body", "body_encoding", "response", "pages", "retries",
-    "timeout_seconds", "max_response_bytes", "success",
+    "service", "credentials", "method", "url", "query", "headers", "body", "body_encoding", "response", "pages",
+    "retries", "timeout_seconds", "max_response_bytes", "success",
 })
 _OWN_HEADERS = frozenset({
     "host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer", "expect",
@@ -118,7 +118,8 @@ class HttpConfiguration:
         """Read a configuration; raises ValueError with the path of the member and the reason.
 
         `service` the name of a service, whose address then stands before `url` and whose headers are sent too;
-        `method`; `url` with placeholders in path segments and query values; `query` {name: template};
+        `credentials` false, where those of them are not sent that hold a secret; `method`;
+        `url` with placeholders in path segments and query values; `query` {name: template};
         `headers` {name: template}; `body` "none", "arguments" (all that are used nowhere else) or a JSON
         template whose leaf "{arg}" keeps the argument's type; `body_encoding` json, form or text; `response`
         {"pick": JSON pointer, "fields": {name: JSON pointer}, "errors": JSON pointer,
@@ -139,9 +140,14 @@ class HttpConfiguration:
         given = "" if service is not None and raw.get("url", "") == "" else _text(raw.get("url"), "url")
         url = UrlTemplate.parse(given, _texts(raw.get("query", {}), "query"), service.url if service else "")
         own = _headers(_texts(raw.get("headers", {}), "headers"))
+        shared = dict(service.headers) if service is not None else {}
+        if "credentials" in raw and (service is None or not isinstance(raw["credentials"], bool)):
+            raise ValueError("credentials: true or false, of a tool with a service: whether that one's are sent.")
+        if raw.get("credentials") is False:
+            shared = {name: value for name, value in shared.items() if not service_secrets({name: value})}
         headers = tuple(
             (name, Template.parse(value, f"headers.{name}", allow_basic=True))
-            for name, value in _merged(service.headers if service else {}, own).items()
+            for name, value in _merged(shared, own).items()
         )
         body = _body(raw, method)
         answer_as, pick, fields, faults = _response(raw.get("response", {}))

@@ -31,21 +31,23 @@ class Security:
         self._resolver = resolver
         self._slug = slug
         self._first: str | None = None
-        self._shared = _alternatives(document.get("security")) or []
-        wanted = self._shared or [[name] for name in self._schemes]
+        self._declared = _alternatives(document.get("security"))
+        wanted = [[name] for name in self._schemes] if self._declared is None else self._declared
         self.shared = self._choose(wanted) or Credentials()
         """Of each operation that does not say otherwise."""
         self.lacking = bool(any(wanted)) and not self.shared.secrets
         """Whether credentials are asked for, and none of a kind that can be written down."""
 
-    def of(self, operation: dict[str, Any]) -> Credentials:
-        """Give what an operation wants beside the shared credentials; nothing, where those will do."""
+    def of(self, operation: dict[str, Any]) -> Credentials | None:
+        """Give what an operation wants instead of the shared credentials; None where those will do.
+
+        It may want none. One that wants what cannot be written down gets the shared ones, which an operator may write.
+        """
         wanted = _alternatives(operation.get("security"))
-        if not wanted or [] in wanted:
-            return Credentials()
-        if any(self._choose([each]) == self.shared for each in wanted):
-            return Credentials()
-        return self._choose(wanted) or Credentials()
+        wanted = self._declared if wanted is None else wanted
+        if wanted is None or any(self._choose([each]) == self.shared for each in wanted):
+            return None
+        return self._choose(wanted) or (Credentials() if not wanted or [] in wanted else None)
 
     def _choose(self, alternatives: list[list[str]]) -> Credentials | None:
         for names in alternatives:

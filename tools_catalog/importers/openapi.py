@@ -104,9 +104,10 @@ class _Operation:
         self._properties: dict[str, Any] = {}
         self._required: list[str] = []
         own = security.of(operation)
-        self._query: dict[str, str] = {**security.shared.query, **own.query}
-        self._headers: dict[str, str] = dict(own.headers)
-        self.secrets = own.secrets
+        self._sends_shared = own is None
+        self._query: dict[str, str] = dict((own or security.shared).query)
+        self._headers: dict[str, str] = dict(own.headers) if own else {}
+        self.secrets = own.secrets if own else ()
         self._in_path: dict[str, str] = {}
         self._body: dict[str, Any] = {}
         self._slug = slug
@@ -118,6 +119,7 @@ class _Operation:
         if "requestBody" in self._operation:
             self._take_body(self._resolver.resolve(self._operation["requestBody"]))
         configuration: dict[str, Any] = {"service": self._slug, "method": self._method.upper(), "url": self._url()}
+        configuration |= {} if self._sends_shared else {"credentials": False}
         configuration |= {name: value for name, value in (("query", self._query), ("headers", self._headers)) if value}
         configuration |= self._body
         schema: dict[str, Any] = {"type": "object", "properties": self._properties, "additionalProperties": False}

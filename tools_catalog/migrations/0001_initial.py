@@ -345,6 +345,12 @@ class Migration(migrations.Migration):
                 'verbose_name_plural': 'connections',
                 'ordering': ['slug'],
                 'permissions': [('launch_mcpconnection', 'Can make connections that run a launch profile')],
+                'constraints': [
+                    models.CheckConstraint(condition=models.Q(('slug__regex', '^[a-z0-9][a-z0-9_-]{0,31}\\Z')), name='connection_slug_wellformed'),
+                    models.CheckConstraint(condition=models.Q(('transport__in', ('stdio', 'sse', 'streamable-http'))), name='connection_transport_known'),
+                    models.CheckConstraint(condition=models.Q(('policy__in', ['hold_all', 'hold_changes', 'trust'])), name='connection_policy_known'),
+                    models.CheckConstraint(condition=models.Q(models.Q(('profile__isnull', False), ('transport', 'stdio'), ('url', '')), models.Q(models.Q(('transport', 'stdio'), _negated=True), ('profile__isnull', True), models.Q(('url', ''), _negated=True)), _connector='OR'), name='connection_url_or_profile', violation_error_message='A stdio connection has a launch profile, every other an address.'),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -387,6 +393,11 @@ class Migration(migrations.Migration):
                 'verbose_name': 'state of a connection',
                 'verbose_name_plural': 'states of connections',
                 'ordering': ['connection', 'process_id'],
+                'constraints': [
+                    models.UniqueConstraint(fields=('connection', 'process_id'), name='link_one_per_process'),
+                    models.UniqueConstraint(condition=models.Q(('holds_lease', True)), fields=('connection',), name='link_one_lease_per_connection'),
+                    models.CheckConstraint(condition=models.Q(('status__in', ['connecting', 'connected', 'disconnected', 'error'])), name='link_status_known'),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -413,6 +424,12 @@ class Migration(migrations.Migration):
                 'verbose_name': 'prompt',
                 'verbose_name_plural': 'prompts',
                 'ordering': ['name'],
+                'constraints': [
+                    models.CheckConstraint(condition=models.Q(('name__regex', '^[A-Za-z0-9_.-]{1,64}\\Z')), name='prompt_name_wellformed'),
+                    models.CheckConstraint(condition=models.Q(('backend__in', ['messages', 'python', 'upstream'])), name='prompt_backend_known'),
+                    models.CheckConstraint(condition=models.Q(('timeout_seconds__gt', 0)), name='prompt_timeout_positive'),
+                    models.CheckConstraint(condition=models.Q(models.Q(('backend', 'python'), ('messages', []), models.Q(('function', ''), _negated=True)), models.Q(('backend', 'upstream'), ('function', ''), ('messages', [])), models.Q(('backend', 'messages'), ('function', ''), models.Q(('messages', []), _negated=True)), _connector='OR'), name='prompt_messages_or_function', violation_error_message='A prompt has messages, or the backend Python and a function.'),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -455,6 +472,14 @@ class Migration(migrations.Migration):
                 'verbose_name': 'resource',
                 'verbose_name_plural': 'resources',
                 'ordering': ['uri'],
+                'constraints': [
+                    models.CheckConstraint(condition=models.Q(('uri__regex', '^[A-Za-z][A-Za-z0-9+.-]*:[!-~]+\\Z')), name='resource_uri_absolute'),
+                    models.CheckConstraint(condition=models.Q(('name', ''), _negated=True), name='resource_name_present'),
+                    models.CheckConstraint(condition=models.Q(('backend__in', ['text', 'blob', 'python', 'upstream'])), name='resource_backend_known'),
+                    models.CheckConstraint(condition=models.Q(('timeout_seconds__gt', 0)), name='resource_timeout_positive'),
+                    models.CheckConstraint(condition=models.Q(models.Q(('backend', 'python'), ('content', ''), models.Q(('function', ''), _negated=True)), models.Q(('backend', 'upstream'), ('content', ''), ('function', '')), models.Q(models.Q(('backend__in', ['python', 'upstream']), _negated=True), ('function', '')), _connector='OR'), name='resource_content_or_function', violation_error_message='A resource has content, or the backend Python and a function.'),
+                    models.CheckConstraint(condition=models.Q(('backend', 'blob'), ('uri__contains', '{'), _negated=True), name='resource_template_is_not_blob', violation_error_message='A template is filled with text or by a function.'),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -503,6 +528,14 @@ class Migration(migrations.Migration):
                 'verbose_name_plural': 'tools',
                 'ordering': ['name'],
                 'permissions': [('try_mcptooldefinition', 'Can make real calls from the admin')],
+                'constraints': [
+                    models.CheckConstraint(condition=models.Q(('name__regex', '^[A-Za-z0-9_.-]{1,64}\\Z')), name='tool_name_wellformed'),
+                    models.CheckConstraint(condition=models.Q(('description', ''), _negated=True), name='tool_description_present'),
+                    models.CheckConstraint(condition=models.Q(('backend__in', ['python', 'http', 'upstream'])), name='tool_backend_known'),
+                    models.CheckConstraint(condition=models.Q(('timeout_seconds__gt', 0)), name='tool_timeout_positive'),
+                    models.CheckConstraint(condition=models.Q(('task_support__in', ['forbidden', 'optional', 'required'])), name='tool_task_support_known'),
+                    models.CheckConstraint(condition=models.Q(('destructive', True), ('read_only', True), _negated=True), name='tool_read_only_is_not_destructive', violation_error_message='A read-only tool cannot be destructive.'),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -520,6 +553,9 @@ class Migration(migrations.Migration):
                 'verbose_name_plural': 'imported operations',
                 'ordering': ['service', 'key'],
                 'default_permissions': (),
+                'constraints': [
+                    models.UniqueConstraint(fields=('service', 'key'), name='operation_once'),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -593,6 +629,10 @@ class Migration(migrations.Migration):
                 'verbose_name': 'toolset',
                 'verbose_name_plural': 'toolsets',
                 'ordering': ['slug'],
+                'constraints': [
+                    models.CheckConstraint(condition=models.Q(('slug__regex', '^[a-z0-9][a-z0-9_-]{0,31}\\Z')), name='toolset_slug_wellformed'),
+                    models.CheckConstraint(condition=models.Q(('mode__in', ['list', 'search'])), name='toolset_mode_known'),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -640,6 +680,9 @@ class Migration(migrations.Migration):
                 'verbose_name': 'tool version',
                 'verbose_name_plural': 'tool versions',
                 'ordering': ['-id'],
+                'constraints': [
+                    models.UniqueConstraint(fields=('tool', 'version'), name='tool_version_unique'),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -674,6 +717,13 @@ class Migration(migrations.Migration):
                 'ordering': ['connection', 'kind', 'upstream_name'],
                 'permissions': [('approve_mcpupstreamtool', 'Can approve tools of upstreams')],
                 'default_permissions': ('view', 'change'),
+                'constraints': [
+                    models.UniqueConstraint(fields=('connection', 'kind', 'upstream_name'), name='upstream_offer_once'),
+                    models.CheckConstraint(condition=models.Q(('kind__in', ['tool', 'resource', 'template', 'prompt'])), name='upstream_offer_kind_known'),
+                ],
+                'indexes': [
+                    models.Index(fields=['state'], name='upstream_tool_by_state'),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -693,125 +743,5 @@ class Migration(migrations.Migration):
                 'ordering': ['name'],
                 'constraints': [models.CheckConstraint(condition=models.Q(('hosts', ''), _negated=True), name='secret_hosts_present')],
             },
-        ),
-        migrations.AddConstraint(
-            model_name='mcpconnection',
-            constraint=models.CheckConstraint(condition=models.Q(('slug__regex', '^[a-z0-9][a-z0-9_-]{0,31}\\Z')), name='connection_slug_wellformed'),
-        ),
-        migrations.AddConstraint(
-            model_name='mcpconnection',
-            constraint=models.CheckConstraint(condition=models.Q(('transport__in', ('stdio', 'sse', 'streamable-http'))), name='connection_transport_known'),
-        ),
-        migrations.AddConstraint(
-            model_name='mcpconnection',
-            constraint=models.CheckConstraint(condition=models.Q(('policy__in', ['hold_all', 'hold_changes', 'trust'])), name='connection_policy_known'),
-        ),
-        migrations.AddConstraint(
-            model_name='mcpconnection',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('profile__isnull', False), ('transport', 'stdio'), ('url', '')), models.Q(models.Q(('transport', 'stdio'), _negated=True), ('profile__isnull', True), models.Q(('url', ''), _negated=True)), _connector='OR'), name='connection_url_or_profile', violation_error_message='A stdio connection has a launch profile, every other an address.'),
-        ),
-        migrations.AddConstraint(
-            model_name='mcpconnectionlink',
-            constraint=models.UniqueConstraint(fields=('connection', 'process_id'), name='link_one_per_process'),
-        ),
-        migrations.AddConstraint(
-            model_name='mcpconnectionlink',
-            constraint=models.UniqueConstraint(condition=models.Q(('holds_lease', True)), fields=('connection',), name='link_one_lease_per_connection'),
-        ),
-        migrations.AddConstraint(
-            model_name='mcpconnectionlink',
-            constraint=models.CheckConstraint(condition=models.Q(('status__in', ['connecting', 'connected', 'disconnected', 'error'])), name='link_status_known'),
-        ),
-        migrations.AddConstraint(
-            model_name='mcpprompt',
-            constraint=models.CheckConstraint(condition=models.Q(('name__regex', '^[A-Za-z0-9_.-]{1,64}\\Z')), name='prompt_name_wellformed'),
-        ),
-        migrations.AddConstraint(
-            model_name='mcpprompt',
-            constraint=models.CheckConstraint(condition=models.Q(('backend__in', ['messages', 'python', 'upstream'])), name='prompt_backend_known'),
-        ),
-        migrations.AddConstraint(
-            model_name='mcpprompt',
-            constraint=models.CheckConstraint(condition=models.Q(('timeout_seconds__gt', 0)), name='prompt_timeout_positive'),
-        ),
-        migrations.AddConstraint(
-            model_name='mcpprompt',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('backend', 'python'), ('messages', []), models.Q(('function', ''), _negated=True)), models.Q(('backend', 'upstream'), ('function', ''), ('messages', [])), models.Q(('backend', 'messages'), ('function', ''), models.Q(('messages', []), _negated=True)), _connector='OR'), name='prompt_messages_or_function', violation_error_message='A prompt has messages, or the backend Python and a function.'),
-        ),
-        migrations.AddConstraint(
-            model_name='mcpresource',
-            constraint=models.CheckConstraint(condition=models.Q(('uri__regex', '^[A-Za-z][A-Za-z0-9+.-]*:[!-~]+\\Z')), name='resource_uri_absolute'),
-        ),
-        migrations.AddConstraint(
-            model_name='mcpresource',
-            constraint=models.CheckConstraint(condition=models.Q(('name', ''), _negated=True), name='resource_name_present'),
-        ),
-        migrations.AddConstraint(
-            model_name='mcpresource',
-            constraint=models.CheckConstraint(condition=models.Q(('backend__in', ['text', 'blob', 'python', 'upstream'])), name='resource_backend_known'),
-        ),
-        migrations.AddConstraint(
-            model_name='mcpresource',
-            constraint=models.CheckConstraint(condition=models.Q(('timeout_seconds__gt', 0)), name='resource_timeout_positive'),
-        ),
-        migrations.AddConstraint(
-            model_name='mcpresource',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('backend', 'python'), ('content', ''), models.Q(('function', ''), _negated=True)), models.Q(('backend', 'upstream'), ('content', ''), ('function', '')), models.Q(models.Q(('backend__in', ['python', 'upstream']), _negated=True), ('function', '')), _connector='OR'), name='resource_content_or_function', violation_error_message='A resource has content, or the backend Python and a function.'),
-        ),
-        migrations.AddConstraint(
-            model_name='mcpresource',
-            constraint=models.CheckConstraint(condition=models.Q(('backend', 'blob'), ('uri__contains', '{'), _negated=True), name='resource_template_is_not_blob', violation_error_message='A template is filled with text or by a function.'),
-        ),
-        migrations.AddConstraint(
-            model_name='mcptooldefinition',
-            constraint=models.CheckConstraint(condition=models.Q(('name__regex', '^[A-Za-z0-9_.-]{1,64}\\Z')), name='tool_name_wellformed'),
-        ),
-        migrations.AddConstraint(
-            model_name='mcptooldefinition',
-            constraint=models.CheckConstraint(condition=models.Q(('description', ''), _negated=True), name='tool_description_present'),
-        ),
-        migrations.AddConstraint(
-            model_name='mcptooldefinition',
-            constraint=models.CheckConstraint(condition=models.Q(('backend__in', ['python', 'http', 'upstream'])), name='tool_backend_known'),
-        ),
-        migrations.AddConstraint(
-            model_name='mcptooldefinition',
-            constraint=models.CheckConstraint(condition=models.Q(('timeout_seconds__gt', 0)), name='tool_timeout_positive'),
-        ),
-        migrations.AddConstraint(
-            model_name='mcptooldefinition',
-            constraint=models.CheckConstraint(condition=models.Q(('task_support__in', ['forbidden', 'optional', 'required'])), name='tool_task_support_known'),
-        ),
-        migrations.AddConstraint(
-            model_name='mcptooldefinition',
-            constraint=models.CheckConstraint(condition=models.Q(('destructive', True), ('read_only', True), _negated=True), name='tool_read_only_is_not_destructive', violation_error_message='A read-only tool cannot be destructive.'),
-        ),
-        migrations.AddConstraint(
-            model_name='importedoperation',
-            constraint=models.UniqueConstraint(fields=('service', 'key'), name='operation_once'),
-        ),
-        migrations.AddConstraint(
-            model_name='mcptoolset',
-            constraint=models.CheckConstraint(condition=models.Q(('slug__regex', '^[a-z0-9][a-z0-9_-]{0,31}\\Z')), name='toolset_slug_wellformed'),
-        ),
-        migrations.AddConstraint(
-            model_name='mcptoolset',
-            constraint=models.CheckConstraint(condition=models.Q(('mode__in', ['list', 'search'])), name='toolset_mode_known'),
-        ),
-        migrations.AddConstraint(
-            model_name='mcptoolversion',
-            constraint=models.UniqueConstraint(fields=('tool', 'version'), name='tool_version_unique'),
-        ),
-        migrations.AddIndex(
-            model_name='mcpupstreamtool',
-            index=models.Index(fields=['state'], name='upstream_tool_by_state'),
-        ),
-        migrations.AddConstraint(
-            model_name='mcpupstreamtool',
-            constraint=models.UniqueConstraint(fields=('connection', 'kind', 'upstream_name'), name='upstream_offer_once'),
-        ),
-        migrations.AddConstraint(
-            model_name='mcpupstreamtool',
-            constraint=models.CheckConstraint(condition=models.Q(('kind__in', ['tool', 'resource', 'template', 'prompt'])), name='upstream_offer_kind_known'),
         ),
     ]

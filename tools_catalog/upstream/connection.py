@@ -6,17 +6,18 @@ A call finds a session that is there already; the handshake is paid for once, by
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from sessions_app.protocol import errors
+from sessions_app.protocol.tasks import TaskSupport
 from tools_catalog.backends.base import ToolContext
-from tools_catalog.upstream import appeals, bridge, tasks
+from tools_catalog.upstream import appeals, bridge, core_tasks, tasks
 from tools_catalog.upstream.calls import SessionLost
 from tools_catalog.upstream.link import HeldElsewhere, Link, Offer, ParkedElsewhere, Surroundings
-from tools_catalog.upstream.listing import PROMPT, RESOURCE, TEMPLATE, TOOL
+from tools_catalog.upstream.listing import PROMPT, RESOURCE, TEMPLATE, TOOL, Listed
 from tools_catalog.upstream.parking import Lot, keeper
 from tools_catalog.upstream.spec import ConnectionSpec
 from tools_catalog.upstream.states import LinkState
@@ -91,6 +92,8 @@ class Connection:
                 result: dict[str, Any] = self._up.scrub.value(await self._made(main, method, params, context, offer))
             if tasks.is_task(result):  # which takes none of the places for calls
                 result = await self._followed(tasks.id_of(result), context)
+            elif core_tasks.is_task(result):
+                result = await self._core_followed(result["taskId"], context)
         except (HeldElsewhere, ParkedElsewhere):
             self.link.calls -= 1
             self._up.breaker.left()
@@ -125,19 +128,29 @@ class Connection:
                 raise ParkedElsewhere(keeper(name))
         elif not (self._around.is_found() and context.park("")):
             return await self._request(main, method, params, context, offer)
-        return await self._lot.call(context, lambda there: self._request(main, method, params, there, offer))
+
+        async def whole(there: ToolContext) -> dict[str, Any]:
+            result = await self._request(main, method, params, there, offer)
+            if core_tasks.is_task(result):
+                return await self._core_followed(result["taskId"], there)
+            return result
+
+        return await self._lot.call(context, whole)
 
     async def _request(
         self, main: Session, method: str, params: dict[str, Any], context: ToolContext, offer: Offer
     ) -> dict[str, Any]:
         for _ in range(2):
-            await self._check(offer)
+            listed = await self._check(offer)
             session = await self._up.callers.session_for(main, context)
             began = self._up.loop.time()
             if method == "tools/call" and (task_id := tasks.parked(context)):
                 return {"resultType": "task", "taskId": task_id}  # there is one already
             try:
-                result = await self._call(session, method, params, context)
+                if method == "tools/call" and session.takes_core_tasks:
+                    result = await self._core_call(session, params, context, listed)
+                else:
+                    result = await self._call(session, method, params, context)
                 if result.get("resultType", "complete") == "input_required":
                     result = await self._go_on(session, method, params, result, context)
             except SessionLost:  # nothing ran: once more, on a new session
@@ -162,6 +175,41 @@ class Connection:
                 raise
             return await session.request(method, params, context, follows_tasks=True)
 
+    async def _core_call(
+        self, session: Session, params: dict[str, Any], context: ToolContext, listed: Listed
+    ) -> dict[str, Any]:
+        """Make a call that asks for a task where the tool demands it, or where the call is a task here."""
+        support = core_tasks.support_of(listed.definition)
+        as_task = support == TaskSupport.REQUIRED or (support == TaskSupport.OPTIONAL and context.is_task)
+        if as_task:
+            params = core_tasks.wanted(params, context.remaining_seconds())
+        return core_tasks.read(await session.request("tools/call", params, context), asked_for=as_task)
+
+    async def _core_followed(self, task_id: str, context: ToolContext) -> dict[str, Any]:
+        known: set[Session] = set()
+
+        async def send(method: str, params: dict[str, Any]) -> dict[str, Any]:
+            # A session that ended need not have taken the task with it.
+            session = await self._up.callers.session_for(await self._up.ready(), context)
+            if session not in known:
+                known.add(session)
+                following.enter_context(session.calls.following(task_id, context))
+            try:
+                with session.calls.asking_about(context):
+                    found: dict[str, Any] = self._up.scrub.value(await session.request(method, params))
+                return found
+            except (SessionLost, HeldElsewhere) as error:
+                raise errors.TransportError(f"The connection broke within the call. {error}".strip()) from error
+            except errors.UpstreamError as error:
+                if len(known) > 1:
+                    raise tasks.TaskLost(
+                        "The connection broke within the call, and the upstream does not know its task any more."
+                    ) from error
+                raise
+
+        with self._busy(), ExitStack() as following:
+            return await core_tasks.Following(task_id, send, context).end()
+
     async def _followed(self, task_id: str, context: ToolContext) -> dict[str, Any]:
         async def send(method: str, params: dict[str, Any]) -> dict[str, Any]:
             try:
@@ -175,13 +223,8 @@ class Connection:
             except SessionLost as error:
                 raise errors.ConnectionFailed(str(error)) from error
 
-        self._up.under_way += 1  # so that the connection is not idle
-        try:
+        with self._busy():
             return await tasks.Following(task_id, send, context, may_ask=self.spec.may_ask).end()
-        finally:
-            self._up.under_way -= 1
-            self._up.ended.set()
-            self._up.last_call = self._up.loop.time()
 
     async def _go_on(
         self, session: Session, method: str, params: dict[str, Any], result: dict[str, Any], context: ToolContext
@@ -233,17 +276,25 @@ class Connection:
             await self._slots.acquire()
         finally:
             self._waiting -= 1
+        try:
+            with self._busy():
+                yield
+        finally:
+            self._slots.release()
+
+    @contextmanager
+    def _busy(self) -> Iterator[None]:
+        """The connection is not idle, and not ended under a call."""
         self._up.under_way += 1
         try:
             yield
         finally:
-            self._slots.release()
             self._up.under_way -= 1
             self._up.ended.set()
             self._up.last_call = self._up.loop.time()
 
-    async def _check(self, offer: Offer) -> None:
-        """Raise unless the upstream offers it as it was approved, by a list that is not too old."""
+    async def _check(self, offer: Offer) -> Listed:
+        """Give what the upstream offers, as it was approved, by a list that is not too old. Raises ToolDisabled."""
         await self._up.listed_lately(offer.kind)
         what, name = _WORDS[offer.kind], offer.name[:100]
         listed = self._up.offers.get(offer.kind, {}).get(offer.name)
@@ -254,3 +305,4 @@ class Connection:
                 f"The upstream changed the {what} {name} since it was approved, so it is not asked for it. "
                 "The hub's operator can look at the difference and approve it.",
             )
+        return listed

@@ -107,9 +107,8 @@ class Direct:
         lines = [f"mcp-method: {method}\r\n"]
         if (named := envelope.NAMED_BY.get(method)) is not None:
             lines.append(f"mcp-name: {envelope.encode_header(params[named])}\r\n")
-        for header in repeated:
-            if (text := _text_at(params.get("arguments"), header.path)) is not None:
-                lines.append(f"mcp-param-{header.suffix}: {envelope.encode_header(text)}\r\n")
+        for name, value in repeated_in_headers(params.get("arguments"), repeated).items():
+            lines.append(f"{name}: {value}\r\n")
         for name, value in self._spec.rendered_headers(self._host, self._secret).items():
             lines.append(f"{name}: {value}\r\n")
         return b"%b%bcontent-length: %d\r\n\r\n%b" % (self._head, "".join(lines).encode("latin-1"), len(body), body)
@@ -162,6 +161,12 @@ class Direct:
                 if context is not None:
                     await _tell(context, self._secret.value(message), id_)
         raise errors.TransportError("The upstream ended its answer before the result.")
+
+
+def repeated_in_headers(arguments: Json, repeated: tuple[envelope.ParamHeader, ...]) -> dict[str, str]:
+    """Give the headers that repeat arguments of a call (MCP 2026-07-28, Tools §x-mcp-header)."""
+    texts = ((header.suffix, _text_at(arguments, header.path)) for header in repeated)
+    return {f"mcp-param-{suffix}": envelope.encode_header(text) for suffix, text in texts if text is not None}
 
 
 async def _tell(context: ToolContext, message: dict[str, Json], id_: int) -> None:

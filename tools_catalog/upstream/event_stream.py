@@ -13,7 +13,6 @@ from typing import Any
 
 import anyio
 import httpx2
-from mcp.shared._httpx_utils import stream_within_origin
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
@@ -59,9 +58,7 @@ async def connect(
     `lost` is told why it ends. Raises ConnectionFailed and httpx2's errors.
     """
     endpoint: asyncio.Future[httpx2.URL] = asyncio.get_running_loop().create_future()
-    # Redirects are followed within the origin, for which the headers were meant.
-    async with stream_within_origin(http, "GET", spec.url, headers=_HEADERS) as response:
-        response.raise_for_status()
+    async with _opened(http, spec.url) as response:
         into, out_of = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         flood = Flood(spec.max_notifications)
         reader = asyncio.create_task(
@@ -73,6 +70,32 @@ async def connect(
             reader.cancel()
             await asyncio.gather(reader, return_exceptions=True)
             out_of.close()
+
+
+@asynccontextmanager
+async def _opened(http: httpx2.AsyncClient, url: str) -> AsyncIterator[httpx2.Response]:
+    """Get the stream. Redirects are followed within the origin, for which the headers were meant."""
+    request = http.build_request("GET", url, headers=_HEADERS)
+    for followed in range(http.max_redirects + 1):
+        response = await http.send(request, stream=True, follow_redirects=False)
+        again = response.next_request
+        if followed == http.max_redirects or again is None or not _is_within(request.url, again.url):
+            break
+        await response.aclose()
+        request = again
+    try:
+        response.raise_for_status()
+        yield response
+    finally:
+        await response.aclose()
+
+
+def _is_within(url: httpx2.URL, other: httpx2.URL) -> bool:
+    """Whether the other address is of the same origin, or is it over TLS, and brings no credentials of its own."""
+    there = (other.scheme, other.raw_host, other.port)
+    is_over_tls = url.scheme == "http" and url.port is None and there == ("https", url.raw_host, None)
+    is_same = there == (url.scheme, url.raw_host, url.port)
+    return (is_same or is_over_tls) and other.userinfo in (b"", url.userinfo)
 
 
 async def _read(
@@ -121,6 +144,6 @@ def _endpoint(stream: httpx2.URL, said: str) -> httpx2.URL:
         found = stream.join(said)
     except httpx2.InvalidURL as error:
         raise errors.ConnectionFailed("The upstream names no address for messages that can be read.") from error
-    if (found.scheme, found.raw_host, found.port) != (stream.scheme, stream.raw_host, stream.port):
+    if not _is_within(stream, found):
         raise errors.ConnectionFailed("The upstream wants messages sent to another server, which the hub does not do.")
     return found

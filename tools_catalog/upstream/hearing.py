@@ -10,7 +10,8 @@ import mcp_types as types
 from mcp.client.subscriptions import PromptsListChanged, ResourcesListChanged, ToolsListChanged
 
 from sessions_app.protocol import errors
-from tools_catalog.upstream import appeals, bridge
+from sessions_app.protocol.tasks import RELATED
+from tools_catalog.upstream import appeals, bridge, core_tasks
 from tools_catalog.upstream.calls import Calls
 from tools_catalog.upstream.listing import PROMPT, RESOURCE, TEMPLATE, TOOL
 from tools_catalog.upstream.scrubbing import Scrubber
@@ -58,15 +59,15 @@ class Hearing:
 
     async def log(self, params: types.LoggingMessageNotificationParams) -> None:
         """Pass a log message to the call that it belongs to; to nobody where that is not certain."""
-        if (context := self._calls.who_is_meant()) is not None:
+        if (context := self._calls.who_is_meant(core_tasks.related(params.meta))) is not None:
             await context.log(params.level, self._secret.value(params.data), params.logger)
 
     async def elicit(self, context: Any, params: types.ElicitRequestParams) -> types.ElicitResult | types.ErrorData:
-        told = await self._asked("elicitation/create", params)
+        told = await self._asked("elicitation/create", context, params)
         return told if isinstance(told, types.ErrorData) else types.ElicitResult.model_validate(told, by_name=False)
 
     async def sample(self, context: Any, params: types.CreateMessageRequestParams) -> Any:
-        told = await self._asked("sampling/createMessage", params)
+        told = await self._asked("sampling/createMessage", context, params)
         if isinstance(told, types.ErrorData):
             return told
         whole = (
@@ -75,19 +76,21 @@ class Hearing:
         return whole.model_validate(told, by_name=False)
 
     async def roots(self, context: Any) -> types.ListRootsResult | types.ErrorData:
-        told = await self._asked("roots/list", None)
+        told = await self._asked("roots/list", context, None)
         return told if isinstance(told, types.ErrorData) else types.ListRootsResult.model_validate(told, by_name=False)
 
-    async def _asked(self, method: str, params: Any) -> Any:
+    async def _asked(self, method: str, context: Any, params: Any) -> Any:
         """Put a question to the client whose call it belongs to; give its result, or say why there is none."""
-        call = self._calls.who_is_meant()
+        task_id = core_tasks.related(context.meta)
+        call = self._calls.who_is_meant(task_id)
         if call is None:
             return types.ErrorData(code=types.INVALID_REQUEST, message="The hub cannot tell whose call this is about.")
         given = {} if params is None else params.model_dump(by_alias=True, mode="json", exclude_none=True)
         given.pop("_meta", None)
         given = appeals.named_here(method, given, call, self._addresses.remember)
         try:
-            return await bridge.ask(method, given, call, may_ask=self._may_ask)
+            told = await bridge.ask(method, given, call, may_ask=self._may_ask)
+            return told if not task_id else {**told, "_meta": {RELATED: {"taskId": task_id}}}
         except errors.HubError as error:
             return types.ErrorData(code=types.INVALID_REQUEST, message=str(error))
         except asyncio.CancelledError:

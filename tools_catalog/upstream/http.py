@@ -8,10 +8,15 @@ notifications are sent beside.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 import re
-from collections.abc import AsyncIterator, Callable
+import ssl
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from types import MappingProxyType
 from typing import Any
 
 import httpx2
@@ -32,6 +37,12 @@ BROKEN = -31092
 SESSION_GONE = -31093
 """The upstream knows the session no more, and so did not take the request."""
 
+NO_MCP = -31094
+"""The upstream, or what stands before it, answered with a status and no message."""
+
+_AWAY = frozenset({502, 503, 504})
+"""Statuses of a proxy whose server is not there."""
+
 _MAX_REDIRECTS = 2
 """Each sends the request once more; what is followed within an origin is a slash at the end, or a version."""
 
@@ -44,6 +55,28 @@ _WORD_SECONDS = 10.0
 """For a notification, an answer to the upstream's question, and any message over HTTP+SSE to be taken."""
 _LATER_SECONDS = 5.0
 """After the longest call, until the answer of one that was given up is no longer read."""
+
+
+_beside_params: ContextVar[Mapping[str, str]] = ContextVar("mcphub_upstream_headers", default=MappingProxyType({}))
+"""Headers of the request that is being sent. The SDK posts it in the context of the task that sent it."""
+
+
+@contextmanager
+def carrying(headers: Mapping[str, str]) -> Iterator[None]:
+    """Send these headers with the request that the SDK is given now."""
+    token = _beside_params.set(headers)
+    try:
+        yield
+    finally:
+        _beside_params.reset(token)
+
+
+class _Unanswered(Exception):
+    """A request has no answer that could be read; `code` and `words` stand in its place."""
+
+    def __init__(self, code: int, words: str) -> None:
+        super().__init__(words)
+        self.code, self.words = code, words
 
 
 class UpstreamTransport(httpx2.AsyncBaseTransport):
@@ -63,6 +96,8 @@ class UpstreamTransport(httpx2.AsyncBaseTransport):
         self._lost = lost
         self._lasts_seconds = lasts_seconds + _LATER_SECONDS
         self._beside: set[asyncio.Task[None]] = set()
+        self._silence: _Unanswered | None = None
+        """Why nothing was heard of the upstream's era, where nothing was."""
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         request.headers.update(self._spec.rendered_headers(request.url.host, self._secret))
@@ -81,26 +116,68 @@ class UpstreamTransport(httpx2.AsyncBaseTransport):
             self._beside.add(task)
             task.add_done_callback(self._beside.discard)
             return httpx2.Response(202, request=request)
+        if self._silence is not None:
+            return _instead(request, self._silence)
         try:
-            request.extensions["timeout"] = {
-                **request.extensions.get("timeout", {}),
-                "read": self._lasts_seconds,
-            }
+            return await (self._probed(request) if _is_probe(request) else self._answered(request))
+        except _Unanswered as failure:
+            return _instead(request, failure)
+
+    async def _answered(self, request: httpx2.Request) -> httpx2.Response:
+        response = await self._sent(request)
+        if response.status_code < 400:
+            return response
+        body = b""
+        with contextlib.suppress(httpx2.StreamError):
+            if response.headers.get("content-type", "").lower().startswith("application/json"):
+                body = await response.aread()
+        await response.aclose()
+        if b'"jsonrpc"' not in body:  # of which the SDK would say that it failed, and not how
+            raise _Unanswered(NO_MCP, f"The upstream answered with status {response.status_code} and no MCP.")
+        return httpx2.Response(response.status_code, headers=response.headers, content=body, request=request)
+
+    async def _probed(self, request: httpx2.Request) -> httpx2.Response:
+        """Ask for the era. Who did not answer said nothing of it, so the attempt to connect ends.
+
+        The SDK takes every failure of `server/discover` for the word of a server that has sessions, and holds to that
+        for as long as the connection lasts.
+        """
+        try:
+            try:
+                response = await self._sent(request)
+            except _Unanswered as failure:
+                if failure.code != BROKEN:
+                    raise
+                response = await self._sent(request)  # who breaks off each time may be one that knows no such method
+            if response.status_code in _AWAY:
+                await response.aclose()
+                raise _Unanswered(NOT_SENT, f"The upstream answered with status {response.status_code}.")
+        except _Unanswered as failure:
+            if failure.code == NOT_SENT:
+                self._silence = _Unanswered(NOT_SENT, failure.words)  # its own traceback would hold this
+            raise
+        return response
+
+    async def _sent(self, request: httpx2.Request) -> httpx2.Response:
+        """Send a request that wants an answer, and give that; raise _Unanswered."""
+        request.extensions["timeout"] = {**request.extensions.get("timeout", {}), "read": self._lasts_seconds}
+        request.headers.update(_beside_params.get())
+        try:
             response = await self._inner.handle_async_request(request)
-        except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as error:
-            return _instead(request, NOT_SENT, errors.ConnectionFailed.sentence, error)
         except errors.HubError as error:
-            return _instead(request, NOT_SENT, str(error), error)
+            raise _failed(request, NOT_SENT, str(error), error) from error
+        except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as error:
+            words = f"{errors.ConnectionFailed.sentence} {_reason(error)}"
+            raise _failed(request, NOT_SENT, words, error) from error
         except httpx2.HTTPError as error:
-            return _instead(request, BROKEN, errors.TransportError.sentence, error)
+            raise _failed(request, BROKEN, errors.TransportError.sentence, error) from error
         if response.status_code == 404 and "mcp-session-id" in request.headers:
             await response.aclose()
-            return _instead(request, SESSION_GONE, "The upstream ended the session.")
+            raise _Unanswered(SESSION_GONE, "The upstream ended the session.")
         if response.status_code in (401, 403):
             await response.aclose()
-            return _instead(
-                request, NOT_SENT, f"The upstream refuses the hub's credentials (status {response.status_code})."
-            )
+            words = f"The upstream refuses the hub's credentials (status {response.status_code})."
+            raise _Unanswered(NOT_SENT, words)
         return self._bounded(response, endless=False)
 
     async def aclose(self) -> None:
@@ -204,13 +281,36 @@ def client(
     return http
 
 
-def _instead(request: httpx2.Request, code: int, words: str, cause: BaseException | None = None) -> httpx2.Response:
-    if cause is not None:
-        logger.info("A request to %s failed: %s: %s", request.url.host, type(cause).__name__, cause)
-    body: dict[str, Any] = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": words}}
+def _reason(error: BaseException) -> str:
+    """Say why a connection could not be made, in a sentence that holds nothing of the other side's words."""
+    if isinstance(error, httpx2.ConnectTimeout | httpx2.PoolTimeout):
+        return "No connection was made in time."
+    if str(error).startswith("The name "):  # of the egress guard
+        return str(error)
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return "Its certificate is not trusted."
+        if isinstance(cause, ssl.SSLError):
+            return "It does not speak TLS there."
+        cause = cause.__cause__ or cause.__context__
+    return "Nothing takes connections there."
+
+
+def _failed(request: httpx2.Request, code: int, words: str, cause: Exception) -> _Unanswered:
+    logger.info("A request to %s failed: %s: %s", request.url.host, type(cause).__name__, cause)
+    return _Unanswered(code, words)
+
+
+def _instead(request: httpx2.Request, failure: _Unanswered) -> httpx2.Response:
+    body: dict[str, Any] = {"jsonrpc": "2.0", "id": None, "error": {"code": failure.code, "message": failure.words}}
     return httpx2.Response(
         502, headers={"content-type": "application/json"}, content=json.dumps(body).encode(), request=request
     )
+
+
+def _is_probe(request: httpx2.Request) -> bool:
+    return request.headers.get("mcp-method") == "server/discover"
 
 
 def _is_initialized(body: bytes) -> bool:

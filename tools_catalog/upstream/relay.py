@@ -223,7 +223,7 @@ class _Taken:
         self.parked: str = told["parked"]
         self.names_addresses_by: tuple[str, str] = tuple(told["names_addresses_by"])
         self.is_suspended = False
-        self.may_be_task = False  # no upstream whose calls are passed on makes tasks
+        self.may_be_task = self.is_task = False  # whoever passed it on looks after the client's task
         self._abilities = frozenset(told["abilities"])
         self._can_park: bool = told["can_park"]
         self._deadline = time.monotonic() + told["remaining"]

@@ -20,15 +20,15 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter, ValidationError
 
-from sessions_app.protocol import envelope, errors
+from sessions_app.protocol import envelope, errors, revisions
 from sessions_app.protocol.envelope import LOG_LEVELS
 from sessions_app.protocol.tasks import EXTENSION
 from tools_catalog import egress
 from tools_catalog.backends.base import ToolContext
-from tools_catalog.upstream import appeals, bridge, http
+from tools_catalog.upstream import appeals, bridge, core_tasks, http, readable
 from tools_catalog.upstream.bridge import FORM, ROOTS, SAMPLING, TOOLS, URL, Abilities
 from tools_catalog.upstream.calls import Calls, SessionLost
-from tools_catalog.upstream.direct import Direct, Elsewhere
+from tools_catalog.upstream.direct import Direct, Elsewhere, repeated_in_headers
 from tools_catalog.upstream.hearing import CHANGED, Hearing
 from tools_catalog.upstream.listing import (
     AS_TASK,
@@ -93,7 +93,7 @@ class Session:
         """What it said when it connected; the client itself forgets that when it ends."""
         self.direct: Direct | None = None
         """The way past the SDK, where the upstream has no sessions."""
-        self._headers: dict[str, tuple[envelope.ParamHeader, ...]] = {}
+        self._headers: dict[str, tuple[envelope.ParamHeader, ...]] = {} if like is None else like._headers
         """Tool -> its arguments that headers repeat."""
         self._task: asyncio.Task[None] | None = None
         self._ending = asyncio.Event()
@@ -160,11 +160,11 @@ class Session:
         TransportError, ResultInvalid.
         """
         self.last_used = asyncio.get_running_loop().time()
+        headers = self._headers.get(params["name"], ()) if method == "tools/call" and self._headers else ()
         if self.direct is not None and context is not None and not self.closed.is_set():
             can_ask = bridge.abilities(context) if self._spec.may_ask else frozenset()
             if follows_tasks:
                 can_ask |= {bridge.TASKS}
-            headers = self._headers.get(params["name"], ()) if method == "tools/call" and self._headers else ()
             try:
                 return await self.direct.request(method, params, context, can_ask, headers)
             except Elsewhere:
@@ -179,7 +179,7 @@ class Session:
             await call.progress(progress, total, None if message is None else self._secret.text(message))
 
         wants_progress = context.meta is not None and "progressToken" in context.meta
-        with self.calls.under_way(context):
+        with self.calls.under_way(context), http.carrying(repeated_in_headers(params.get("arguments"), headers)):
             return await self._send(method, params, on_progress if wants_progress else None)
 
     async def _raise_log_level(self, wanted: str | None) -> None:
@@ -220,6 +220,15 @@ class Session:
         declared = self._capabilities.extensions if self._capabilities is not None else None
         return self.is_modern and EXTENSION in (declared or {})
 
+    @property
+    def takes_core_tasks(self) -> bool:
+        """Whether a call may ask for a task, as those of 2025-11-25 may where the upstream says so."""
+        said = self._capabilities.tasks if self._capabilities is not None else None
+        calls = said.requests.tools if said is not None and said.requests is not None else None
+        if calls is None or calls.call is None or self.protocol_version not in revisions.ALL:
+            return False
+        return revisions.revision(self.protocol_version).core_tasks
+
     def has(self, kind: str, ability: str = "") -> bool:
         """Whether the upstream says that it offers this kind, and that it can do so much with it."""
         found = getattr(self._capabilities, CAPABILITIES[kind], None)
@@ -239,13 +248,13 @@ class Session:
                 if kind == TEMPLATE and error.details.get("upstream", {}).get("code") == types.METHOD_NOT_FOUND:
                     return []  # one that has resources need not have templates
                 raise
-            found = page.get(member, [])
-            listed += found if isinstance(found, list) else []
+            listed += readable.listed(page, member)
             if kind == TOOL:
                 if self._has_tasks:
                     listed = [{**one, "execution": AS_TASK} if isinstance(one, dict) else one for one in listed]
+                elif not self.takes_core_tasks:
+                    listed = [core_tasks.without_support(one) for one in listed]
                 self._read_headers(listed)
-                self._learn(page, whole=cursor is None and not page.get("nextCursor"))
             cursor = page.get("nextCursor")
             if cursor is None:
                 return listed
@@ -277,13 +286,6 @@ class Session:
                 with contextlib.suppress(ValueError, RecursionError):  # such a tool is refused when it is listed
                     if found := envelope.param_headers(schema):
                         self._headers[tool["name"]] = found
-
-    def _learn(self, page: dict[str, Json], *, whole: bool) -> None:
-        # The SDK writes the Mcp-Param headers of a call from the listing that it took itself; ours is raw.
-        assert self._client is not None
-        with contextlib.suppress(ValidationError):
-            listing = types.ListToolsResult.model_validate(page, by_name=False)
-            self._client.session._absorb_tool_listing(listing, complete=whole)
 
     async def _live(self, ready: asyncio.Future[None]) -> None:
         try:
@@ -383,6 +385,8 @@ class Session:
             return errors.ConnectionFailed(error.message)
         if error.code == http.BROKEN:
             return errors.TransportError(error.message)
+        if error.code == http.NO_MCP:
+            return errors.UpstreamError(error.message)
         if error.code == http.SESSION_GONE:
             self.lose(error.message)
             return SessionLost(error.message)
@@ -413,7 +417,7 @@ def _why(error: BaseException) -> str:
         return f"The upstream answered with status {error.response.status_code}."
     if isinstance(error, MCPError) and error.code == types.CONNECTION_CLOSED:
         return "The upstream closed the connection before it spoke MCP."
-    if isinstance(error, MCPError) and error.code in (http.NOT_SENT, http.BROKEN, http.SESSION_GONE):
+    if isinstance(error, MCPError) and error.code in (http.NOT_SENT, http.BROKEN, http.SESSION_GONE, http.NO_MCP):
         return error.message
     if isinstance(error, MCPError) and _is_unreadable(error):
         return "The upstream answered with what is no message of MCP. Is this the address of an MCP endpoint?"

@@ -319,10 +319,11 @@ class Supervisor:
         return None if moment == float("inf") else max(0.01, moment - self.loop.time())
 
     def _idles_at(self) -> float:
-        if self.spec.starts_eagerly or not self.spec.idle_seconds or self.under_way or self._subscribed:
+        if self.spec.starts_eagerly or not self.spec.idle_seconds or self._subscribed:
             return float("inf")
-        after_last = self.last_call + self.spec.idle_seconds
-        return max(after_last, self.loop.time() + self.spec.idle_seconds) if self.is_parking() else after_last
+        # Nobody wakes the supervisor when a call ends, so while one is under way it looks again after that time.
+        is_used = self.under_way or self.is_parking()
+        return (self.loop.time() if is_used else self.last_call) + self.spec.idle_seconds
 
     def _refreshes_at(self, kind: str) -> float:
         # With 0 each call lists for itself.

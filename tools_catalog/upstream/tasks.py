@@ -27,7 +27,7 @@ _PARKED: Final = "upstream task "
 _LONGEST_ID: Final = 1000
 _SHORTEST_SECONDS, _LONGEST_SECONDS = 0.05, 5.0
 """Between two looks at a task."""
-_FAILURES: Final = 10
+MOST_FAILURES: Final = 10
 """Looks in a row that may fail before the task is given up: a connection comes back."""
 _LAST_WORD_SECONDS: Final = 2.0
 
@@ -57,19 +57,70 @@ def id_of(result: Mapping[str, Json]) -> str:
     return task_id
 
 
-class Following:
-    """One task of the upstream, for one call. `send` makes a request of the same upstream."""
+class TaskLost(errors.TransportError):
+    """The connection broke, and on the next one the upstream does not know the task."""
 
-    def __init__(self, task_id: str, send: Send, context: ToolContext, *, may_ask: bool) -> None:
+
+class Watch:
+    """What looking after a task is in either form. `send` makes a request of the same upstream."""
+
+    pause_member = "pollIntervalMs"
+    """Where a task says how long to wait before it is looked at again."""
+
+    def __init__(self, task_id: str, send: Send, context: ToolContext) -> None:
         self._id = task_id
         self._send = send
         self._context = context
-        self._may_ask = may_ask
-        self._asked: set[str] = set()
-        self._asking: asyncio.Task[dict[str, Json]] | None = None
         self._pause = _SHORTEST_SECONDS
         self._step = 0
         self._message = ""
+
+    async def look(self) -> dict[str, Json]:
+        """Give the task as it is now. Raises what `send` raises, a connection's errors only after many tries."""
+        failures = 0
+        while True:
+            try:
+                return await self._send("tasks/get", {"taskId": self._id})
+            except TaskLost:
+                raise
+            except (errors.ConnectionFailed, errors.TransportError):
+                failures += 1
+                if failures == MOST_FAILURES:
+                    raise
+                await asyncio.sleep(min(2**failures * _SHORTEST_SECONDS, _LONGEST_SECONDS))
+
+    def pause_after(self, task: Mapping[str, Json]) -> float:
+        """Give the seconds until it is time for the next look."""
+        asked_for = task.get(self.pause_member)
+        seconds = asked_for / 1000 if isinstance(asked_for, int | float) and asked_for == asked_for else self._pause
+        self._pause = min(2 * self._pause, _LONGEST_SECONDS)
+        return max(_SHORTEST_SECONDS, min(seconds, _LONGEST_SECONDS))
+
+    async def tell(self, task: Mapping[str, Json]) -> None:
+        """Pass on what the task says of its state, where that is new."""
+        words = task.get("statusMessage")
+        if isinstance(words, str) and words != self._message:
+            self._message = words
+            self._step += 1
+            await self._context.progress(self._step, None, words)
+
+    async def cancel(self) -> None:
+        """End the task over there, whose call has ended here."""
+        try:
+            async with asyncio.timeout(_LAST_WORD_SECONDS):
+                await self._send("tasks/cancel", {"taskId": self._id})
+        except (TimeoutError, errors.HubError) as error:
+            logger.info("A task of an upstream could not be cancelled: %s", error)
+
+
+class Following(Watch):
+    """One task of the upstream, for one call."""
+
+    def __init__(self, task_id: str, send: Send, context: ToolContext, *, may_ask: bool) -> None:
+        super().__init__(task_id, send, context)
+        self._may_ask = may_ask
+        self._asked: set[str] = set()
+        self._asking: asyncio.Task[dict[str, Json]] | None = None
 
     async def end(self) -> dict[str, Json]:
         """Give the result of the task. Cancelled, it cancels the task, unless the client comes back to it.
@@ -80,7 +131,7 @@ class Following:
         try:
             await context.begin_task()
             while True:
-                task = await self._look()
+                task = await self.look()
                 match task.get("status"):
                     case TaskState.COMPLETED:
                         return _result_of(task)
@@ -93,7 +144,7 @@ class Following:
                     case TaskState.INPUT_REQUIRED:
                         self._ask(task)
                     case TaskState.WORKING:
-                        await self._tell(task)
+                        await self.tell(task)
                     case other:
                         raise errors.ResultInvalid(f"The upstream's task has the state {str(other)[:50]!r}.")
                 await self._wait(task)
@@ -104,23 +155,12 @@ class Following:
             if isinstance(error, asyncio.CancelledError) and context.is_suspended and context.park(self._name):
                 raise
             if not isinstance(error, errors.UpstreamError | errors.ResultInvalid):
-                await self._cancel()
+                await self.cancel()
             raise
 
     @property
     def _name(self) -> str:
         return f"{_PARKED}{self._id}"
-
-    async def _look(self) -> dict[str, Json]:
-        failures = 0
-        while True:
-            try:
-                return await self._send("tasks/get", {"taskId": self._id})
-            except (errors.ConnectionFailed, errors.TransportError):
-                failures += 1
-                if failures == _FAILURES:
-                    raise
-                await asyncio.sleep(min(2**failures * _SHORTEST_SECONDS, _LONGEST_SECONDS))
 
     def _ask(self, task: Mapping[str, Json]) -> None:
         """Begin to ask what is not asked yet; what came since the last questions waits for their answers."""
@@ -134,10 +174,7 @@ class Following:
 
     async def _wait(self, task: Mapping[str, Json]) -> None:
         """Wait until it is time for the next look; send answers that came meanwhile."""
-        asked_for = task.get("pollIntervalMs")
-        seconds = asked_for / 1000 if isinstance(asked_for, int | float) and asked_for == asked_for else self._pause
-        self._pause = min(2 * self._pause, _LONGEST_SECONDS)
-        seconds = max(_SHORTEST_SECONDS, min(seconds, _LONGEST_SECONDS))
+        seconds = self.pause_after(task)
         if self._asking is None:
             await asyncio.sleep(seconds)
             return
@@ -145,20 +182,6 @@ class Following:
         if self._asking.done():
             answers, self._asking = self._asking.result(), None
             await self._send("tasks/update", {"taskId": self._id, "inputResponses": answers})
-
-    async def _tell(self, task: Mapping[str, Json]) -> None:
-        words = task.get("statusMessage")
-        if isinstance(words, str) and words != self._message:
-            self._message = words
-            self._step += 1
-            await self._context.progress(self._step, None, words)
-
-    async def _cancel(self) -> None:
-        try:
-            async with asyncio.timeout(_LAST_WORD_SECONDS):
-                await self._send("tasks/cancel", {"taskId": self._id})
-        except (TimeoutError, errors.HubError) as error:
-            logger.info("A task of an upstream could not be cancelled: %s", error)
 
 
 def _result_of(task: Mapping[str, Json]) -> dict[str, Json]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from mcp.client.streamable_http import streamable_http_client
 
-from tools_catalog.upstream import event_stream, http
+from tools_catalog.upstream import event_stream, http, readable
 from tools_catalog.upstream.spec import SSE, STDIO, ConnectionSpec, Secrets
 from tools_catalog.upstream.stdio import LastWords, child
 
@@ -44,7 +44,7 @@ async def _watched(
 
 
 class _WatchedStream:
-    """The SDK's read stream; `lost` is called at its end."""
+    """The SDK's read stream, with all in it that the client can read; `lost` is called at its end."""
 
     def __init__(self, inner: Any, lost: Callable[[str], None]) -> None:
         self._inner = inner
@@ -58,10 +58,12 @@ class _WatchedStream:
 
     async def __anext__(self) -> Any:
         try:
-            return await self._inner.__anext__()
+            message = await self._inner.__anext__()
         except StopAsyncIteration:
             self._lost("The upstream closed the connection.")
             raise
+        readable.make(message)
+        return message
 
     async def __aenter__(self) -> _WatchedStream:
         await self._inner.__aenter__()

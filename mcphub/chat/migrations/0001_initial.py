@@ -68,6 +68,10 @@ class Migration(migrations.Migration):
                 'verbose_name_plural': 'providers',
                 'ordering': ['slug'],
                 'permissions': [('test_chatprovider', 'Can test a provider')],
+                'constraints': [
+                    models.CheckConstraint(condition=models.Q(('base_url', ''), _negated=True), name='chat_provider_has_url'),
+                    models.CheckConstraint(condition=models.Q(('kind__in', ['openai', 'huawei_maas', 'compatible'])), name='chat_provider_kind_known'),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -87,6 +91,9 @@ class Migration(migrations.Migration):
                 'verbose_name': 'response',
                 'verbose_name_plural': 'responses',
                 'ordering': ['-created_at'],
+                'indexes': [
+                    models.Index(fields=['expires_at'], name='chat_response_expiry'),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -111,6 +118,17 @@ class Migration(migrations.Migration):
                 'verbose_name_plural': 'conversations',
                 'ordering': ['-created_at'],
                 'permissions': [('read_conversations', 'Can read what was said in conversations')],
+                'constraints': [
+                    models.CheckConstraint(condition=models.Q(('max_messages__gte', 1), ('max_messages__lte', 100)), name='chat_session_max_messages'),
+                    models.CheckConstraint(condition=models.Q(('updated_at__gte', models.F('created_at'))), name='chat_session_activity'),
+                    models.CheckConstraint(condition=models.Q(('expires_at__lte', models.F('ends_at'))), name='chat_session_expires_by_its_end'),
+                    models.CheckConstraint(condition=models.Q(models.Q(('turn_id', None), ('turn_process_id', '')), models.Q(('turn_id__isnull', False), models.Q(('turn_process_id', ''), _negated=True)), _connector='OR'), name='chat_session_turn_has_process'),
+                ],
+                'indexes': [
+                    models.Index(fields=['-created_at'], name='chat_session_recent'),
+                    models.Index(fields=['principal', 'expires_at'], name='chat_session_by_caller'),
+                    models.Index(fields=['ends_at'], name='chat_session_purge'),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -282,6 +300,15 @@ class Migration(migrations.Migration):
                 'verbose_name': 'question',
                 'verbose_name_plural': 'questions',
                 'ordering': ['-timestamp'],
+                'constraints': [
+                    models.CheckConstraint(condition=models.Q(('state__in', ['running', 'done', 'failed', 'cancelled', 'interrupted'])), name='chat_query_state_known'),
+                    models.CheckConstraint(condition=models.Q(models.Q(('error_code', ''), _negated=True), ('state__in', ['running', 'done']), _connector='OR'), name='chat_query_failure_has_code'),
+                ],
+                'indexes': [
+                    models.Index(fields=['-timestamp'], name='chat_query_recent'),
+                    models.Index(fields=['principal', '-timestamp'], name='chat_query_by_principal'),
+                    models.Index(condition=models.Q(('state', 'running')), fields=['process_id'], name='chat_query_running'),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -305,6 +332,11 @@ class Migration(migrations.Migration):
                 'verbose_name_plural': 'messages',
                 'ordering': ['id'],
                 'default_permissions': (),
+                'constraints': [
+                    models.CheckConstraint(condition=models.Q(('role__in', ['assistant', 'developer', 'system', 'tool', 'user'])), name='chat_message_role_known'),
+                    models.CheckConstraint(condition=models.Q(('role', 'tool'), ('tool_call_id', ''), _connector='XOR'), name='chat_message_result_names_call'),
+                    models.CheckConstraint(condition=models.Q(('tool_calls', None), ('role', 'assistant'), _connector='OR'), name='chat_message_calls_by_assistant'),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -327,6 +359,10 @@ class Migration(migrations.Migration):
                 'verbose_name': 'response',
                 'verbose_name_plural': 'responses',
                 'ordering': ['-timestamp'],
+                'constraints': [
+                    models.CheckConstraint(condition=models.Q(('provider_used', ''), _negated=True), name='chat_response_has_provider'),
+                    models.CheckConstraint(condition=models.Q(models.Q(('completion_tokens', None), ('prompt_tokens', None)), models.Q(('completion_tokens__isnull', False), ('prompt_tokens__isnull', False)), _connector='OR'), name='chat_response_usage_whole'),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -339,47 +375,10 @@ class Migration(migrations.Migration):
             options={
                 'verbose_name': 'approval policy',
                 'verbose_name_plural': 'approval policies',
+                'constraints': [
+                    models.CheckConstraint(condition=models.Q(('policy__in', ['never', 'destructive', 'always'])), name='chat_tool_approval_policy_known'),
+                ],
             },
-        ),
-        migrations.AddConstraint(
-            model_name='chatprovider',
-            constraint=models.CheckConstraint(condition=models.Q(('base_url', ''), _negated=True), name='chat_provider_has_url'),
-        ),
-        migrations.AddConstraint(
-            model_name='chatprovider',
-            constraint=models.CheckConstraint(condition=models.Q(('kind__in', ['openai', 'huawei_maas', 'compatible'])), name='chat_provider_kind_known'),
-        ),
-        migrations.AddIndex(
-            model_name='chatresponse',
-            index=models.Index(fields=['expires_at'], name='chat_response_expiry'),
-        ),
-        migrations.AddIndex(
-            model_name='chatsession',
-            index=models.Index(fields=['-created_at'], name='chat_session_recent'),
-        ),
-        migrations.AddIndex(
-            model_name='chatsession',
-            index=models.Index(fields=['principal', 'expires_at'], name='chat_session_by_caller'),
-        ),
-        migrations.AddIndex(
-            model_name='chatsession',
-            index=models.Index(fields=['ends_at'], name='chat_session_purge'),
-        ),
-        migrations.AddConstraint(
-            model_name='chatsession',
-            constraint=models.CheckConstraint(condition=models.Q(('max_messages__gte', 1), ('max_messages__lte', 100)), name='chat_session_max_messages'),
-        ),
-        migrations.AddConstraint(
-            model_name='chatsession',
-            constraint=models.CheckConstraint(condition=models.Q(('updated_at__gte', models.F('created_at'))), name='chat_session_activity'),
-        ),
-        migrations.AddConstraint(
-            model_name='chatsession',
-            constraint=models.CheckConstraint(condition=models.Q(('expires_at__lte', models.F('ends_at'))), name='chat_session_expires_by_its_end'),
-        ),
-        migrations.AddConstraint(
-            model_name='chatsession',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('turn_id', None), ('turn_process_id', '')), models.Q(('turn_id__isnull', False), models.Q(('turn_process_id', ''), _negated=True)), _connector='OR'), name='chat_session_turn_has_process'),
         ),
         migrations.AddConstraint(
             model_name='chatmodel',
@@ -392,49 +391,5 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name='chatmodel',
             constraint=models.CheckConstraint(condition=models.Q(('name', ''), _negated=True), name='chat_model_has_name'),
-        ),
-        migrations.AddIndex(
-            model_name='query',
-            index=models.Index(fields=['-timestamp'], name='chat_query_recent'),
-        ),
-        migrations.AddIndex(
-            model_name='query',
-            index=models.Index(fields=['principal', '-timestamp'], name='chat_query_by_principal'),
-        ),
-        migrations.AddIndex(
-            model_name='query',
-            index=models.Index(condition=models.Q(('state', 'running')), fields=['process_id'], name='chat_query_running'),
-        ),
-        migrations.AddConstraint(
-            model_name='query',
-            constraint=models.CheckConstraint(condition=models.Q(('state__in', ['running', 'done', 'failed', 'cancelled', 'interrupted'])), name='chat_query_state_known'),
-        ),
-        migrations.AddConstraint(
-            model_name='query',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('error_code', ''), _negated=True), ('state__in', ['running', 'done']), _connector='OR'), name='chat_query_failure_has_code'),
-        ),
-        migrations.AddConstraint(
-            model_name='chatmessage',
-            constraint=models.CheckConstraint(condition=models.Q(('role__in', ['assistant', 'developer', 'system', 'tool', 'user'])), name='chat_message_role_known'),
-        ),
-        migrations.AddConstraint(
-            model_name='chatmessage',
-            constraint=models.CheckConstraint(condition=models.Q(('role', 'tool'), ('tool_call_id', ''), _connector='XOR'), name='chat_message_result_names_call'),
-        ),
-        migrations.AddConstraint(
-            model_name='chatmessage',
-            constraint=models.CheckConstraint(condition=models.Q(('tool_calls', None), ('role', 'assistant'), _connector='OR'), name='chat_message_calls_by_assistant'),
-        ),
-        migrations.AddConstraint(
-            model_name='airesponse',
-            constraint=models.CheckConstraint(condition=models.Q(('provider_used', ''), _negated=True), name='chat_response_has_provider'),
-        ),
-        migrations.AddConstraint(
-            model_name='airesponse',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('completion_tokens', None), ('prompt_tokens', None)), models.Q(('completion_tokens__isnull', False), ('prompt_tokens__isnull', False)), _connector='OR'), name='chat_response_usage_whole'),
-        ),
-        migrations.AddConstraint(
-            model_name='toolapproval',
-            constraint=models.CheckConstraint(condition=models.Q(('policy__in', ['never', 'destructive', 'always'])), name='chat_tool_approval_policy_known'),
         ),
     ]

@@ -46,6 +46,15 @@ def test_open_call_of_a_silent_process_is_recorded_once_with_all_its_facts():
     assert (process.status, process.stopped_at is not None) == ("error", True)
 
 
+def test_call_that_the_table_refuses_is_told_of_and_keeps_no_other_from_its_record(caplog):
+    envelope = left_open()
+    refused = McpRequestEnvelopeFactory(process=envelope.process, context={**CONTEXT, "transport": "pigeon"})
+    assert recover() == 1
+    assert recover() == 0
+    assert McpToolInvocation.objects.get().invocation_id == envelope.invocation_id != refused.invocation_id
+    assert "1 calls of processes that are gone cannot be recorded" in caplog.text
+
+
 def test_call_whose_outcome_is_there_is_left_alone():
     envelope = left_open()
     McpToolInvocationFactory(invocation_id=envelope.invocation_id, process=envelope.process)

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import httpx2
 import pytest
 from backend_peers import Peer, Received, Script, reply, serving
 from mcp.shared.message import SessionMessage
@@ -115,6 +116,48 @@ def test_no_message_goes_to_another_server(endpoint: str) -> None:
     told, whys = connected(telling(b"event: endpoint\ndata: " + endpoint.encode() + b"\n\n", stays=True), heard)
     assert "messages" in told
     assert whys == [told]
+
+
+def redirecting(location: str, times: int) -> Script:
+    """Redirect so many requests, then tell a message."""
+
+    def script(request: Received, writer: asyncio.StreamWriter) -> None:
+        nonlocal times
+        if times:
+            times -= 1
+            writer.write(b"HTTP/1.1 307 Moved\r\nLocation: %b\r\nContent-Length: 0\r\n\r\n" % location.encode())
+        else:
+            telling(ENDPOINT, message(PONG))(request, writer)
+
+    return script
+
+
+def test_a_redirect_is_followed_within_the_origin_twice() -> None:
+    came, _ = connected(redirecting("/events/", 2), heard)
+    assert came == [PONG]
+
+
+@pytest.mark.parametrize(
+    ("location", "times"),
+    [("/events/", 3), ("http://elsewhere.example/events", 1), ("//127.0.0.2/events", 1), ("https://127.0.0.1/", 1)],
+)
+def test_no_other_redirect_is_followed(location: str, times: int) -> None:
+    with pytest.raises(httpx2.HTTPStatusError) as caught:
+        connected(redirecting(location, times), heard)
+    assert caught.value.response.status_code == 307
+
+
+def test_no_credentials_of_a_redirect_are_sent() -> None:
+    received = []
+
+    def script(request: Received, writer: asyncio.StreamWriter) -> None:
+        received.append(request)
+        host = request.headers["host"]
+        redirecting(f"http://ann:secret@{host}/events", 1)(request, writer)
+
+    with pytest.raises(httpx2.HTTPStatusError):
+        connected(script, heard)
+    assert len(received) == 1
 
 
 def test_a_stream_that_never_says_where_messages_go_is_no_connection() -> None:

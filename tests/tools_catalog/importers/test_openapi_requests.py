@@ -162,8 +162,31 @@ def test_an_operation_with_credentials_of_its_own_sends_them() -> None:
     assert found.headers == {"X-Key": "{secret:s}"}
     assert sent(only(found))[1] == {"Cookie": "SID=s-session"}
     assert found.notes == ["Credentials: add the secrets s, s-session for the host of the service."]
-    for own in ([], [{}], [{"key": []}], [{"odd": []}, {"key": []}]):
-        assert "headers" not in only(secured([{"key": []}], own)).definition["configuration"]
+    for shared in ([{"key": []}], [{}, {"key": []}], [{"odd": []}, {"key": []}], [{"odd": []}]):
+        configuration = only(secured([{"key": []}], shared)).definition["configuration"]
+        assert configuration.keys() == {"service", "method", "url"}
+
+
+@pytest.mark.parametrize("shared", ["key", "app"])
+@pytest.mark.parametrize("own", [[], [{}], [{}, {"odd": []}]])
+def test_an_operation_that_wants_no_credentials_sends_none(shared: str, own: Any) -> None:
+    """Those of the service are written there, maybe later, and go with all of its other tools."""
+    open_to_all = only(secured([{shared: []}], own)).definition["configuration"]
+    assert credentials_sent(open_to_all) == ""
+    assert credentials_sent({**open_to_all, "credentials": True}) == "X-Key"
+    by_the_document = only(secured([], None)).definition["configuration"]
+    assert credentials_sent(by_the_document) == ""
+    instead = only(secured([{shared: []}], [{"session": []}])).definition["configuration"]
+    assert credentials_sent(instead) == "Cookie"
+
+
+def credentials_sent(configuration: dict[str, Any]) -> str:
+    """The headers and parameters with secrets that a tool sends of a service with a key."""
+    service = Service(slug="s", url=BASE, headers={"X-Key": "{secret:s}", "X-Plain": "as ever"})
+    parsed = HttpConfiguration.parse(configuration, service)
+    assert "X-Plain" in dict(parsed.headers)
+    found = [name for name, template in (*parsed.headers, *parsed.url.query) if any(template.secrets)]
+    return ", ".join(found)
 
 
 def test_a_secret_in_the_query_is_told_of() -> None:

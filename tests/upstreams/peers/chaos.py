@@ -169,6 +169,9 @@ class Http:
             name, _, value = line.decode().partition(":")
             headers[name.strip().lower()] = value.strip()
         body = await reader.readexactly(int(headers.get("content-length", 0)))
+        if head.split()[1] == b"/moved":
+            writer.write(b"HTTP/1.1 307 Go\r\nLocation: /mcp\r\nContent-Length: 0\r\n\r\n")
+            return True
         if verb == "GET" and IS_MODERN:
             writer.write(b"HTTP/1.1 405 Method Not Allowed\r\nContent-Length: 0\r\n\r\n")
             return True
