@@ -46,7 +46,7 @@ test: $(VENV)/.installed-dev
 # Each says what it found when it has ended, the longest first; the first alone in any case, for it holds news to a
 # deadline. The others wait for what they started half of the time: RIGS_AT_ONCE=2 where cores are idle.
 rigs: $(VENV)/.installed-dev
-	@$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile -m rig $(ARGS)
+	@$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder -m rig $(ARGS)
 	@$(BIN)/python -m tests.rigs.two_workers
 	@$(MAKE) --no-print-directory -k -j$(RIGS_AT_ONCE) -Otarget $(RIGS)
 

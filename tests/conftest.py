@@ -17,11 +17,12 @@ from tests.committed import Rows
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "postgresql: about what only PostgreSQL has; left out on SQLite")
-    config.addinivalue_line("markers", "rig: many processes, started and killed; `make rigs` runs it, `make test` not")
+    config.addinivalue_line("markers", "rig: many processes, of `make rigs`; what is `long` begins first")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect, not skip: on SQLite there is nothing that these tests could show."""
+    """Deselect, not skip: on SQLite there is nothing that these tests could show. What takes longest begins first."""
+    items.sort(key=lambda item: not any(mark.kwargs.get("long") for mark in item.iter_markers("rig")))
     if "postgresql" in settings.DATABASES["default"]["ENGINE"]:
         return
     kept = [item for item in items if item.get_closest_marker("postgresql") is None]

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 
+import anyio
 from mcp import ClientSession, types
 from reach_v1 import reach
 
@@ -84,4 +85,7 @@ async def main(target: str, transport: str) -> None:
             hearing.cancel()
 
 
-asyncio.run(main(*sys.argv[1:]))
+try:
+    asyncio.run(main(*sys.argv[1:]))
+except* anyio.BrokenResourceError:
+    pass  # its reader of HTTP+SSE fails on news that come while it is being closed
