@@ -113,8 +113,10 @@ def test_no_other_client_is_sent_to_an_address(tool: str, speaker: Speaker) -> N
     assert "example.org" not in str(refused)
 
 
-def test_a_capability_that_the_upstream_misses_is_asked_of_the_client(speaker: Speaker) -> None:
-    refused = modern_call(speaker, "led2.sampled", can={})
+@pytest.mark.parametrize("kind", NEW)
+def test_a_capability_that_the_upstream_misses_is_asked_of_the_client(kind: str, speaker: Speaker) -> None:
+    """One child serves all clients: what one of them can is not said of another."""
+    refused = modern_call(speaker, f"{kind}.sampled", can={})
     assert (refused.status_code, error_of(refused)["code"]) == (400, -32021)
     assert error_of(refused)["data"]["requiredCapabilities"] == {"sampling": {}}
-    assert text_of(modern_call(speaker, "led2.sampled")) == "there is a model"
+    assert text_of(modern_call(speaker, f"{kind}.sampled")) == "there is a model"

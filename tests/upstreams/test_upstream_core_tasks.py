@@ -1,4 +1,4 @@
-"""Tasks of an upstream of 2025-11-25, which its client has to ask for: over HTTP and stdio, for any client."""
+"""Tasks of an upstream of 2025-11-25, which its client has to ask for: over any transport, for any client."""
 
 from __future__ import annotations
 
@@ -15,15 +15,22 @@ from tests.wire.test_asking import ALL, answer_to, calling, modern_call, round_o
 from tests.wire.test_calls import text_of
 from tests.wire.test_tasks import Follower
 
-KINDS = ("core-http", "core-stdio")
+KINDS = ("core-http", "core-sse", "core-stdio")
 YES = {"action": "accept", "content": {"sure": True}}
 
 
 @pytest.fixture(scope="module", autouse=True)
 def upstreams(operator: Operator) -> Iterator[None]:
-    with Peer("tasks_v1.py", "streamable-http", python=old_python(), path="/mcp/") as peer:
+    with (
+        Peer("tasks_v1.py", "streamable-http", python=old_python(), path="/mcp/") as peer,
+        Peer("tasks_v1.py", "sse", python=old_python(), path="/sse/") as events,
+    ):
         operator.connect_all(
-            {"core-http": {"url": peer.url}, "core-stdio": child("core-tasks", "tasks_v1.py", old_python())}
+            {
+                "core-http": {"url": peer.url},
+                "core-sse": {"transport": "sse", "url": events.url},
+                "core-stdio": child("core-tasks", "tasks_v1.py", old_python()),
+            }
         )
         yield
         for kind in KINDS:

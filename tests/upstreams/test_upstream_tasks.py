@@ -1,15 +1,16 @@
-"""Tasks that an upstream makes of calls: tasks of the hub for its clients, or calls that are waited for."""
+"""Tasks that an upstream makes of calls, by HTTP or as a child: tasks for the hub's clients, or calls that wait."""
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from tests.conformance.behind import everything
-from tests.servers import Hub, until
+from tests.servers import ROOT, Hub, until
 from tests.upstreams.conftest import Operator
 from tests.wire.speech import META, Speaker
 from tests.wire.test_asking import ALL, answer_to, calling, modern_call, round_of, state_of, text_of_event
@@ -17,6 +18,8 @@ from tests.wire.test_calls import text_of
 from tests.wire.test_tasks import EXTENSION, Follower
 
 ABLE = {f"{META}clientCapabilities": {"extensions": {EXTENSION: {}}, "elicitation": {}}}
+KINDS = ("job-http", "job-moved", "job-stdio")
+"""The second is redirected: its calls are the SDK's, as those through a proxy are."""
 YES = {"action": "accept", "content": {"confirm": True}}
 
 
@@ -27,22 +30,31 @@ class Asked(Follower):
         return self.speaker.modern(method, {**params, "_meta": ABLE})
 
     def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
-        found: dict[str, Any] = self.speaker.modern_call(f"job.{tool}", arguments, **ABLE).json()["result"]
+        found: dict[str, Any] = self.speaker.modern_call(tool, arguments, **ABLE).json()["result"]
         return found
 
 
 @pytest.fixture(scope="module", autouse=True)
-def upstream(operator: Operator) -> Iterator[None]:
+def upstreams(operator: Operator) -> Iterator[None]:
+    words = ["-m", "tests.conformance.everything.server", "stdio"]
+    profile = {"name": "jobs", "command": sys.executable, "arguments": words, "directory": str(ROOT)}
     with everything() as port:
-        operator.connect("job", url=f"http://127.0.0.1:{port}/mcp")
+        operator.connect_all(
+            {
+                "job-http": {"url": f"http://127.0.0.1:{port}/mcp"},
+                "job-moved": {"url": f"http://127.0.0.1:{port}/mcp/"},
+                "job-stdio": {"transport": "stdio", "profile": profile},
+            }
+        )
         yield
-        operator.change("job", enabled=False)
+        for kind in KINDS:
+            operator.change(kind, enabled=False)
 
 
-@pytest.fixture
-def speaker(speaker: Speaker) -> Speaker:
-    until(lambda: "job.test_task_states" in speaker.modern("tools/list").text)
-    return speaker
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest, speaker: Speaker) -> str:
+    until(lambda: f"{request.param}.test_task_states" in speaker.modern("tools/list").text)
+    return str(request.param)
 
 
 @pytest.fixture
@@ -50,14 +62,14 @@ def follower(speaker: Speaker) -> Asked:
     return Asked(speaker)
 
 
-def states(speaker: Speaker, label: str) -> list[str]:
+def states(speaker: Speaker, kind: str, label: str) -> list[str]:
     """The states of the upstream's tasks about `label`."""
-    told = json.loads(text_of(speaker.modern_call("job.test_task_states", {})))
+    told = json.loads(text_of(speaker.modern_call(f"{kind}.test_task_states", {})))
     return [state for about, state in told if about == label]
 
 
-def test_a_task_there_is_a_task_here(follower: Asked, upstream_hub: Hub) -> None:
-    made = follower.call("slow_compute", seconds=0.7, label="here")
+def test_a_task_there_is_a_task_here(kind: str, follower: Asked, upstream_hub: Hub) -> None:
+    made = follower.call(f"{kind}.slow_compute", seconds=0.7, label="here")
     assert (made["resultType"], made["status"]) == ("task", "working")
     assert until(lambda: follower.get(made["taskId"]).get("statusMessage")) == "Computing"
     ended = follower.end(made["taskId"])
@@ -66,61 +78,71 @@ def test_a_task_there_is_a_task_here(follower: Asked, upstream_hub: Hub) -> None
     assert (row["status"], row["invocation_id"]) == ("ok", made["_meta"]["mcphub/invocationId"])
 
 
-def test_what_the_upstream_answers_at_once_is_no_task(follower: Asked) -> None:
-    assert follower.call("greet", name="Ada")["content"][0]["text"] == "Hello, Ada!"
-    assert follower.call("slow_compute", seconds=0)["resultType"] == "complete"
+def test_what_the_upstream_answers_at_once_is_no_task(kind: str, follower: Asked) -> None:
+    assert follower.call(f"{kind}.greet", name="Ada")["content"][0]["text"] == "Hello, Ada!"
+    assert follower.call(f"{kind}.slow_compute", seconds=0)["resultType"] == "complete"
 
 
-def test_cancelling_reaches_the_task_there(follower: Asked) -> None:
-    made = follower.call("slow_compute", seconds=60, label="cancelled")
+def test_cancelling_reaches_the_task_there(kind: str, follower: Asked) -> None:
+    made = follower.call(f"{kind}.slow_compute", seconds=60, label=kind)
     assert follower.ask("tasks/cancel", taskId=made["taskId"]).status_code == 200
     assert follower.end(made["taskId"])["status"] == "cancelled"
-    until(lambda: states(follower.speaker, "60cancelled") == ["cancelled"])
+    until(lambda: states(follower.speaker, kind, f"60{kind}") == ["cancelled"])
 
 
-def test_what_a_task_asks_is_answered_through_the_hub(follower: Asked) -> None:
-    made = follower.call("confirm_delete", filename="asked")
+def test_what_a_task_asks_is_answered_through_the_hub(kind: str, follower: Asked) -> None:
+    made = follower.call(f"{kind}.confirm_delete", filename="asked")
     asked = until(lambda: follower.get(made["taskId"]).get("inputRequests"))
     assert asked["confirm"]["params"]["message"] == "Delete asked?"
     follower.ask("tasks/update", taskId=made["taskId"], inputResponses={"confirm": YES})
     assert follower.end(made["taskId"])["result"]["content"][0]["text"] == "asked was deleted."
 
 
-def test_how_a_task_ends_there_is_how_it_ends_here(follower: Asked) -> None:
-    failed = follower.end(follower.call("failing_job")["taskId"])
+def test_how_a_task_ends_there_is_how_it_ends_here(kind: str, follower: Asked) -> None:
+    failed = follower.end(follower.call(f"{kind}.failing_job")["taskId"])
     assert (failed["status"], failed["result"]["isError"]) == ("completed", True)
-    broken = follower.end(follower.call("protocol_error_job")["taskId"])
+    broken = follower.end(follower.call(f"{kind}.protocol_error_job")["taskId"])
     assert broken["status"] == "failed"
     assert "The job broke." in broken["error"]["message"]
 
 
-def test_a_client_that_cannot_follow_waits(speaker: Speaker) -> None:
-    failed = speaker.modern_call("job.failing_job", {}).json()["result"]  # which is nothing but a task there
+def test_a_client_that_cannot_follow_waits(kind: str, speaker: Speaker) -> None:
+    failed = speaker.modern_call(f"{kind}.failing_job", {}).json()["result"]  # which is nothing but a task there
     assert (failed["isError"], failed["content"][0]["text"]) == (True, "The job failed.")
     session = speaker.open_session()
-    assert text_of(speaker.call(session, "job.slow_compute", {"seconds": 0.1})) == "Computed in 0.1 s."
+    assert text_of(speaker.call(session, f"{kind}.slow_compute", {"seconds": 0.1})) == "Computed in 0.1 s."
 
 
-def test_a_client_that_cannot_follow_answers_by_rounds(speaker: Speaker) -> None:
-    first = modern_call(speaker, "job.confirm_delete", {"filename": "rounds"})
+def test_a_client_that_cannot_follow_answers_by_rounds(kind: str, speaker: Speaker) -> None:
+    first = modern_call(speaker, f"{kind}.confirm_delete", {"filename": kind})
     ((key, asked),) = round_of(first)["inputRequests"].items()
-    assert asked["params"]["message"] == "Delete rounds?"
+    assert asked["params"]["message"] == f"Delete {kind}?"
     answers = {"inputResponses": {key: YES}, "requestState": state_of(first)}
-    done = modern_call(speaker, "job.confirm_delete", {"filename": "rounds"}, **answers)
-    assert text_of(done) == "rounds was deleted."
-    assert states(speaker, "rounds") == ["completed"]  # the one task, not another
+    done = modern_call(speaker, f"{kind}.confirm_delete", {"filename": kind}, **answers)
+    assert text_of(done) == f"{kind} was deleted."
+    assert states(speaker, kind, kind) == ["completed"]  # the one task, not another
 
 
-def test_a_session_is_asked_on_the_stream_of_its_call(speaker: Speaker) -> None:
+def test_a_session_is_asked_on_the_stream_of_its_call(kind: str, speaker: Speaker) -> None:
     session = speaker.open_session(**ALL)
-    with calling(speaker, session, "job.confirm_delete", {"filename": "stream"}) as (_, heard):
+    with calling(speaker, session, f"{kind}.confirm_delete", {"filename": "stream"}) as (_, heard):
         speaker.post(answer_to(next(heard), YES), mcp_session_id=session)
         assert text_of_event(next(heard)) == "stream was deleted."
 
 
-def test_the_core_form_of_tasks_has_them_too(speaker: Speaker) -> None:
+def test_the_core_form_of_tasks_has_them_too(kind: str, speaker: Speaker) -> None:
     session = speaker.open_session()
-    params = {"name": "job.slow_compute", "arguments": {"seconds": 0.3}, "task": {}}
+    params = {"name": f"{kind}.slow_compute", "arguments": {"seconds": 0.3}, "task": {}}
     made = speaker.in_session(session, "tools/call", params).json()["result"]["task"]
     ended = speaker.in_session(session, "tasks/result", {"taskId": made["taskId"]})
     assert text_of(ended) == "Computed in 0.3 s."
+
+
+def test_a_task_that_is_gone_with_its_child_ends(follower: Asked) -> None:
+    speaker = follower.speaker
+    until(lambda: "job-stdio.test_exit" in speaker.modern("tools/list").text)
+    made = follower.call("job-stdio.slow_compute", seconds=60, label="gone")
+    speaker.modern_call("job-stdio.test_exit", {})
+    ended = follower.end(made["taskId"])
+    assert "does not know its task any more" in json.dumps(ended["result"])
+    assert ended["result"]["_meta"]["mcphub/error"]["errorCode"] == "transport_error"

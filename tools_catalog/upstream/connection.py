@@ -202,26 +202,31 @@ class Connection:
                 raise errors.TransportError(f"The connection broke within the call. {error}".strip()) from error
             except errors.UpstreamError as error:
                 if len(known) > 1:
-                    raise tasks.TaskLost(
-                        "The connection broke within the call, and the upstream does not know its task any more."
-                    ) from error
+                    raise tasks.TaskLost from error
                 raise
 
         with self._busy(), ExitStack() as following:
             return await core_tasks.Following(task_id, send, context).end()
 
     async def _followed(self, task_id: str, context: ToolContext) -> dict[str, Any]:
+        known: set[Session] = set()
+
         async def send(method: str, params: dict[str, Any]) -> dict[str, Any]:
             try:
                 main = await self._up.ready()
                 if not main.offers_tasks:
                     raise errors.ConnectionFailed("The upstream has no tasks any more.")
+                known.add(main)
                 found: dict[str, Any] = self._up.scrub.value(
                     await main.request(method, params, context, follows_tasks=True)
                 )
                 return found
             except SessionLost as error:
                 raise errors.ConnectionFailed(str(error)) from error
+            except errors.UpstreamError as error:
+                if len(known) > 1:
+                    raise tasks.TaskLost from error
+                raise
 
         with self._busy():
             return await tasks.Following(task_id, send, context, may_ask=self.spec.may_ask).end()

@@ -21,8 +21,8 @@ def make(message: Any) -> None:
     result = getattr(getattr(message, "message", None), "result", None)
     if not isinstance(result, dict) or "content" in result:
         return
-    if isinstance(result.get("task"), dict):  # in the place of a tool's result, where the call asked for a task
-        result["content"] = []
+    if isinstance(result.get("task"), dict) or result.get("resultType") == "task":
+        result["content"] = []  # a task in the place of a tool's result
         return
     for member in _MEMBERS:
         if isinstance(result.get(member), list):

@@ -10,7 +10,7 @@ import contextlib
 import contextvars
 import logging
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import httpx2
 import mcp_types as types
@@ -25,7 +25,7 @@ from sessions_app.protocol.envelope import LOG_LEVELS
 from sessions_app.protocol.tasks import EXTENSION
 from tools_catalog import egress
 from tools_catalog.backends.base import ToolContext
-from tools_catalog.upstream import appeals, bridge, core_tasks, http, readable
+from tools_catalog.upstream import appeals, bridge, core_tasks, declaring, http, readable
 from tools_catalog.upstream.bridge import FORM, ROOTS, SAMPLING, TOOLS, URL, Abilities
 from tools_catalog.upstream.calls import Calls, SessionLost
 from tools_catalog.upstream.direct import Direct, Elsewhere, repeated_in_headers
@@ -55,6 +55,14 @@ _UNREADABLE = "Failed to parse JSON response: "
 """How the SDK begins to say that an answer was cut off, or is no message."""
 _RAW: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
 """Results are relayed as they came; the SDK has checked them against the revision's shapes before."""
+
+_OF_TASKS: Final = frozenset({"tasks/get", "tasks/update", "tasks/cancel"})
+
+
+class _OfTask(types.Request[dict[str, Any], str]):
+    """A request about a task of 2026-07-28, whose id `Mcp-Name` repeats over HTTP."""
+
+    name_param = "taskId"
 
 
 class Session:
@@ -161,17 +169,22 @@ class Session:
         """
         self.last_used = asyncio.get_running_loop().time()
         headers = self._headers.get(params["name"], ()) if method == "tools/call" and self._headers else ()
-        if self.direct is not None and context is not None and not self.closed.is_set():
-            can_ask = bridge.abilities(context) if self._spec.may_ask else frozenset()
-            if follows_tasks:
-                can_ask |= {bridge.TASKS}
+        if context is None:
+            return await self._send(method, params, None)
+        can_ask = bridge.abilities(context) if self._spec.may_ask else frozenset()
+        if follows_tasks:
+            can_ask |= {bridge.TASKS}
+        if self.direct is not None and not self.closed.is_set():
             try:
                 return await self.direct.request(method, params, context, can_ask, headers)
             except Elsewhere:
                 self.direct.close()
                 self.direct = None
-        if context is None:
-            return await self._send(method, params, None)
+        if self.is_modern:
+            params = declaring.saying(params, can_ask)
+        if method in _OF_TASKS:
+            with self.calls.asking_about(context):
+                return await self._send(method, params, None)
         await self._raise_log_level(context.log_level)
         call = context
 
@@ -195,7 +208,8 @@ class Session:
         client = self._client
         if client is None or self.closed.is_set():
             raise SessionLost(self.why_closed)
-        request = types.Request[dict[str, Any], str].model_construct(method=method, params=params)
+        made = _OfTask if method in _OF_TASKS and self.is_modern else types.Request[dict[str, Any], str]
+        request = made.model_construct(method=method, params=params)
         try:
             raw: dict[str, Json] = await client.session.send_request(
                 request,
@@ -212,11 +226,7 @@ class Session:
 
     @property
     def offers_tasks(self) -> bool:
-        """Whether it may answer calls with tasks. The SDK has no way for that, so only past it."""
-        return self.direct is not None and self._has_tasks
-
-    @property
-    def _has_tasks(self) -> bool:
+        """Whether it may answer calls with tasks, as one with the extension of 2026-07-28 may."""
         declared = self._capabilities.extensions if self._capabilities is not None else None
         return self.is_modern and EXTENSION in (declared or {})
 
@@ -250,7 +260,7 @@ class Session:
                 raise
             listed += readable.listed(page, member)
             if kind == TOOL:
-                if self._has_tasks:
+                if self.offers_tasks:
                     listed = [{**one, "execution": AS_TASK} if isinstance(one, dict) else one for one in listed]
                 elif not self.takes_core_tasks:
                     listed = [core_tasks.without_support(one) for one in listed]

@@ -60,6 +60,9 @@ def id_of(result: Mapping[str, Json]) -> str:
 class TaskLost(errors.TransportError):
     """The connection broke, and on the next one the upstream does not know the task."""
 
+    def __init__(self) -> None:
+        super().__init__("The connection broke within the call, and the upstream does not know its task any more.")
+
 
 class Watch:
     """What looking after a task is in either form. `send` makes a request of the same upstream."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from mcp.client.streamable_http import streamable_http_client
 
-from tools_catalog.upstream import event_stream, http, readable
+from tools_catalog.upstream import declaring, event_stream, http, readable
 from tools_catalog.upstream.spec import SSE, STDIO, ConnectionSpec, Secrets
 from tools_catalog.upstream.stdio import LastWords, child
 
@@ -38,9 +38,9 @@ async def opened(
 async def _watched(
     inner: AbstractAsyncContextManager[Any], lost: Callable[[str], None]
 ) -> AsyncIterator[tuple[Any, Any]]:
-    """The same transport, telling when the other side has ended it."""
+    """The same transport, telling when the other side has ended it; what it carries fits the SDK and the hub."""
     async with inner as (read, write):
-        yield _WatchedStream(read, lost), write
+        yield _WatchedStream(read, lost), _Declaring(write)
 
 
 class _WatchedStream:
@@ -66,6 +66,24 @@ class _WatchedStream:
         return message
 
     async def __aenter__(self) -> _WatchedStream:
+        await self._inner.__aenter__()
+        return self
+
+    async def __aexit__(self, *why: Any) -> Any:
+        return await self._inner.__aexit__(*why)
+
+
+class _Declaring:
+    """The SDK's write stream; each request says of its client what the hub wants said."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+
+    async def send(self, item: Any) -> None:
+        declaring.make(item)
+        await self._inner.send(item)
+
+    async def __aenter__(self) -> _Declaring:
         await self._inner.__aenter__()
         return self
 

@@ -1,23 +1,26 @@
 """The server that the conformance suite calls, on the low level of Python's official SDK.
 
-    python -m tests.conformance.everything.server [--handshake-only] [PORT]
+    python -m tests.conformance.everything.server [--handshake-only] [PORT | stdio]
 
-It prints `ready PORT` and serves both eras at /mcp, or only that of the handshake.
+It prints `ready PORT` and serves both eras at /mcp, or only that of the handshake; or both over stdio.
 """
 
 from __future__ import annotations
 
+import os
 import socket
 import sys
 import warnings
 from typing import Any
 
+import anyio
 import mcp_types as types
 import uvicorn
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
+from mcp.server.stdio import stdio_server
 from mcp.server.streamable_http import EventCallback, EventId, EventMessage, EventStore, StreamId
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, PromptsListChanged, ToolsListChanged
 from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
@@ -195,8 +198,21 @@ server.middleware.append(RequestStateBoundary(RequestStateSecurity.ephemeral(), 
 desk = Desk(server)
 
 
+async def over_stdio() -> None:
+    @tool()
+    async def test_exit(call: Call) -> None:
+        """End this process, and the tasks with it."""
+        os._exit(1)
+
+    async with stdio_server() as (read, write):
+        await server.run(read, write, server.create_initialization_options())
+
+
 def main() -> None:
     words = sys.argv[1:]
+    if words == ["stdio"]:
+        anyio.run(over_stdio)
+        return
     is_old = "--handshake-only" in words
     ports = [int(word) for word in words if word.isdigit()]
     app: ASGIApp = server.streamable_http_app(event_store=Events(), retry_interval=_RETRY_MS)

@@ -1,4 +1,4 @@
-"""An upstream on Python's `mcp` 1.x with tasks of 2025-11-25: `tasks_v1.py streamable-http|stdio [PORT]`.
+"""An upstream on Python's `mcp` 1.x with tasks of 2025-11-25: `tasks_v1.py streamable-http|sse|stdio [PORT]`.
 
 The SDK keeps a task for the session that made it.
 """
@@ -17,12 +17,14 @@ import anyio
 import uvicorn
 from mcp.server.experimental.task_context import ServerTaskContext
 from mcp.server.lowlevel import Server
+from mcp.server.sse import SseServerTransport
 from mcp.server.stdio import stdio_server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.exceptions import McpError
 from mcp.types import INTERNAL_ERROR, CallToolResult, ErrorData, TextContent, Tool, ToolExecution
 from starlette.applications import Starlette
 from starlette.routing import Mount
+from starlette.types import Receive, Scope, Send
 
 server: Server[Any] = Server("peer-tasks")
 support = server.experimental.enable_tasks()
@@ -86,10 +88,7 @@ async def over_stdio() -> None:
         await server.run(read, write, server.create_initialization_options())
 
 
-def main() -> None:
-    if sys.argv[1] == "stdio":
-        anyio.run(over_stdio)
-        return
+def streamable() -> Starlette:
     sessions = StreamableHTTPSessionManager(server)
 
     @contextlib.asynccontextmanager
@@ -97,7 +96,25 @@ def main() -> None:
         async with sessions.run():
             yield
 
-    app = Starlette(routes=[Mount("/mcp", sessions.handle_request)], lifespan=lifespan)
+    return Starlette(routes=[Mount("/mcp", sessions.handle_request)], lifespan=lifespan)
+
+
+def events() -> Starlette:
+    transport = SseServerTransport("/messages/")
+
+    async def stream(scope: Scope, receive: Receive, send: Send) -> None:
+        async with transport.connect_sse(scope, receive, send) as (read, write):
+            await server.run(read, write, server.create_initialization_options())
+
+    # Its address for messages is below that of the stream.
+    return Starlette(routes=[Mount("/sse/messages/", transport.handle_post_message), Mount("/sse", stream)])
+
+
+def main() -> None:
+    if sys.argv[1] == "stdio":
+        anyio.run(over_stdio)
+        return
+    app = events() if sys.argv[1] == "sse" else streamable()
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind(("127.0.0.1", int(sys.argv[2]) if len(sys.argv) > 2 else 0))
