@@ -93,3 +93,12 @@ def test_what_is_no_good_end_is_an_error(answers: Any, error: type[Exception], w
     with pytest.raises(error, match=words):
         upstream.end()
     assert "tasks/cancel" not in upstream.asked
+
+
+@pytest.mark.parametrize(
+    ("asked_for", "seconds"),
+    [(200, 0.2), (10**400, 5.0), (-(10**400), 0.05), (float("nan"), 0.05), (float("inf"), 5.0), ("soon", 0.05)],
+)
+def test_a_task_is_looked_at_neither_too_often_nor_too_rarely(asked_for: Any, seconds: float) -> None:
+    watch = core_tasks.Following("t1", Upstream().send, cast(ToolContext, Silent()))
+    assert watch.pause_after(state("working", pollInterval=asked_for)) == seconds

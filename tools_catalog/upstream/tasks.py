@@ -95,9 +95,12 @@ class Watch:
     def pause_after(self, task: Mapping[str, Json]) -> float:
         """Give the seconds until it is time for the next look."""
         asked_for = task.get(self.pause_member)
-        seconds = asked_for / 1000 if isinstance(asked_for, int | float) and asked_for == asked_for else self._pause
+        seconds = self._pause
+        if isinstance(asked_for, int | float) and asked_for == asked_for:
+            # Bounded before it is divided: a large integer may have no float.
+            seconds = max(_SHORTEST_SECONDS * 1000, min(asked_for, _LONGEST_SECONDS * 1000)) / 1000
         self._pause = min(2 * self._pause, _LONGEST_SECONDS)
-        return max(_SHORTEST_SECONDS, min(seconds, _LONGEST_SECONDS))
+        return seconds
 
     async def tell(self, task: Mapping[str, Json]) -> None:
         """Pass on what the task says of its state, where that is new."""
