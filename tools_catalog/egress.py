@@ -101,7 +101,9 @@ class GuardedBackend(httpcore2.AsyncNetworkBackend):
                 failure: Exception | None = None
                 for address in addresses:
                     try:
-                        return await self._inner.connect_tcp(str(address), port, timeout, local_address, socket_options)
+                        return _Connected(
+                            await self._inner.connect_tcp(str(address), port, timeout, local_address, socket_options)
+                        )
                     except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as exc:
                         failure = exc
         except TimeoutError as exc:
@@ -119,6 +121,27 @@ class GuardedBackend(httpcore2.AsyncNetworkBackend):
 
     async def sleep(self, seconds: float) -> None:
         await self._inner.sleep(seconds)
+
+
+class _Connected(httpcore2.AsyncNetworkStream):
+    """A connection that ends when its TLS handshake is cancelled; httpcore2 (2.16) ends it after errors only.
+
+    Else whoever takes connections and stays silent would keep one open for each attempt.
+    """
+
+    def __init__(self, inner: httpcore2.AsyncNetworkStream) -> None:
+        self._inner = inner
+        self.read, self.write, self.aclose = inner.read, inner.write, inner.aclose  # type: ignore[method-assign]
+        self.get_extra_info = inner.get_extra_info  # type: ignore[method-assign]
+
+    async def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> httpcore2.AsyncNetworkStream:
+        try:
+            return await self._inner.start_tls(ssl_context, server_hostname, timeout)
+        except asyncio.CancelledError:
+            await self._inner.aclose()
+            raise
 
 
 class GuardedTransport(httpx2.AsyncHTTPTransport):

@@ -83,7 +83,8 @@ class Direct:
             answer = await self._origin.send(self._written(method, params, json.dumps(message), repeated))
         except NotSent as error:
             raise errors.ConnectionFailed(
-                f"{self._spec.slug} cannot be reached. Nothing was sent; try again.", connection=self._spec.slug
+                f"{self._spec.slug} cannot be reached: {error} Nothing was sent; try again.",
+                connection=self._spec.slug,
             ) from error
         except Broken as error:
             raise errors.TransportError(str(error)) from error

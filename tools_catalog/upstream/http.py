@@ -12,7 +12,6 @@ import contextlib
 import json
 import logging
 import re
-import ssl
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -24,6 +23,7 @@ import httpx2
 from sessions_app.protocol import errors
 from tools_catalog import egress
 from tools_catalog.egress_rules import EgressPolicy
+from tools_catalog.upstream import unreached
 from tools_catalog.upstream.limits import Flood
 from tools_catalog.upstream.spec import SSE, ConnectionSpec, Secrets
 
@@ -167,7 +167,7 @@ class UpstreamTransport(httpx2.AsyncBaseTransport):
         except errors.HubError as error:
             raise _failed(request, NOT_SENT, str(error), error) from error
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as error:
-            words = f"{errors.ConnectionFailed.sentence} {_reason(error)}"
+            words = f"{errors.ConnectionFailed.sentence} {unreached.reason(error)}"
             raise _failed(request, NOT_SENT, words, error) from error
         except httpx2.HTTPError as error:
             raise _failed(request, BROKEN, errors.TransportError.sentence, error) from error
@@ -279,22 +279,6 @@ def client(
     http = egress.client(policy, timeout_seconds=spec.connect_seconds, wrap=wrap)
     http.max_redirects = _MAX_REDIRECTS
     return http
-
-
-def _reason(error: BaseException) -> str:
-    """Say why a connection could not be made, in a sentence that holds nothing of the other side's words."""
-    if isinstance(error, httpx2.ConnectTimeout | httpx2.PoolTimeout):
-        return "No connection was made in time."
-    if str(error).startswith("The name "):  # of the egress guard
-        return str(error)
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, ssl.SSLCertVerificationError):
-            return "Its certificate is not trusted."
-        if isinstance(cause, ssl.SSLError):
-            return "It does not speak TLS there."
-        cause = cause.__cause__ or cause.__context__
-    return "Nothing takes connections there."
 
 
 def _failed(request: httpx2.Request, code: int, words: str, cause: Exception) -> _Unanswered:

@@ -25,7 +25,7 @@ from sessions_app.protocol.envelope import LOG_LEVELS
 from sessions_app.protocol.tasks import EXTENSION
 from tools_catalog import egress
 from tools_catalog.backends.base import ToolContext
-from tools_catalog.upstream import appeals, bridge, core_tasks, declaring, http, readable
+from tools_catalog.upstream import appeals, bridge, core_tasks, declaring, http, readable, unreached
 from tools_catalog.upstream.bridge import FORM, ROOTS, SAMPLING, TOOLS, URL, Abilities
 from tools_catalog.upstream.calls import Calls, SessionLost
 from tools_catalog.upstream.direct import Direct, Elsewhere, repeated_in_headers
@@ -435,6 +435,8 @@ def _why(error: BaseException) -> str:
         return f"The upstream refused: {error.message[:300]}"
     if isinstance(error, FileNotFoundError | NotADirectoryError | PermissionError):
         return f"The command cannot be started: {error.strerror}."
+    if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.PoolTimeout):
+        return f"The upstream cannot be reached. {unreached.reason(error)}"
     if isinstance(error, httpx2.TransportError | OSError):
-        return f"The upstream cannot be reached ({type(error).__name__})."
+        return f"The connection to the upstream broke ({type(error).__name__})."
     return f"{type(error).__name__}: {str(error)[:300]}"

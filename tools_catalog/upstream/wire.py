@@ -16,6 +16,7 @@ import httptools
 
 from tools_catalog import egress
 from tools_catalog.egress_rules import EgressPolicy
+from tools_catalog.upstream import unreached
 
 _IDLE_SECONDS = 60.0
 _HELD_BYTES = 256 * 1024
@@ -26,7 +27,7 @@ _MOST_HEADER_BYTES = 64 * 1024
 
 
 class NotSent(Exception):
-    """No connection could be made: nothing reached the other side."""
+    """No connection could be made: nothing reached the other side. Its words say why."""
 
 
 class Broken(Exception):
@@ -281,8 +282,6 @@ class Origin:
                         continue
                     self._all.add(line)
                     return line
-        except TimeoutError as error:
-            raise NotSent("No connection in time.") from error
-        except (OSError, httpcore2.ConnectError) as error:
-            raise NotSent(str(error)) from error
-        raise NotSent(str(failure or "The name has no address.")) from failure
+        except (OSError, httpcore2.ConnectError) as error:  # a timeout is one, too
+            raise NotSent(unreached.reason(error)) from error
+        raise NotSent(unreached.reason(failure or httpcore2.ConnectError("The name has no address."))) from failure

@@ -349,3 +349,28 @@ def test_second_client_reads_no_list_of_authorities() -> None:
     asyncio.run(scenario())
     after = egress.tls_context.cache_info()
     assert (after.hits - before.hits, after.misses - before.misses) == (2, 0)
+
+
+def test_a_connection_ends_when_its_tls_handshake_is_cancelled() -> None:
+    """Whoever takes connections and stays silent must not keep one for each attempt."""
+
+    async def run() -> None:
+        begun, gone = asyncio.Event(), asyncio.Event()
+
+        async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            while await reader.read(1000):
+                begun.set()
+            writer.close()
+            gone.set()
+
+        policy = EgressPolicy(allow=("127.0.0.1",))
+        async with await asyncio.start_server(silent, "127.0.0.1", 0) as server, egress.client(policy) as using:
+            port = server.sockets[0].getsockname()[1]
+            asking = asyncio.create_task(using.get(f"https://127.0.0.1:{port}/"))
+            await asyncio.wait_for(begun.wait(), 60)
+            asking.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await asking
+            await asyncio.wait_for(gone.wait(), 10)
+
+    asyncio.run(run())

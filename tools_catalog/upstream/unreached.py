@@ -1,0 +1,26 @@
+"""Why no connection was made, said alike on every way to an upstream."""
+
+from __future__ import annotations
+
+import ssl
+
+import httpcore2
+import httpx2
+
+_TOO_SLOW = (TimeoutError, httpcore2.ConnectTimeout, httpx2.ConnectTimeout, httpx2.PoolTimeout)
+
+
+def reason(error: BaseException) -> str:
+    """Say it in a sentence that holds nothing of the other side's words, and nothing secret."""
+    if isinstance(error, _TOO_SLOW):
+        return "No connection was made in time."
+    if str(error).startswith("The name "):  # of the egress guard
+        return str(error)
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return "Its certificate is not trusted."
+        if isinstance(cause, ssl.SSLError):
+            return "It does not speak TLS there."
+        cause = cause.__cause__ or cause.__context__
+    return "Nothing takes connections there."
