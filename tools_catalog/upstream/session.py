@@ -12,7 +12,6 @@ import logging
 from collections.abc import Callable
 from typing import Any, Final
 
-import httpx2
 import mcp_types as types
 from mcp.client.client import Client
 from mcp.client.subscriptions import ResourceUpdated
@@ -25,7 +24,7 @@ from sessions_app.protocol.envelope import LOG_LEVELS
 from sessions_app.protocol.tasks import EXTENSION
 from tools_catalog import egress
 from tools_catalog.backends.base import ToolContext
-from tools_catalog.upstream import appeals, bridge, core_tasks, declaring, http, readable, unreached
+from tools_catalog.upstream import appeals, bridge, core_tasks, declaring, faults, http, readable
 from tools_catalog.upstream.bridge import FORM, ROOTS, SAMPLING, TOOLS, URL, Abilities
 from tools_catalog.upstream.calls import Calls, SessionLost
 from tools_catalog.upstream.direct import Direct, Elsewhere, repeated_in_headers
@@ -51,8 +50,6 @@ logger = logging.getLogger(__name__)
 
 Json = Any
 
-_UNREADABLE = "Failed to parse JSON response: "
-"""How the SDK begins to say that an answer was cut off, or is no message."""
 _RAW: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
 """Results are relayed as they came; the SDK has checked them against the revision's shapes before."""
 
@@ -218,7 +215,10 @@ class Session:
             )
             return raw
         except MCPError as error:
-            raise self._translated(error) from error
+            failure = faults.of(error, self.why_closed, self._addresses.remember)
+            if isinstance(failure, SessionLost):
+                self.lose(str(failure))
+            raise failure from error
         except ValidationError as error:
             raise errors.ResultInvalid(
                 f"The upstream's answer to {method} breaks the protocol {self.protocol_version}."
@@ -334,7 +334,7 @@ class Session:
         except asyncio.CancelledError:
             pass
         except BaseException as error:
-            words = _why(error)
+            words = faults.why(error)
             if not ready.done():
                 ready.set_exception(errors.ConnectionFailed(f"{words}"))
             else:
@@ -389,54 +389,3 @@ class Session:
         if self._like is None:
             return "auto"
         return self._like.protocol_version if self._like.is_modern else "legacy"
-
-    def _translated(self, error: MCPError) -> Exception:
-        if error.code == http.NOT_SENT:
-            return errors.ConnectionFailed(error.message)
-        if error.code == http.BROKEN:
-            return errors.TransportError(error.message)
-        if error.code == http.NO_MCP:
-            return errors.UpstreamError(error.message)
-        if error.code == http.SESSION_GONE:
-            self.lose(error.message)
-            return SessionLost(error.message)
-        if error.code == types.CONNECTION_CLOSED:
-            return errors.TransportError(f"The connection broke within the call. {self.why_closed}".strip())
-        if _is_unreadable(error):
-            why = error.message.removeprefix(_UNREADABLE)
-            if why in (http.TOO_SLOW, http.BROKE_OFF):
-                return errors.TransportError(why)
-            if why != http.TOO_LARGE:
-                why = "The upstream's answer cannot be read: it is no message of MCP."
-            return errors.ResultInvalid(why)
-        return appeals.upstream_error(error.code, error.message, error.data, self._addresses.remember)
-
-
-def _is_unreadable(error: MCPError) -> bool:
-    """Whether the client could not read an answer. Its words list what each kind of message lacks, and the answer."""
-    return error.code == types.PARSE_ERROR and error.message.startswith(_UNREADABLE)
-
-
-def _why(error: BaseException) -> str:
-    """Say in one sentence why a connection failed; nothing of it is secret."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    if isinstance(error, errors.HubError):
-        return str(error)
-    if isinstance(error, httpx2.HTTPStatusError):
-        return f"The upstream answered with status {error.response.status_code}."
-    if isinstance(error, MCPError) and error.code == types.CONNECTION_CLOSED:
-        return "The upstream closed the connection before it spoke MCP."
-    if isinstance(error, MCPError) and error.code in (http.NOT_SENT, http.BROKEN, http.SESSION_GONE, http.NO_MCP):
-        return error.message
-    if isinstance(error, MCPError) and _is_unreadable(error):
-        return "The upstream answered with what is no message of MCP. Is this the address of an MCP endpoint?"
-    if isinstance(error, MCPError):
-        return f"The upstream refused: {error.message[:300]}"
-    if isinstance(error, FileNotFoundError | NotADirectoryError | PermissionError):
-        return f"The command cannot be started: {error.strerror}."
-    if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.PoolTimeout):
-        return f"The upstream cannot be reached. {unreached.reason(error)}"
-    if isinstance(error, httpx2.TransportError | OSError):
-        return f"The connection to the upstream broke ({type(error).__name__})."
-    return f"{type(error).__name__}: {str(error)[:300]}"
