@@ -37,6 +37,10 @@ EVERYWHERE = {
     "huge": {"transport_error", "result_invalid"},
     "die": {"transport_error"},
     "error": {"upstream_error"},
+    "error -31091": {"upstream_error"},  # the hub's own codes are its own: nobody else says that nothing was sent
+    "error -31093": {"upstream_error"},
+    "error -32000": {"upstream_error"},
+    "stray_progress": {"ok"},
 }
 OVER_HTTP = {
     "hang_before_headers": {"timeout"},
@@ -47,8 +51,15 @@ OVER_HTTP = {
     "drip": {"timeout"},
     "compressed": {"transport_error"},
     "comments": {"timeout"},
+    "html": {"upstream_error", "result_invalid"},
+    "head": {"transport_error"},
 }
-OVER_STDIO = {"deaf": {"timeout"}, "stderr": {"ok"}}
+OVER_STDIO = {
+    "deaf": {"timeout"},
+    "stderr": {"ok"},
+    "prattle": {"transport_error"},
+    "shut": {"timeout", "transport_error"},
+}
 OVER_SSE = {
     "hang_before_headers": {"timeout"},
     "redirect": {"transport_error"},

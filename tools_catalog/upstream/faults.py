@@ -13,21 +13,25 @@ from tools_catalog.upstream.calls import SessionLost
 _UNREADABLE = "Failed to parse JSON response: "
 """How the SDK begins to say that an answer was cut off, or is no message."""
 
+_CLOSED = "Connection closed"
+"""What the SDK says where the connection ended."""
+
 
 def of(error: MCPError, why_closed: str, remember: appeals.Remember) -> Exception:
     """Give what ended a request as ours; SessionLost where the session is gone, and the request was not taken.
 
     `why_closed` says why the connection ended, if it did; `remember` takes addresses that the upstream demands.
     """
-    if error.code == http.NOT_SENT:
-        return errors.ConnectionFailed(error.message)
-    if error.code == http.BROKEN:
-        return errors.TransportError(error.message)
-    if error.code == http.NO_MCP:
-        return errors.UpstreamError(error.message)
-    if error.code == http.SESSION_GONE:
-        return SessionLost(error.message)
-    if error.code == types.CONNECTION_CLOSED:
+    match http.own_code(error.code, error.data):
+        case http.NOT_SENT:
+            return errors.ConnectionFailed(error.message)
+        case http.BROKEN:
+            return errors.TransportError(error.message)
+        case http.NO_MCP:
+            return errors.UpstreamError(error.message)
+        case http.SESSION_GONE:
+            return SessionLost(error.message)
+    if _is_closed(error):
         return errors.TransportError(f"The connection broke within the call. {why_closed}".strip())
     if _is_unreadable(error):
         why = error.message.removeprefix(_UNREADABLE)
@@ -47,9 +51,9 @@ def why(error: BaseException) -> str:
         return str(error)
     if isinstance(error, httpx2.HTTPStatusError):
         return f"The upstream answered with status {error.response.status_code}."
-    if isinstance(error, MCPError) and error.code == types.CONNECTION_CLOSED:
+    if isinstance(error, MCPError) and _is_closed(error):
         return "The upstream closed the connection before it spoke MCP."
-    if isinstance(error, MCPError) and error.code in (http.NOT_SENT, http.BROKEN, http.SESSION_GONE, http.NO_MCP):
+    if isinstance(error, MCPError) and http.own_code(error.code, error.data) is not None:
         return error.message
     if isinstance(error, MCPError) and _is_unreadable(error):
         return "The upstream answered with what is no message of MCP. Is this the address of an MCP endpoint?"
@@ -62,6 +66,11 @@ def why(error: BaseException) -> str:
     if isinstance(error, httpx2.TransportError | OSError):
         return f"The connection to the upstream broke ({type(error).__name__})."
     return f"{type(error).__name__}: {str(error)[:300]}"
+
+
+def _is_closed(error: MCPError) -> bool:
+    """Whether the client lost the connection. Its code for that is also what many servers use for any error."""
+    return error.code == types.CONNECTION_CLOSED and error.message == _CLOSED
 
 
 def _is_unreadable(error: MCPError) -> bool:

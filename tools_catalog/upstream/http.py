@@ -12,6 +12,7 @@ import contextlib
 import json
 import logging
 import re
+import secrets
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -39,6 +40,9 @@ SESSION_GONE = -31093
 
 NO_MCP = -31094
 """The upstream, or what stands before it, answered with a status and no message."""
+
+_MARK = secrets.token_hex(16)
+"""The `data` of such answers. An upstream may use the same codes, and must not be believed that nothing was sent."""
 
 _AWAY = frozenset({502, 503, 504})
 """Statuses of a proxy whose server is not there."""
@@ -287,10 +291,16 @@ def _failed(request: httpx2.Request, code: int, words: str, cause: Exception) ->
 
 
 def _instead(request: httpx2.Request, failure: _Unanswered) -> httpx2.Response:
-    body: dict[str, Any] = {"jsonrpc": "2.0", "id": None, "error": {"code": failure.code, "message": failure.words}}
+    error = {"code": failure.code, "message": failure.words, "data": _MARK}
+    body: dict[str, Any] = {"jsonrpc": "2.0", "id": None, "error": error}
     return httpx2.Response(
         502, headers={"content-type": "application/json"}, content=json.dumps(body).encode(), request=request
     )
+
+
+def own_code(code: int, data: Any) -> int | None:
+    """Give the code of an answer that was put here in the place of the upstream's; None for one of its own."""
+    return code if data == _MARK else None
 
 
 def _is_probe(request: httpx2.Request) -> bool:

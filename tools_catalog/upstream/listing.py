@@ -30,6 +30,8 @@ AS_TASK: Final = {"taskSupport": "optional", "by": EXTENSION}
 MAX_OFFERS: Final = 2000
 """Of a kind."""
 MAX_PAGES: Final = 100
+MAX_ANSWERS: Final = 4
+"""So many times the largest answer of the connection all pages of a list may have together."""
 MAX_DEFINITION_BYTES: Final = 256 * 1024
 MAX_DEPTH: Final = 64
 
@@ -92,6 +94,14 @@ def read(listed: list[Json], kind: str = TOOL) -> dict[str, Listed]:
             one = Listed(one.name, one.definition, one.digest, one.schema_digest, words)
         found[one.name] = one
     return found
+
+
+def size_of(page: list[Json], most: int) -> int:
+    """Give about how many bytes a page has; `most` where it cannot be written."""
+    try:
+        return len(json.dumps(page))
+    except (ValueError, TypeError, RecursionError, ProtocolError):
+        return most
 
 
 def storable(text: str) -> str:

@@ -32,6 +32,7 @@ from tools_catalog.upstream.hearing import CHANGED, Hearing
 from tools_catalog.upstream.listing import (
     AS_TASK,
     CAPABILITIES,
+    MAX_ANSWERS,
     MAX_OFFERS,
     MAX_PAGES,
     METHODS,
@@ -40,6 +41,7 @@ from tools_catalog.upstream.listing import (
     TEMPLATE,
     TOOL,
     ListingInvalid,
+    size_of,
 )
 from tools_catalog.upstream.scrubbing import Scrubber
 from tools_catalog.upstream.spec import STREAMABLE_HTTP, ConnectionSpec
@@ -250,6 +252,8 @@ class Session:
             return []
         method, member = METHODS[kind]
         listed: list[Json] = []
+        most = self._spec.max_response_bytes
+        left = MAX_ANSWERS * most
         cursor: str | None = None
         for _ in range(MAX_PAGES):
             try:
@@ -258,7 +262,8 @@ class Session:
                 if kind == TEMPLATE and error.details.get("upstream", {}).get("code") == types.METHOD_NOT_FOUND:
                     return []  # one that has resources need not have templates
                 raise
-            listed += readable.listed(page, member)
+            found = readable.listed(page, member)
+            listed += found
             if kind == TOOL:
                 if self.offers_tasks:
                     listed = [{**one, "execution": AS_TASK} if isinstance(one, dict) else one for one in listed]
@@ -270,6 +275,9 @@ class Session:
                 return listed
             if len(listed) > MAX_OFFERS:
                 break
+            left -= size_of(found, most)
+            if left < 0:
+                raise ListingInvalid(f"The upstream's list of {member} has more than {MAX_ANSWERS * most} bytes.")
         raise ListingInvalid(f"The upstream's list of {member} does not end after {len(listed)} of them.")
 
     async def subscribe(self, uris: frozenset[str]) -> None:

@@ -3,7 +3,8 @@
 Era of sessions, 2025-06-18; `modern` is Streamable HTTP of 2026-07-28.
 
 `tools/call` of `be` does what its argument `mode` names. `CHAOS_STATE` names a file of JSON that is read before each
-list: `{"tools": [...]}` replaces the definitions, `"notify": true` sends list_changed with the next call.
+list: `{"tools": [...]}` replaces the definitions, `"notify": true` sends list_changed with the next call, `"pages"`
+names how a list has no end.
 """
 
 from __future__ import annotations
@@ -48,6 +49,8 @@ def answer(request: dict[str, Any], headers: dict[str, str] | None = None) -> An
             "capabilities": {"tools": {"listChanged": True}, "logging": {}},
             "serverInfo": {"name": "chaos", "version": "1"},
         }
+    elif method == "tools/list" and (kind := state().get("pages")):
+        result = {**(MODERN if IS_MODERN else {}), **page(kind, params.get("cursor"))}
     elif method == "tools/list":
         result = {**(MODERN if IS_MODERN else {}), "tools": state().get("tools", [BE, ECHO])}
     elif method == "tools/call" and params.get("name") != "be":
@@ -60,6 +63,18 @@ def answer(request: dict[str, Any], headers: dict[str, str] | None = None) -> An
     else:
         return {"jsonrpc": "2.0", "id": id_, "error": {"code": -32601, "message": "Method not found"}}
     return {"jsonrpc": "2.0", "id": id_, "result": result}
+
+
+def page(kind: str, cursor: str | None) -> dict[str, Any]:
+    """Give one of the pages of a list that has no end."""
+    number = int(cursor or 0)
+    if kind == "repeats":
+        return {"tools": [BE], "nextCursor": "1"}
+    if kind == "empty":
+        return {"tools": [], "nextCursor": str(number + 1)}
+    words = "x" * (3_000_000 if kind == "large" else 10)
+    tools = [{**ECHO, "name": f"{number}.{one}", "description": words} for one in range(1 if kind == "large" else 100)]
+    return {"tools": tools, "nextCursor": str(number + 1)}
 
 
 def good(id_: Any, text: str = "good") -> dict[str, Any]:
@@ -90,6 +105,14 @@ async def misbehaviour(mode: str, id_: Any) -> AsyncIterator[bytes]:
     elif mode == "flood":
         for number in range(1_000_000):
             yield json.dumps(note(number)).encode()
+    elif mode == "stray_progress":
+        params = {"progressToken": "of nobody", "progress": 1}
+        yield json.dumps({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}).encode()
+        yield json.dumps({"jsonrpc": "2.0", "method": "notifications/of/nobody", "params": {}}).encode()
+        yield json.dumps(good(id_)).encode()
+    elif mode.startswith("error "):  # with a code that means something to the hub
+        error = {"code": int(mode.split()[1]), "message": "m" * 5000}
+        yield json.dumps({"jsonrpc": "2.0", "id": id_, "error": error}).encode()
     elif mode == "error":
         yield json.dumps({"jsonrpc": "2.0", "id": id_, "error": {"code": -32050, "message": "no such ticket"}}).encode()
     elif mode != "hang":
@@ -125,6 +148,13 @@ async def stdio() -> None:
             out.write(b'{"jsonrpc":"2.0","id":1,"result":{"x":"')
             while True:
                 out.write(PIECE)
+        if told == "prattle":
+            for _ in range(1000):
+                say(b"This is no message.")
+            told = "after words"
+        if told == "shut":
+            os.close(0)
+            await asyncio.sleep(3600)
         if told == "stderr":
             for _ in range(2000):
                 sys.stderr.write("e" * 4096 + "\n")
@@ -222,6 +252,15 @@ class Http:
         if mode == "status":
             writer.write(b"HTTP/1.1 500 Oops\r\nContent-Length: 4\r\n\r\noops")
             return True
+        if mode == "html":
+            body = b"<html><body>Welcome</body></html>"
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+            return True
+        if mode == "head":
+            writer.write(b"HTTP/1.1 200 OK\r\n" + b"X-More: %b\r\n" % (b"x" * 1000) * 5000)
+            await writer.drain()
+            await reader.read()
+            return False
         if mode == "session_lost":
             writer.write(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
             return True

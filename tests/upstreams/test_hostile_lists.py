@@ -1,0 +1,58 @@
+"""Lists of tools as a hostile upstream may give them: without an end, too large, different at each request."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.servers import until
+from tests.upstreams.conftest import Operator, Peer
+from tests.wire.speech import Speaker
+from tests.wire.test_calls import text_of
+
+TOOL = {"description": "Give the arguments back.", "inputSchema": {"type": "object"}}
+
+
+@pytest.fixture
+def connected(
+    operator: Operator, running: Callable[..., Peer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[..., str]]:
+    """Connect to an upstream in this state; give its slug."""
+    made: list[str] = []
+
+    def connect(slug: str, era: str, **state: Any) -> str:
+        (tmp_path / "state.json").write_text(json.dumps(state))
+        monkeypatch.setenv("CHAOS_STATE", str(tmp_path / "state.json"))
+        made.append(slug)
+        operator.connect(slug, url=running("chaos.py", era).url)
+        return slug
+
+    yield connect
+    for slug in made:
+        operator.change(slug, enabled=False)
+
+
+@pytest.mark.parametrize("era", ["http", "modern"])
+@pytest.mark.parametrize("pages", ["repeats", "empty", "many", "large"])
+def test_a_list_without_an_end_is_no_list(pages: str, era: str, operator: Operator, connected: Any) -> None:
+    row = operator.row(connected(f"endless-{pages}-{era}", era, pages=pages))
+    assert (row["status"], row["discovered"], row["states"]) == ("error", False, {})
+    assert ("has more than" if pages == "large" else "does not end") in row["error"]
+
+
+def test_what_cannot_be_served_of_a_list_is_refused_and_the_rest_is_served(
+    operator: Operator, connected: Any, speaker: Speaker
+) -> None:
+    names = {"fine": "fine", "bell": "be\x07ll\u202e", "wordy": "wordy"}
+    tools = [{**TOOL, "name": name} for name in names.values()]
+    tools[2]["description"] = "x" * 2_000_000
+    slug = connected("oddities", "http", tools=tools)
+    until(lambda: f"{slug}.fine" in speaker.modern("tools/list").text)
+    assert json.loads(text_of(speaker.modern_call(f"{slug}.fine", {"a": 1})))["arguments"] == {"a": 1}
+    listed = [tool["name"] for tool in speaker.modern("tools/list").json()["result"]["tools"]]
+    assert all(name.isprintable() for name in listed)
+    assert operator.row(slug)["states"]["wordy"] == "refused"
