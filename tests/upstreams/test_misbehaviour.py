@@ -59,6 +59,7 @@ OVER_STDIO = {
     "stderr": {"ok"},
     "prattle": {"transport_error"},
     "shut": {"timeout", "transport_error"},
+    "mute": {"transport_error"},
 }
 OVER_SSE = {
     "hang_before_headers": {"timeout"},

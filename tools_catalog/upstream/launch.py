@@ -17,6 +17,8 @@ _NO_PROGRAM = 127
 
 def main(words: list[str]) -> int:
     limits, *command = json.loads(words[0]), *words[1:]
+    # uvloop lets a child inherit its pipes a second time, and then nobody hears that it has closed them.
+    os.closerange(3, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
     for kind, value in (
         (resource.RLIMIT_AS, limits.get("memory_mb", 0) * 1024 * 1024),
         (resource.RLIMIT_CPU, limits.get("cpu_seconds", 0)),

@@ -152,6 +152,9 @@ async def stdio() -> None:
             for _ in range(1000):
                 say(b"This is no message.")
             told = "after words"
+        if told == "mute":
+            os.close(1)
+            await asyncio.sleep(3600)
         if told == "shut":
             os.close(0)
             await asyncio.sleep(3600)
