@@ -24,11 +24,11 @@ def connected(
     """Connect to an upstream in this state; give its slug."""
     made: list[str] = []
 
-    def connect(slug: str, era: str, **state: Any) -> str:
+    def connect(slug: str, era: str, refresh_seconds: int = 300, **state: Any) -> str:
         (tmp_path / "state.json").write_text(json.dumps(state))
         monkeypatch.setenv("CHAOS_STATE", str(tmp_path / "state.json"))
         made.append(slug)
-        operator.connect(slug, url=running("chaos.py", era).url)
+        operator.connect(slug, url=running("chaos.py", era).url, refresh_seconds=refresh_seconds)
         return slug
 
     yield connect
@@ -56,3 +56,16 @@ def test_what_cannot_be_served_of_a_list_is_refused_and_the_rest_is_served(
     listed = [tool["name"] for tool in speaker.modern("tools/list").json()["result"]["tools"]]
     assert all(name.isprintable() for name in listed)
     assert operator.row(slug)["states"]["wordy"] == "refused"
+
+
+@pytest.mark.parametrize("era", ["http", "modern"])
+def test_a_tool_that_changes_at_each_list_is_called_where_the_operator_trusts_it(
+    era: str, operator: Operator, connected: Any, speaker: Speaker
+) -> None:
+    slug = connected(f"shifting-{era}", era, refresh_seconds=0, pages="shifts")
+    until(lambda: f"{slug}.echo" in speaker.modern("tools/list").text)
+    for number in range(5):
+        told = json.loads(text_of(speaker.modern_call(f"{slug}.echo", {"n": number})))
+        assert told["arguments"] == {"n": number}
+    operator.change(slug, policy="hold_all")
+    until(lambda: "tool_disabled" in speaker.modern_call(f"{slug}.echo", {}).text)

@@ -4,7 +4,7 @@ Era of sessions, 2025-06-18; `modern` is Streamable HTTP of 2026-07-28.
 
 `tools/call` of `be` does what its argument `mode` names. `CHAOS_STATE` names a file of JSON that is read before each
 list: `{"tools": [...]}` replaces the definitions, `"notify": true` sends list_changed with the next call, `"pages"`
-names how a list has no end.
+names how a list has no end, or no rest.
 """
 
 from __future__ import annotations
@@ -66,8 +66,10 @@ def answer(request: dict[str, Any], headers: dict[str, str] | None = None) -> An
 
 
 def page(kind: str, cursor: str | None) -> dict[str, Any]:
-    """Give one of the pages of a list that has no end."""
+    """Give one of the pages of a list that has no end, or a list that is never the same."""
     number = int(cursor or 0)
+    if kind == "shifts":
+        return {"tools": [{**ECHO, "description": uuid.uuid4().hex}]}
     if kind == "repeats":
         return {"tools": [BE], "nextCursor": "1"}
     if kind == "empty":
