@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.core.exceptions import PermissionDenied
 from django.db import DatabaseError, connection
@@ -19,9 +19,9 @@ from django.http import (
     HttpResponse,
     HttpResponseBadRequest,
     HttpResponseBase,
-    HttpResponseNotAllowed,
     StreamingHttpResponse,
 )
+from django.shortcuts import redirect
 from django.urls import path, reverse
 from django.utils.translation import gettext as _t
 
@@ -75,8 +75,9 @@ class ExportedList(_Base):
         """Stream the rows; the form says the format and whether bodies are among them."""
         if not self.has_view_permission(request):
             raise PermissionDenied
-        if request.method != "POST":
-            return HttpResponseNotAllowed(["POST"])
+        if request.method != "POST":  # its address was opened, or its answer loaded again
+            messages.warning(request, _t("Choose under Export what the file holds, then press Download."))
+            return redirect(f"{reverse('admin:invocations_mcptoolinvocation_changelist')}?{request.GET.urlencode()}")
         form, with_bodies = request.POST.get("format", ""), "bodies" in request.POST
         if form not in FORMATS:
             return HttpResponseBadRequest(_t("Choose jsonl or csv."))

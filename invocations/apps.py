@@ -19,7 +19,7 @@ RULES: tuple[Rule, ...] = (
 
 class InvocationsConfig(AppConfig):
     name = "invocations"
-    verbose_name = _("Calls")
+    verbose_name = _("Audit")
 
     def ready(self) -> None:
         from invocations import bundled, governance

@@ -23,6 +23,7 @@ from invocations.overview import Overview
 from invocations.tallies import CALLER, CLIENT, CODE, TOOL, Tally
 from mcphub import charts
 from mcphub.chat import approvals
+from mcphub.chat.models_responses import ChatApproval
 from sessions_app.admin_base import mark
 from sessions_app.models import McpSession
 from sessions_app.shown import clipped, duration
@@ -138,12 +139,9 @@ def _connections_down() -> dict[str, Any]:
 
 
 def _calls_waiting() -> dict[str, Any]:
-    """Count what somebody can still say yes to; the list knows no expiry, so it is narrowed by when they were asked."""
-    now = timezone.now()
-    query = {"status__exact": "pending", **_from("created_at", now - approvals.TTL)}
-    return _counted(
-        _("Calls waiting for approval"), approvals.waiting(now).order_by(), "chat_chatapproval", f"?{urlencode(query)}"
-    )
+    """Count what somebody can still say yes to."""
+    waiting = approvals.still_open(ChatApproval.objects.order_by(), timezone.now())
+    return _counted(_("Calls waiting for approval"), waiting, "chat_chatapproval", "?state=pending")
 
 
 def _sealed() -> dict[str, Any]:

@@ -88,7 +88,7 @@ def show(request: HttpRequest) -> list[dict[str, Any]]:
             ],
         },
     ]
-    blocks.append({"items": [{"title": _("Keys"), "icon": "keyboard", "link": "#hub-keys", "may": True}]})
+    blocks.append({"items": [{"title": _("Keyboard"), "icon": "keyboard", "link": "#hub-keys", "may": True}]})
     for block in blocks:
         block["items"] = [entry for entry in block["items"] if entry["may"]]
     return [block for block in blocks if block["items"]]

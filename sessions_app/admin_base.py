@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json as stdlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from django import forms
@@ -13,9 +13,8 @@ from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.admin.utils import unquote
 from django.contrib.admin.views.main import ERROR_FLAG
 from django.core.exceptions import PermissionDenied, ValidationError
-from django.core.paginator import Page, Paginator
 from django.db.models import Model, QuerySet
-from django.http import Http404, HttpRequest
+from django.http import Http404, HttpRequest, HttpResponseRedirect
 from django.shortcuts import redirect
 from django.template.loader import render_to_string
 from django.template.response import TemplateResponse
@@ -28,7 +27,7 @@ from django.utils.translation import gettext_lazy as _
 from simple_history.template_utils import HistoricalRecordContextHelper
 from unfold.decorators import action as theme_action
 
-from sessions_app.admin_changelist import HubList, without_meaning
+from sessions_app.admin_changelist import HubList, holds_nul, without_meaning
 from sessions_app.admin_keyset import KeysetList, KeysetPaginator
 from sessions_app.admin_readonly import show_json
 from sessions_app.fields import JSONText
@@ -42,12 +41,7 @@ if TYPE_CHECKING:
     class _Recorded: ...
 
     from django.contrib.admin.views.main import ChangeList as _List
-
-    _Range = admin.FieldListFilter
-    _Page = Page[Any]
-    _Paginator = Paginator[Any]
 else:
-    _Page, _Paginator = Page, Paginator
     from simple_history.admin import SimpleHistoryAdmin as _Recorded
     from unfold.admin import ModelAdmin as _Base
     from unfold.views import ChangeList as _List
@@ -179,6 +173,8 @@ class HubAdmin(_Base):
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
         """Show the list; what its address asks for in vain is left out, and said."""
+        if request.method == "GET" and (unreadable := [name for name in request.GET if holds_nul(request.GET, name)]):
+            return self._leave_out(request, unreadable)
         refused: DisallowedModelAdminLookup | None = None
         answer = None
         try:
@@ -190,15 +186,18 @@ class HubAdmin(_Base):
             if refused is not None:
                 raise refused
             return answer
+        return self._leave_out(request, without_meaning(request, self.get_changelist_instance))
+
+    def _leave_out(self, request: HttpRequest, names: Iterable[str]) -> HttpResponseRedirect:
         query = request.GET.copy()
-        for name in without_meaning(request, self.get_changelist_instance):
+        for name in names:
             said = _("Left out: %(name)s=%(value)s. This list has no such filter, or the filter takes no such value.")
             messages.warning(request, said % {"name": clipped(name, 60), "value": clipped(query[name], 60)})
             del query[name]
         if query == request.GET:  # each has a meaning alone
             query.clear()
             messages.warning(request, _("These filters do not go together, so all are left out."))
-        return redirect(f"{request.path}?{query.urlencode(safe=',')}")
+        return HttpResponseRedirect(f"{request.path}?{query.urlencode(safe=',')}")
 
     def changeform_view(
         self,

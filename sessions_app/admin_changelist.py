@@ -105,6 +105,11 @@ class TimeRangeFilter(_Range):
         return str(self.used_parameters.get(f"{self.field_path}_{part}") or "").strip()
 
 
+def holds_nul(query: QueryDict, name: str) -> bool:
+    """Whether a parameter holds what no database takes for text."""
+    return any("\x00" in text for text in (name, *query.getlist(name)))
+
+
 def without_meaning(request: HttpRequest, listed: Callable[[HttpRequest], Any]) -> Iterator[str]:
     """Give the parameters of an address with which a list cannot be made, each tried alone; of many the first."""
     for number, name in enumerate(request.GET):

@@ -36,7 +36,7 @@ class AuditEvent(AppendOnly):
 
     class Meta:
         verbose_name = _("audit event")
-        verbose_name_plural = _("audit events")
+        verbose_name_plural = _("configuration history")
         ordering = ["-id"]
         indexes = [
             models.Index(fields=["kind", "-id"], name="audit_event_by_kind"),

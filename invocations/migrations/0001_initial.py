@@ -63,7 +63,7 @@ class Migration(migrations.Migration):
             ],
             options={
                 'verbose_name': 'audit event',
-                'verbose_name_plural': 'audit events',
+                'verbose_name_plural': 'configuration history',
                 'ordering': ['-id'],
                 'indexes': [
                     models.Index(fields=['kind', '-id'], name='audit_event_by_kind'),

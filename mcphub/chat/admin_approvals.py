@@ -15,7 +15,6 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
-from unfold.contrib.filters.admin import ChoicesDropdownFilter
 
 from invocations.admin_reading import READ_BODIES, RecordedReading
 from invocations.governance import actor_of
@@ -24,14 +23,34 @@ from mcphub.chat.errors import ChatError
 from mcphub.chat.models_responses import ChatApproval, ToolApproval
 from mcphub.chat.transcripts import page_of
 from sessions_app.admin_base import HubAdmin, detail_action, mark, moment, names_and_count
-from sessions_app.admin_changelist import TimeRangeFilter
+from sessions_app.admin_changelist import ChoiceFilter, TimeRangeFilter
 from sessions_app.protocol import json
 from sessions_app.shown import cell, clipped, json_block, mono
 
 _MARKS = {"pending": "wait", "approved": "good", "denied": "bad", "used": "off"}
+_TOO_LATE = "expired"
 _ASKED = moment("created_at", _("asked"))
 _DECIDED = moment("decided_at", _("decided"))
 _EXPIRES = moment("expires_at", _("expires"))
+
+
+class StateFilter(ChoiceFilter):
+    """The status as the list shows it: what waited too long has expired."""
+
+    title = _("status")
+    parameter_name = "state"
+    field_path = "status"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> Any:
+        return [*ChatApproval.Status.choices, (_TOO_LATE, _("Expired"))]
+
+    def narrow(self, queryset: QuerySet[ChatApproval], chosen: str) -> QuerySet[ChatApproval]:
+        now = timezone.now()
+        if chosen == ChatApproval.Status.PENDING:
+            return approvals.still_open(queryset, now)
+        if chosen == _TOO_LATE:
+            return queryset.filter(status=ChatApproval.Status.PENDING, expires_at__lte=now)
+        return queryset.filter(status=chosen)
 
 
 @admin.register(ChatApproval)
@@ -42,7 +61,7 @@ class ChatApprovalAdmin(RecordedReading):
     read_permissions = (READ_BODIES, "chat.decide_chatapproval")
     list_display = [_ASKED, "shown_status", "shown_tool", "shown_caller", "shown_arguments", _EXPIRES, "decided_by"]
     list_display_links = [_ASKED]
-    list_filter = [("status", ChoicesDropdownFilter), ("created_at", TimeRangeFilter)]
+    list_filter = [StateFilter, ("created_at", TimeRangeFilter)]
     search_fields = ["=id", "=tool_name"]
     search_help_text = _("Id, or name of the tool")
     ordering = ["-created_at"]
@@ -77,10 +96,8 @@ class ChatApprovalAdmin(RecordedReading):
         return self._decide(request, queryset, approve=False)
 
     def has_decide_it_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
-        waiting = ChatApproval.objects.filter(
-            pk=object_id, status=ChatApproval.Status.PENDING, expires_at__gt=timezone.now()
-        )
-        return self.has_decide_permission(request) and waiting.exists()
+        asked = ChatApproval.objects.filter(pk=object_id)
+        return self.has_decide_permission(request) and approvals.still_open(asked, timezone.now()).exists()
 
     @detail_action(description=_("Approve"), permissions=["decide_it"], icon="check", url_path="approve")
     def approve_it(self, request: HttpRequest, object_id: str) -> HttpResponse:
@@ -98,7 +115,7 @@ class ChatApprovalAdmin(RecordedReading):
         return asked if asked is not None else redirect(back)
 
     def _decide(self, request: HttpRequest, queryset: QuerySet[ChatApproval], *, approve: bool, back: str = "") -> Any:
-        waiting = queryset.filter(status=ChatApproval.Status.PENDING, expires_at__gt=timezone.now())
+        waiting = approvals.still_open(queryset, timezone.now())
         items, count = names_and_count(waiting)
         if not count:
             messages.warning(request, _t("None of these calls waits any more."))

@@ -31,10 +31,10 @@ TTL = datetime.timedelta(minutes=10)
 NEVER, DESTRUCTIVE, ALWAYS = "never", "destructive", "always"
 
 
-def waiting(now: datetime.datetime) -> QuerySet[ChatApproval]:
-    """Give the calls that somebody can still decide."""
-    asked = {"created_at__gte": now - TTL}  # an index finds these; older ones have expired
-    return ChatApproval.objects.filter(status=ChatApproval.Status.PENDING, expires_at__gt=now, **asked)
+def still_open(asked: QuerySet[ChatApproval], now: datetime.datetime) -> QuerySet[ChatApproval]:
+    """Give those of the calls that somebody can still decide."""
+    lately = {"created_at__gte": now - TTL}  # an index finds these; older ones have expired
+    return asked.filter(status=ChatApproval.Status.PENDING, expires_at__gt=now, **lately)
 
 
 def binding(tool: Tool, arguments: Mapping[str, Any]) -> str:

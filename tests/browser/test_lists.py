@@ -158,7 +158,7 @@ def test_keys_lead_through_rows_and_screens_and_rest_while_something_is_written(
 def test_the_list_of_keys_is_shown_and_closed(page: Any) -> None:
     page.goto(CALLS)
     page.keyboard.press("?")
-    keys = page.get_by_role("dialog", name="Keys")
+    keys = page.get_by_role("dialog", name="Keyboard")
     expect(keys).to_be_visible()
     page.keyboard.press("j")
     assert _focused(page) == ""

@@ -128,6 +128,12 @@ def test_what_the_list_does_not_know_is_left_out_and_said_and_the_rest_kept(clie
     assert len(answer.context_data["cl"].result_list) == 3
 
 
+def test_a_null_character_is_left_out_and_said_once(client, calls):
+    answer = client.get(f"{reverse(LIST)}?client=rare&q=a%00b", follow=True)
+    assert answer.redirect_chain == [(f"{reverse(LIST)}?client=rare", 302)]
+    assert answer.content.decode().count("Left out: q=") == 1
+
+
 def test_a_range_of_time_shows_the_calls_that_started_in_it(client, calls):
     begin, end = (timezone.localtime(calls[at].started_at) for at in (10, 19))
     query = {"started_at_from_0": f"{begin:%Y-%m-%d}", "started_at_from_1": f"{begin:%H:%M:%S.%f}"}

@@ -31,6 +31,10 @@ def decide(client, action, *rows, **more):
     return client.post(reverse(LIST), {"action": action, "_selected_action": [row.pk for row in rows], **more})
 
 
+def listed(client, address):
+    return [row.pk for row in client.get(address).context["cl"].result_list]
+
+
 @pytest.mark.parametrize(("action", "status"), [("approve", "approved"), ("deny", "denied")])
 def test_an_operator_decides_after_confirming(log_in, waiting, action, status):
     client = log_in("Operator")
@@ -73,7 +77,11 @@ def test_the_overview_leads_who_may_see_them_to_the_calls_that_wait(log_in, wait
     tiles = {tile["title"]: tile for tile in client.get(reverse("admin:index")).context["tiles"]}
     tile = tiles["Calls waiting for approval"]
     assert tile["words"] == "1"
-    assert [shown.pk for shown in client.get(tile["link"]).context["cl"].result_list] == [waiting.pk]
+    assert listed(client, tile["link"]) == [waiting.pk]
+    late = listed(client, f"{reverse(LIST)}?state=expired")
+    ChatApproval.objects.update(created_at=long_ago, expires_at=long_ago)  # the page of the tile stayed open
+    assert (late, listed(client, tile["link"])) == (["mcpr_expired"], [])
+    assert listed(client, f"{reverse(LIST)}?state=denied") == ["mcpr_denied"]
 
 
 def test_the_overview_keeps_the_calls_that_wait_from_who_may_not_see_them(client, waiting):

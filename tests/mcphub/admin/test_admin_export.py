@@ -101,6 +101,14 @@ def test_what_cannot_be_exported_is_refused_with_what_to_do(query, form, log_in,
     assert not AuditEvent.objects.filter(kind="audit.exported").exists()
 
 
+def test_whoever_opens_the_address_of_an_export_is_led_to_the_list(log_in, calls):
+    answer = log_in("Auditor").get(f"{reverse('admin:invocation_export')}?tool_name=add", follow=True)
+    assert answer.redirect_chain == [
+        (f"{reverse('admin:invocations_mcptoolinvocation_changelist')}?tool_name=add", 302)
+    ]
+    assert "then press Download" in answer.content.decode()
+
+
 def test_a_file_that_was_cut_off_lacks_its_last_line(log_in, calls):
     """The rights of who reads end before the first row is written."""
     client = log_in("Auditor")
