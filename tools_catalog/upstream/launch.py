@@ -6,6 +6,7 @@ its own because limits that a parent sets between fork and exec run in a copy of
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import resource
@@ -17,8 +18,7 @@ _NO_PROGRAM = 127
 
 def main(words: list[str]) -> int:
     limits, *command = json.loads(words[0]), *words[1:]
-    # uvloop lets a child inherit its pipes a second time, and then nobody hears that it has closed them.
-    os.closerange(3, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+    _close_inherited()
     for kind, value in (
         (resource.RLIMIT_AS, limits.get("memory_mb", 0) * 1024 * 1024),
         (resource.RLIMIT_CPU, limits.get("cpu_seconds", 0)),
@@ -36,6 +36,14 @@ def main(words: list[str]) -> int:
     except OSError as error:
         print(f"{command[0]}: {error.strerror}", file=sys.stderr)
         return _NO_PROGRAM
+
+
+def _close_inherited() -> None:
+    """uvloop lets a child inherit its pipes a second time, and then nobody hears that it has closed them."""
+    for name in os.listdir("/dev/fd"):  # not up to the limit of open files, which may be a thousand million
+        if int(name) > 2:
+            with contextlib.suppress(OSError):  # the listing itself
+                os.close(int(name))
 
 
 if __name__ == "__main__":
