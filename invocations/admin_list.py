@@ -25,7 +25,7 @@ from sessions_app.admin_changelist import COLUMNS
 from sessions_app.admin_keyset import KeysetList
 from sessions_app.admin_lists import Column
 from sessions_app.models import McpSession
-from sessions_app.shown import cell, clipped, duration, size, visible
+from sessions_app.shown import breakable, cell, clipped, duration, size, visible
 
 if TYPE_CHECKING:
     _Base = admin.ModelAdmin[McpToolInvocation]
@@ -107,8 +107,8 @@ class CallColumns(_Base):
         return format_html('<span class="hub-time">{}</span>', duration(row.duration_ms))
 
     @admin.display(description=_("code"))
-    def shown_code(self, row: McpToolInvocation) -> str:
-        return row.error_code or "-"
+    def shown_code(self, row: McpToolInvocation) -> SafeString:
+        return breakable(row.error_code or "-")
 
     @admin.display(description=_("transport"))
     def shown_transport(self, row: McpToolInvocation) -> SafeString:

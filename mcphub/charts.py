@@ -9,7 +9,7 @@ WIDTH, HEIGHT = 480, 150
 LABEL = len("12-31")
 """Characters for which there is room below a column."""
 _HALF_LABEL = 14
-_LEFT, _RIGHT, _TOP, _BOTTOM = 44, 4, 8, 20
+_LEFT, _RIGHT, _TOP, _BOTTOM = 58, 4, 8, 20
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from mcphub.chat import approvals
 from mcphub.chat.models_responses import ChatApproval
 from sessions_app.admin_base import mark
 from sessions_app.models import McpSession
-from sessions_app.shown import clipped, duration
+from sessions_app.shown import breakable, clipped, duration
 from tools_catalog.models import McpConnection, McpToolDefinition, McpUpstreamTool
 
 _MOST_COUNTED = 10_000
@@ -262,7 +262,7 @@ def _tables(found: Overview) -> list[dict[str, Any]]:
                 "id": subject, "title": title, "has_errors": has_errors,
                 "rows": [
                     {
-                        "name": clipped(name, 48), "calls": number_format(tally.calls, force_grouping=True),
+                        "name": breakable(clipped(name, 64)), "calls": number_format(tally.calls, force_grouping=True),
                         "errors": percent(tally), "p95": duration(tally.percentile(95) or 0),
                         "share": max(1, round(100 * tally.calls / most)),
                         "link": listed(found.after, found.before, **{parameter: name}),
@@ -279,9 +279,10 @@ def _last_calls() -> list[dict[str, Any]]:
     return [
         {
             "row": row,
-            "tool": clipped(row.tool_name, 48),
-            "caller": clipped(row.caller_label or row.principal, 32),
-            "client": clipped(row.client_name, 32) or "-",
+            "tool": breakable(clipped(row.tool_name, 64)),
+            "caller": breakable(clipped(row.caller_label or row.principal, 32)),
+            "client": breakable(clipped(row.client_name, 32)) or "-",
+            "code": breakable(row.error_code or "–"),
             "took": duration(row.duration_ms),
             "status": mark("good" if row.status == "ok" else "bad", row.get_status_display()),
             "link": reverse("admin:invocations_mcptoolinvocation_change", args=[row.pk]),

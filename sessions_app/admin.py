@@ -22,7 +22,7 @@ from sessions_app.admin_base import ReadOnlyAdmin, UncountedAdmin, detail_action
 from sessions_app.admin_changelist import TimeRangeFilter
 from sessions_app.admin_lists import ArrangedList
 from sessions_app.models import McpSession, ServerProcess
-from sessions_app.shown import clipped, json_block, narrow, visible
+from sessions_app.shown import breakable, clipped, json_block, narrow, visible
 
 if TYPE_CHECKING:
     from django.utils.safestring import SafeString
@@ -205,7 +205,7 @@ class ServerProcessAdmin(ReadOnlyAdmin):
     list_display = [
         "shown_status",
         "shown_id",
-        "host",
+        "shown_host",
         "pid",
         "version",
         _STARTED,
@@ -230,6 +230,10 @@ class ServerProcessAdmin(ReadOnlyAdmin):
     @admin.display(description=_("process"), ordering="process_id")
     def shown_id(self, process: ServerProcess) -> SafeString:
         return short_id(process.process_id)
+
+    @admin.display(description=_("host"), ordering="host")
+    def shown_host(self, process: ServerProcess) -> SafeString:
+        return breakable(process.host)
 
     @admin.display(description=_("status"), ordering="status")
     def shown_status(self, process: ServerProcess) -> SafeString:

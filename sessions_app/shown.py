@@ -7,8 +7,8 @@ import re
 from typing import Any
 
 from django.utils.formats import number_format
-from django.utils.html import format_html
-from django.utils.safestring import SafeString
+from django.utils.html import escape, format_html
+from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _t
 
 INLINE_CHARACTERS = 65_536
@@ -19,6 +19,10 @@ _DECEIVING = re.compile(
     "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e0fff]"
 )
 """Controls but tab and line feed, bidirectional marks, invisible characters, tags and lone surrogates."""
+_LONG = re.compile(r"\S{17,}")
+_BEHIND_MARK = re.compile(r"(?<=[_./:@?&=-])(?=[^_./:@?&=-])")
+_HERE = "\u200b"
+"""In no text that is `visible`."""
 
 
 def visible(text: object, *, one_line: bool = False) -> str:
@@ -79,9 +83,15 @@ def narrow(words: str) -> SafeString:
     return format_html('<span class="hub-narrow">{}</span>', cell(words))
 
 
+def breakable(words: object) -> SafeString:
+    """Give foreign words whose long names may go on in the next line behind a mark within them, and nowhere else."""
+    text = _LONG.sub(lambda name: _BEHIND_MARK.sub(_HERE, name[0]), visible(words, one_line=True))
+    return mark_safe(escape(text).replace(_HERE, "<wbr>"))  # noqa: S308 - escaped
+
+
 def mono(words: str) -> SafeString:
     """Give an id or the like in fixed width."""
-    return format_html('<span class="hub-mono">{}</span>', visible(words, one_line=True))
+    return format_html('<span class="hub-mono">{}</span>', breakable(words))
 
 
 def copyable(words: str, name: str) -> SafeString:

@@ -15,7 +15,7 @@ from unfold.contrib.filters.admin import ChoicesDropdownFilter
 
 from sessions_app.admin_base import RecordedAdmin, mark, moment
 from sessions_app.admin_changelist import TimeRangeFilter
-from sessions_app.shown import clipped, visible
+from sessions_app.shown import breakable, clipped, mono, visible
 from tools_catalog.admin_forms import PromptForm, ResourceForm
 from tools_catalog.admin_switch import SwitchActions
 from tools_catalog.models import McpPrompt, McpResource
@@ -82,7 +82,7 @@ class ContentAdmin(SwitchActions, RecordedAdmin):
 class McpResourceAdmin(ContentAdmin):
     form = ResourceForm
     form_fields = ("upload", "change_reason")
-    list_display = ["shown_uri", "name", "shown_title", "kind", "backend", "mime_type", "state", _CHANGED]
+    list_display = ["shown_uri", "shown_name", "shown_title", "kind", "backend", "mime_type", "state", _CHANGED]
     list_display_links = ["shown_uri"]
     list_filter = [
         ("backend", ChoicesDropdownFilter),
@@ -109,7 +109,11 @@ class McpResourceAdmin(ContentAdmin):
 
     @admin.display(description="URI", ordering="uri")
     def shown_uri(self, resource: McpResource) -> SafeString:
-        return format_html('<span class="hub-mono">{}</span>', clipped(resource.uri, 100))
+        return mono(clipped(resource.uri, 100))
+
+    @admin.display(description=_("name"), ordering="name")
+    def shown_name(self, resource: McpResource) -> SafeString:
+        return breakable(resource.name)
 
     @admin.display(description=_("kind"))
     def kind(self, resource: McpResource) -> SafeString:
@@ -150,7 +154,7 @@ class McpPromptAdmin(ContentAdmin):
 
     @admin.display(description=_("name"), ordering="name")
     def shown_name(self, prompt: McpPrompt) -> SafeString:
-        return format_html('<span class="hub-mono">{}</span>', clipped(prompt.name, 64))
+        return mono(prompt.name)
 
     @admin.display(description=_("arguments"))
     def takes(self, prompt: McpPrompt) -> str:

@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
 from sessions_app.admin_base import RecordedAdmin, detail_action, moment, row_of
-from sessions_app.shown import clipped, mono
+from sessions_app.shown import breakable, clipped, mono
 from tools_catalog import admin_imports, requirements
 from tools_catalog.admin_switch import SwitchActions
 from tools_catalog.models import Backend, HttpService, McpToolDefinition
@@ -69,8 +69,8 @@ class HttpServiceAdmin(SwitchActions, RecordedAdmin):
         return mono(row.slug)
 
     @admin.display(description=_("address"), ordering="url")
-    def shown_url(self, row: HttpService) -> str:
-        return clipped(row.url, 80)
+    def shown_url(self, row: HttpService) -> SafeString:
+        return breakable(clipped(row.url, 80))
 
     @admin.display(description=_("tools"))
     def shown_count(self, row: HttpService) -> str:

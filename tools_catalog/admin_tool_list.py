@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 
 from sessions_app.admin_base import mark, moment
-from sessions_app.shown import clipped, visible
+from sessions_app.shown import breakable, clipped, visible
 from tools_catalog import usage
 from tools_catalog.admin_switch import SwitchActions
 from tools_catalog.models import Backend, McpToolDefinition, McpUpstreamTool
@@ -70,7 +70,7 @@ class ToolList(SwitchActions):
             clipped(tool.title, 60),
         )  # fmt: skip
         return format_html(
-            '<a class="hub-link hub-mono" href="{}">{}</a>{}', tool.page, clipped(tool.name, 64),
+            '<a class="hub-link hub-mono" href="{}">{}</a>{}', tool.page, breakable(tool.name),
             title if tool.title else "",
         )  # fmt: skip
 

@@ -85,7 +85,7 @@ class McpTaskAdmin(RecordedReading):
 
     @admin.display(description=_("tool"))
     def shown_tool(self, task: McpTask) -> SafeString:
-        return format_html('<span class="hub-cell hub-mono">{}</span>', clipped(task.tool_name, 64))
+        return mono(task.tool_name)
 
     @admin.display(description=_("caller"))
     def shown_caller(self, task: McpTask) -> SafeString:

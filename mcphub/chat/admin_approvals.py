@@ -25,7 +25,7 @@ from mcphub.chat.transcripts import page_of
 from sessions_app.admin_base import HubAdmin, detail_action, mark, moment, names_and_count
 from sessions_app.admin_changelist import ChoiceFilter, TimeRangeFilter
 from sessions_app.protocol import json
-from sessions_app.shown import cell, clipped, json_block, mono
+from sessions_app.shown import cell, json_block, mono
 
 _MARKS = {"pending": "wait", "approved": "good", "denied": "bad", "used": "off"}
 _TOO_LATE = "expired"
@@ -162,7 +162,7 @@ class ChatApprovalAdmin(RecordedReading):
 
     @admin.display(description=_("tool"))
     def shown_tool(self, row: ChatApproval) -> SafeString:
-        return mono(clipped(row.tool_name, 64))
+        return mono(row.tool_name)
 
     @admin.display(description=_("caller"))
     def shown_caller(self, row: ChatApproval) -> SafeString:

@@ -90,7 +90,7 @@ _TELL = """addEventListener("securitypolicyviolation", (event) => console.error(
 
 
 @contextlib.contextmanager
-def _watched(chromium: Any, address: str, **options: Any) -> Iterator[Any]:
+def watched(chromium: Any, address: str, **options: Any) -> Iterator[Any]:
     """A page of a browser's own memory; fails at its end where anything untoward was seen."""
     context = chromium.new_context(viewport={"width": 1280, "height": 900}, base_url=address, **options)
     context.add_init_script(_TELL)
@@ -113,7 +113,7 @@ def _watched(chromium: Any, address: str, **options: Any) -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def logged_in(chromium: Any, address: str) -> Any:
     """What a browser remembers of an operator who logged in."""
-    with _watched(chromium, address) as page:
+    with watched(chromium, address) as page:
         log_in(page)
         return page.context.storage_state()
 
@@ -121,5 +121,5 @@ def logged_in(chromium: Any, address: str) -> Any:
 @pytest.fixture
 def page(chromium: Any, address: str, logged_in: Any) -> Iterator[Any]:
     """A page of the operator who is logged in."""
-    with _watched(chromium, address, storage_state=logged_in) as page:
+    with watched(chromium, address, storage_state=logged_in) as page:
         yield page

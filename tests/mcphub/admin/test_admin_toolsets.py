@@ -27,7 +27,7 @@ def test_a_toolset_is_made_of_choices_and_patterns(admin_client: Client, chosen:
     row = McpToolset.objects.get()
     assert row.patterns == "tickets.*"
     page = admin_client.get(reverse("admin:tools_catalog_mcptoolset_change", args=[row.pk])).content.decode()
-    assert "/mcp/s/few" in page
+    assert "/mcp/s/few" in page.replace("<wbr>", "")
     assert "sums.add, tickets.read" in page
     assert row.history.first().tools.count() == 1
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 from django.http import QueryDict
+from django.utils.html import escape
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mcphub.tryit_form import form_for
-from sessions_app.shown import clipped, json_block, pretty, visible
+from sessions_app.shown import breakable, clipped, json_block, pretty, visible
 from tools_catalog.admin_difference import difference
 
 
@@ -23,6 +26,18 @@ def test_long_text_is_clipped_and_json_is_escaped():
     assert clipped("x" * 10, 5) == "xxxx…"
     assert pretty({"b": 1, "a": "é"}) == '{\n  "b": 1,\n  "a": "é"\n}'
     assert "<script>" not in json_block({"a": "<script>"})
+
+
+def test_long_names_go_on_in_the_next_line_behind_a_mark_and_short_ones_stay_whole():
+    assert breakable("upstream_unavailable v1.2") == "upstream_<wbr>unavailable v1.2"
+    assert breakable("https://hub.example/a-b") == "https://<wbr>hub.<wbr>example/<wbr>a-<wbr>b"
+    assert breakable("rate_limited") == "rate_limited"
+    assert breakable("a" * 40 + "_") == "a" * 40 + "_"
+
+
+@given(st.text(st.sampled_from("a_&<>\"'/.\u200b\u202e\n x-"), max_size=60))
+def test_breaks_change_nothing_else(text):
+    assert breakable(text).replace("<wbr>", "") == escape(visible(text, one_line=True))
 
 
 def test_difference_pairs_lines_and_leaves_equal_ones_out():
