@@ -21,7 +21,7 @@ from invocations.admin_filters import stretch_for
 from invocations.models import McpToolInvocation
 from invocations.rest.walking import FIRST_STRETCH, SECONDS, walk
 from sessions_app.admin_base import mark
-from sessions_app.admin_changelist import COLUMNS
+from sessions_app.admin_changelist import COLUMNS, holds_nul
 from sessions_app.admin_keyset import KeysetList
 from sessions_app.admin_lists import Column
 from sessions_app.models import McpSession
@@ -189,7 +189,7 @@ class CallSearch(_Base):
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
         """An id that a single call has leads straight to its page, whatever the filters let through."""
         term = request.GET.get("q", "").strip()
-        if not term or request.method != "GET" or not self.has_view_permission(request):
+        if not term or holds_nul(request.GET) or request.method != "GET" or not self.has_view_permission(request):
             return super().changelist_view(request, extra_context)
         calls = McpToolInvocation.objects.order_by("-id")
         indexed = self._indexed(calls, term)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json as stdlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from django import forms
 from django.contrib import admin, messages
 from django.contrib.admin.exceptions import DisallowedModelAdminLookup
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.utils import unquote
 from django.contrib.admin.views.main import ERROR_FLAG
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db.models import Model, QuerySet
-from django.http import Http404, HttpRequest, HttpResponseRedirect
+from django.http import Http404, HttpRequest
 from django.shortcuts import redirect
 from django.template.loader import render_to_string
 from django.template.response import TemplateResponse
@@ -171,10 +172,14 @@ class HubAdmin(_Base):
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[_List]:
         return HubList
 
+    def get_changelist_instance(self, request: HttpRequest) -> Any:
+        """Give the list of an address. Raises IncorrectLookupParameters where it asks for what is not."""
+        if holds_nul(request.GET):  # which is no text for a database
+            raise IncorrectLookupParameters
+        return super().get_changelist_instance(request)
+
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
         """Show the list; what its address asks for in vain is left out, and said."""
-        if request.method == "GET" and (unreadable := [name for name in request.GET if holds_nul(request.GET, name)]):
-            return self._leave_out(request, unreadable)
         refused: DisallowedModelAdminLookup | None = None
         answer = None
         try:
@@ -186,18 +191,15 @@ class HubAdmin(_Base):
             if refused is not None:
                 raise refused
             return answer
-        return self._leave_out(request, without_meaning(request, self.get_changelist_instance))
-
-    def _leave_out(self, request: HttpRequest, names: Iterable[str]) -> HttpResponseRedirect:
         query = request.GET.copy()
-        for name in names:
+        for name in without_meaning(request, self.get_changelist_instance):
             said = _("Left out: %(name)s=%(value)s. This list has no such filter, or the filter takes no such value.")
             messages.warning(request, said % {"name": clipped(name, 60), "value": clipped(query[name], 60)})
             del query[name]
         if query == request.GET:  # each has a meaning alone
             query.clear()
             messages.warning(request, _("These filters do not go together, so all are left out."))
-        return HttpResponseRedirect(f"{request.path}?{query.urlencode(safe=',')}")
+        return redirect(f"{request.path}?{query.urlencode(safe=',')}")
 
     def changeform_view(
         self,

@@ -105,9 +105,8 @@ class TimeRangeFilter(_Range):
         return str(self.used_parameters.get(f"{self.field_path}_{part}") or "").strip()
 
 
-def holds_nul(query: QueryDict, name: str) -> bool:
-    """Whether a parameter holds what no database takes for text."""
-    return any("\x00" in text for text in (name, *query.getlist(name)))
+def holds_nul(query: QueryDict) -> bool:
+    return any("\x00" in text for name, texts in query.lists() for text in (name, *texts))
 
 
 def without_meaning(request: HttpRequest, listed: Callable[[HttpRequest], Any]) -> Iterator[str]:
