@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib import admin
+from django.contrib.admin.utils import quote
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
@@ -285,7 +286,7 @@ class McpToolInvocationAdmin(
     def session_link(self, row: McpToolInvocation) -> SafeString:
         return format_html(
             '<a class="hub-link hub-mono" id="hub-copy-session" href="{}">{}</a> {}',
-            reverse("admin:sessions_app_mcpsession_change", args=[row.session_id]), clipped(row.session_id, 64),
+            reverse("admin:sessions_app_mcpsession_change", args=[quote(row.session_id)]), clipped(row.session_id, 64),
             copy_button("session"),
         )  # fmt: skip
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from django.contrib import admin
+from django.contrib.admin.utils import quote
 from django.db.models import F, Func, IntegerField, Max, QuerySet
 from django.db.models.functions import Coalesce
 from django.http import HttpRequest
@@ -146,7 +147,7 @@ class CallColumns(_Base):
     def listed_session(self, row: McpToolInvocation) -> SafeString:
         return format_html(
             '<a class="hub-link hub-mono" href="{}">{}</a>',
-            reverse("admin:sessions_app_mcpsession_change", args=[row.session_id]), clipped(row.session_id, 12),
+            reverse("admin:sessions_app_mcpsession_change", args=[quote(row.session_id)]), clipped(row.session_id, 12),
         )  # fmt: skip
 
 

@@ -6,6 +6,7 @@ import time
 from datetime import datetime, timedelta
 from typing import Any
 
+from django.contrib.admin.utils import quote
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
@@ -57,7 +58,7 @@ class Arrivals:
                 "key": f"s{row.pk}", "client": clipped(f"{row.client_name} {row.client_version}".strip(), 80),
                 "caller": clipped(row.caller_label or row.principal, 80), "version": row.protocol_version,
                 "transport": row.get_transport_display(), "at": _clock(row.created_at),
-                "link": reverse("admin:sessions_app_mcpsession_change", args=[row.pk]),
+                "link": reverse("admin:sessions_app_mcpsession_change", args=[quote(row.pk)]),
             })
             for row in rows.order_by("-created_at")[:_MOST]
             if self._is_new(f"s{row.pk}", 1)

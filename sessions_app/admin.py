@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from django.contrib import admin, messages
+from django.contrib.admin.utils import quote
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
@@ -148,7 +149,7 @@ class McpSessionAdmin(ArrangedList, UncountedAdmin):
     @detail_action(description=_("Kill session"), permissions=["kill"], icon="power_off")
     def kill(self, request: HttpRequest, object_id: str) -> HttpResponse:
         session = row_of(self, request, object_id)
-        back = reverse("admin:sessions_app_mcpsession_change", args=[session.pk])
+        back = reverse("admin:sessions_app_mcpsession_change", args=[quote(session.pk)])
         page = self.confirmation(
             request, title=_t("Kill this session?"), items=[(str(session), session.caller_label)],
             explanation=_t(

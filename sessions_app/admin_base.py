@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json as stdlib
 from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from django import forms
@@ -61,8 +62,19 @@ _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
 def detail_action(**options: Any) -> Callable[[_Method], _Method]:
-    """Make a method an action of one row's page; the theme's decorator, with its types."""
-    return cast("Callable[[_Method], _Method]", theme_action(**options))
+    """Make a method an action of one row's page; the theme's decorator, with its types and the row's own key."""
+
+    def decorate(method: _Method) -> _Method:
+        themed = theme_action(**options)(method)
+
+        @wraps(themed)
+        def with_key(page: Any, request: HttpRequest, **row: str) -> Any:
+            # Addresses quote even an underscore. A list's action has no row.
+            return themed(page, request, **{name: unquote(key) for name, key in row.items()})
+
+        return cast("_Method", with_key)
+
+    return decorate
 
 
 def mark(kind: str, word: object) -> SafeString:
@@ -171,6 +183,9 @@ class HubAdmin(_Base):
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[_List]:
         return HubList
+
+    def get_actions_detail(self, request: HttpRequest, object_id: Any) -> Any:
+        return super().get_actions_detail(request, unquote(object_id))  # type: ignore[misc, unused-ignore]
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:
         """Give the list of an address. Raises IncorrectLookupParameters where it asks for what is not."""

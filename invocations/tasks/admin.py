@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import admin, messages
+from django.contrib.admin.utils import quote
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
@@ -111,7 +112,8 @@ class McpTaskAdmin(RecordedReading):
     def session_link(self, task: McpTask) -> SafeString:
         return format_html(
             '<a class="hub-link hub-mono" href="{}">{}</a>',
-            reverse("admin:sessions_app_mcpsession_change", args=[task.session_id]), clipped(task.session_id, 64),
+            reverse("admin:sessions_app_mcpsession_change", args=[quote(task.session_id)]),
+            clipped(task.session_id, 64),
         )  # fmt: skip
 
     @admin.display(description=_("process"))

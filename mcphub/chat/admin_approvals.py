@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from django.contrib import admin, messages
+from django.contrib.admin.utils import quote
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
@@ -108,7 +109,7 @@ class ChatApprovalAdmin(RecordedReading):
         return self._decide_one(request, object_id, approve=False)
 
     def _decide_one(self, request: HttpRequest, object_id: str, *, approve: bool) -> HttpResponse:
-        back = reverse("admin:chat_chatapproval_change", args=[object_id])
+        back = reverse("admin:chat_chatapproval_change", args=[quote(object_id)])
         asked: HttpResponse | None = self._decide(
             request, ChatApproval.objects.filter(pk=object_id), approve=approve, back=back
         )

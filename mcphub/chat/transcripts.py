@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
+from django.contrib.admin.utils import quote
 from django.urls import reverse
 
 from invocations.models import McpToolInvocation
@@ -62,7 +63,7 @@ def transcript(queries: Sequence[Query]) -> Iterator[tuple[Query, list[Entry]]]:
     for row in rows.defer("arguments", "result", "error").order_by("id"):
         made.setdefault((row.turn_id or "", row.tool_call_id or ""), row)
     asked = {
-        (turn_id, call_id): reverse("admin:chat_chatapproval_change", args=[id_])
+        (turn_id, call_id): reverse("admin:chat_chatapproval_change", args=[quote(id_)])
         for turn_id, call_id, id_ in ChatApproval.objects.filter(turn_id__in=[str(id_) for id_ in ids])
         .order_by()
         .values_list("turn_id", "call_id", "pk")

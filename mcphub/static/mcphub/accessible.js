@@ -16,6 +16,11 @@ function mend() {
     }
   }
   for (const hint of document.querySelectorAll(".help-tooltip[aria-label]:not([role])")) hint.setAttribute("role", "img");
+  // The theme's icons are words in a font of their own: "key API keys". Where one is all that a control says, it stays.
+  for (const icon of document.querySelectorAll(".material-symbols-outlined:not([aria-hidden])")) {
+    const control = icon.closest("a, button, summary, h1, [role=button]");
+    if (control?.textContent.trim() !== icon.textContent.trim()) icon.setAttribute("aria-hidden", "true");
+  }
   for (const region of document.querySelectorAll('.cm-scroller[tabindex="-1"]')) region.tabIndex = 0;
 }
 

@@ -41,7 +41,12 @@ function invite() {
   invited = true;
   setTimeout(() => { invited = false; }, 50);
 }
-document.addEventListener("keydown", (event) => { if (event.key === "Tab") invite(); }, true);
+// Tab leads on: the editor would indent by it, and nobody without a mouse would get out again.
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "Tab") return;
+  invite();
+  if (event.target.closest(".cm-editor")) event.stopPropagation();
+}, true);
 
 // The content security policy admits no style element that a script writes. The editor's become style sheets of the
 // document, which a script may make; an inert element stands where the editor puts its own.

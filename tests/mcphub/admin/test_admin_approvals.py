@@ -6,6 +6,7 @@ import datetime
 import re
 
 import pytest
+from django.contrib.admin.utils import quote
 from django.contrib.auth.models import Permission
 from django.urls import reverse
 from django.utils import timezone
@@ -53,7 +54,7 @@ def test_an_operator_decides_after_confirming(log_in, waiting, action, status):
 
 @pytest.mark.parametrize(("action", "status"), [("approve", "approved"), ("deny", "denied")])
 def test_the_page_of_a_call_decides_it(log_in, waiting, action, status):
-    page = reverse("admin:chat_chatapproval_change", args=[waiting.pk])
+    page = reverse("admin:chat_chatapproval_change", args=[quote(waiting.pk)])
     client = log_in("Operator")
     address = re.search(rf'href="([^"]*/{action}[^"]*)"', client.get(page).content.decode())[1]
     assert "drop_table" in client.get(address).content.decode()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from django.contrib.admin.utils import quote
 from django.db import connection
 from django.urls import reverse
 from django.utils import timezone
@@ -80,7 +81,7 @@ def test_a_call_that_waits_leads_to_its_approval_and_back(turn, log_in):
         expires_at=now + timedelta(minutes=10),
     )  # fmt: skip
     client = log_in("Auditor")
-    page = reverse("admin:chat_chatapproval_change", args=[approval.pk])
+    page = reverse("admin:chat_chatapproval_change", args=[quote(approval.pk)])
     for each in pages(session, query):
         assert page in client.get(each).content.decode()
     assert pages(session, query)[1] in client.get(page).content.decode()
