@@ -19,11 +19,16 @@ pytestmark = pytest.mark.rig
 CANARY = "<img src=x onerror=document.title='ran'><script>document.title='ran'</script>\u202e{{constructor}}"
 
 SEED = f"""
+from datetime import timedelta
 from django.contrib.auth.models import User
+from django.utils import timezone
+from mcphub.chat.models import ChatApproval, ChatMessage, ChatSession, Query
 from sessions_app.models import ApiKey
 from tests import factories as make
+from tests.tools_catalog.proposals import definition, offer
+from tools_catalog import discovery
 from tools_catalog.backends import python
-User.objects.create_superuser("operator", password="a long password")
+person = User.objects.create_superuser("operator", password="a long password")
 python.discover(["starter"])
 canary = {CANARY!r}
 from tools_catalog.models import McpToolDefinition
@@ -41,8 +46,36 @@ more = dict(session=session, process=process, client_name=canary[:100], caller_l
 make.McpToolInvocationFactory(arguments={{"text": canary}}, **more)
 make.McpToolInvocationFactory(failed=True, error={{"code": -32603, "message": canary}}, **more)
 make.McpRequestEnvelopeFactory(session=session, process=process)
-make.McpTaskFactory(session=session, process=process, over=True)
-make.McpConnectionFactory(title=canary)
+make.McpTaskFactory(session=session, process=process, over=True, tool_name=canary[:64], message=canary)
+connection = make.McpConnectionFactory(title=canary, policy="hold_all")
+offered = definition("search", title=canary, description=canary, inputSchema={{
+    "type": "object", "properties": {{canary: {{"type": "string", "title": canary, "description": canary}}}}}})
+for row in offer(connection, offered).values():
+    discovery.approve(row, author=person, reason=canary[:100])
+offer(connection, {{**offered, "description": "other words, and " + canary}}, definition("new", description=canary))
+make.McpResourceFactory(uri="https://example.com/canary", name=canary[:100], title=canary, description=canary)
+make.McpPromptFactory(name="canary", title=canary, description=canary)
+now = timezone.now()
+ChatApproval.objects.create(
+    id="mcpr_1", principal="key:1", caller_label=canary[:100], turn_id="t", call_id=canary, tool_name=canary,
+    tool_version="1", arguments={{canary: canary}}, binding="0" * 64, created_at=now,
+    expires_at=now + timedelta(hours=1),
+)
+chat = ChatSession.objects.create(
+    principal="key:1", caller_label=canary[:100], expires_at=now + timedelta(hours=1), ends_at=now + timedelta(days=1)
+)
+query = Query.objects.create(
+    session=chat, content=canary, principal="key:1", caller_label=canary[:100], door="query", state="done",
+    process_id="p",
+)
+function = {{"name": canary, "arguments": '{{"a":"' + canary.replace('"', "'") + '"}}'}}
+for fields in (
+    {{"role": "user", "content": canary}},
+    {{"role": "assistant", "tool_calls": [{{"id": "a", "type": "function", "function": function}}]}},
+    {{"role": "tool", "content": canary, "tool_call_id": "a"}},
+    {{"role": "assistant", "content": canary}},
+):
+    ChatMessage.objects.create(session=chat, query=query, **fields)
 make.LaunchProfileFactory()
 ApiKey.issue(canary[:60], scopes=["tools:call"])
 """
