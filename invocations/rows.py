@@ -62,6 +62,7 @@ class Rows:
         The duration is of a monotonic clock; `finished_at` follows from it.
         """
         tool, moment = call.tool, self.moment
+        received = moment(call.received)
         error = json_code = retryable = None
         if rendered is not None:
             error, json_code, retryable = json.canonical(rendered), rendered["code"], rendered["data"]["retryable"]
@@ -75,7 +76,8 @@ class Rows:
         return (
             call.invocation_id, call.origin.session_id, self.process_id, call.request_json, tool.name,
             tool.version, tool.digest, call.arguments, call.digest, "error" if code else "ok",
-            result, error, code, json_code, retryable, moment(call.received), moment(started),
+            result, error, code, json_code, retryable, received,
+            received if started == call.received else moment(started),
             moment(started + elapsed_seconds), int(elapsed_seconds * 1000), duplicate_of, 1, left_out,
             tool.connection, *call.origin.columns,
         )  # fmt: skip

@@ -21,6 +21,10 @@ from invocations import durability
 from invocations.records import Key, Row
 from sessions_app.database import Dedicated, driver
 
+# A third of the processor time of an insert went into NULL: sqlite3 asks None whether it knows how to be stored, which
+# it does not, by way of two exceptions a value. Nothing changes but who is asked.
+sqlite3.register_adapter(type(None), {None: None}.get)
+
 _SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 """Rows that a SQLite statement takes: few, so that few are prepared and kept. Empty rows fill the last one up."""
 

@@ -8,6 +8,7 @@ original, stays when the original changes, and is stored nowhere else.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import timedelta
 from typing import Any
 
 from django.core.exceptions import ValidationError
@@ -24,6 +25,10 @@ from tools_catalog.upstream.listing import TOOL, Listed, Offers
 __all__ = ["ApprovalRefused", "approve", "columns", "overrides", "public_name", "reconcile", "refusal_of", "reject"]
 
 _BY_POLICY = "policy of the connection"
+
+_MOST_STEPS_AN_HOUR = 40
+"""Entries in an offer's history; a change that the policy lets through makes two. An upstream that changes with each
+request would fill the disk with versions that nobody asked for."""
 
 
 class ApprovalRefused(Exception):
@@ -47,9 +52,7 @@ def reconcile(connection_id: int, offers: Offers) -> None:
             }
             gone = [row for name, row in known.items() if name not in listed]
             for row in gone:
-                if not row.is_gone:
-                    row.is_gone = True
-                    row.save(update_fields=["is_gone"])
+                _lose(row)
             for name, one in listed.items():
                 _take(connection, known.get(name) or _new(connection, kind, one, gone), one)
         if connection.discovered_at is None:
@@ -123,12 +126,46 @@ def _take(connection: McpConnection, row: McpUpstreamTool, one: Listed) -> None:
     if row.pk is None or row.seen_digest != one.digest or row.is_gone:
         row.see(one)
         row.refusal = (one.refusal or refusal_of(row))[:1000]
-        row.save()
+        _note(row)
     if _passes(connection, row):
+        if _is_restless(row):
+            McpUpstreamTool.objects.filter(pk=row.pk).update(
+                refusal=_t(
+                    "It changed too often within an hour: what it is now waits for somebody's yes, or a later change."
+                )
+            )
+            return
         try:
             approve(row, author=_BY_POLICY, reason=_t("The connection's policy"))
         except ApprovalRefused as error:
             McpUpstreamTool.objects.filter(pk=row.pk).update(refusal=str(error)[:1000])
+
+
+def _lose(row: McpUpstreamTool) -> None:
+    """Take down that it is offered no more; forget what nobody ever decided about."""
+    if row.is_gone:
+        return
+    if not row.history.exists():
+        # Without the signals of delete(), which would begin a history.
+        McpUpstreamTool.objects.filter(pk=row.pk)._raw_delete(row._state.db)
+        return
+    row.is_gone = True
+    _note(row, "is_gone")
+
+
+def _note(row: McpUpstreamTool, *fields: str) -> None:
+    """Save what was seen. It is part of the history from the first decision on, and while it does not flood it."""
+    if row.pk is None or not row.history.exists() or _is_restless(row):
+        row.skip_history_when_saving = True  # type: ignore[attr-defined]
+    try:
+        row.save(update_fields=fields or None)
+    finally:
+        row.__dict__.pop("skip_history_when_saving", None)
+
+
+def _is_restless(row: McpUpstreamTool) -> bool:
+    since = timezone.now() - timedelta(hours=1)
+    return bool(row.history.filter(history_date__gt=since).count() >= _MOST_STEPS_AN_HOUR)
 
 
 def _configure(tool: Any, row: McpUpstreamTool) -> None:

@@ -8,6 +8,8 @@ hub that shares its cores with whoever calls without a pause tells of cores and 
 way: how the bad calls ended, the longest of them, the p99 of the good calls against both other states, over all
 rounds, and how much the hub's memory grew. Complaints: a call that ended later than a second after its deadline, an
 answer that is no mapped error, a call without a row, memory that grew by more than 50 MiB.
+The bad upstream takes only the processor time that nobody else wants: what it writes is its own machine's work
+elsewhere, and what the hub does about it is what this measures.
 The figures of p99 are printed and not judged: they need a quiet machine. `behaves` among the ways is the measure's own
 error: there the second state is compared with itself.
 """
@@ -36,6 +38,7 @@ _MOST_GROWTH_MIB = 50
 _RECOVERS_SECONDS = 70
 """The longest pause of an upstream that failed, and its new start."""
 _BEHAVES = "behaves"
+_YIELDS = "--yields"
 _PAUSED = "connection_failed"
 """Of a bad upstream that is left alone for a while: nothing was sent."""
 
@@ -166,13 +169,13 @@ def main() -> int:
     parser.add_argument("--rate", type=float, default=50.0, help="calls a second of the upstream beside, at most")
     parser.add_argument("--only", action="append", help="a way to misbehave, or a connection; may be repeated")
     options = parser.parse_args()
-    profile = {"name": "chaos", "command": sys.executable, "arguments": [str(PEERS / "chaos.py"), "stdio"]}
+    profile = {"name": "chaos", "command": sys.executable, "arguments": [str(PEERS / "chaos.py"), "stdio", _YIELDS]}
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="misbehaving-")))
         hub = stack.enter_context(Hub(folder, environment={"MCPHUB_EGRESS_ALLOW": "127.0.0.1"}))
         operator = Operator(hub)
         for slug, words in (("bad_http", "http"), ("bad_modern", "modern"), ("bad_sse", "sse")):
-            peer = stack.enter_context(Peer("chaos.py", words, path="/sse" if words == "sse" else "/mcp"))
+            peer = stack.enter_context(Peer("chaos.py", words, _YIELDS, path="/sse" if words == "sse" else "/mcp"))
             operator.connect(slug, url=peer.url, transport="sse" if words == "sse" else "streamable-http", **LIMITS)
         operator.connect("bad_stdio", transport="stdio", profile=profile, **LIMITS)
         operator.connect("good", url=stack.enter_context(Peer("sdk_v2.py", "http")).url)

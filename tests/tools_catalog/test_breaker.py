@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -78,9 +80,9 @@ def test_a_failed_try_lengthens_the_pause_and_one_given_up_lets_the_next_through
 def test_one_that_answers_something_else_is_tried_by_all_after_short_rests(clock: Clock) -> None:
     breaker = Breaker(clock, limit=3, draw=lambda: 1.0)
     rests = []
-    for _ in range(6):
-        for _ in range(3):
-            assert breaker.wait_seconds() == 0, "each of the three may try"
+    for failures in (3, 1, 1, 1, 1, 1):
+        for _ in range(failures):
+            assert breaker.wait_seconds() == breaker.wait_seconds() == 0, "not one for all, but each may try"
             breaker.failed()
         assert breaker.is_open
         breaker.answered()
@@ -94,6 +96,18 @@ def test_one_that_answers_something_else_is_tried_by_all_after_short_rests(clock
         breaker.failed()
     breaker.answered()
     assert breaker.wait_seconds() == 0, "a call that went well forgets what was before"
+
+
+def test_a_failure_of_a_call_that_began_before_the_rest_lengthens_nothing(clock: Clock) -> None:
+    breaker = Breaker(clock, limit=3, draw=lambda: 1.0)
+    for _ in range(2):
+        for _ in range(3):
+            breaker.failed()
+        breaker.answered()
+    rest = breaker.wait_seconds()
+    assert rest > 0
+    breaker.failed()
+    assert breaker.wait_seconds() == rest
 
 
 def test_an_answer_while_all_goes_well_changes_nothing(clock: Clock) -> None:
@@ -115,6 +129,27 @@ def test_pauses_grow_within_bounds_and_scatter(failures: int, chance: float) -> 
 def test_a_flood_is_told_from_a_stream() -> None:
     flood = Flood(10)
     assert [flood.is_over() for _ in range(11)] == [False] * 10 + [True]
+
+
+def test_who_has_much_to_say_lets_others_go_on_between() -> None:
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async def go() -> None:
+        beside = asyncio.create_task(others())
+        flood = Flood(1000)
+        for _ in range(100):
+            flood.is_over()
+            await flood.pause()
+        beside.cancel()
+
+    asyncio.run(go())
+    assert turns >= 90
 
 
 def test_answers_that_were_asked_for_are_no_flood() -> None:

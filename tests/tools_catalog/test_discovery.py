@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from django.db import IntegrityError, transaction
+from django.utils import timezone
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,7 +16,7 @@ from tests.factories import GroupFactory, McpConnectionFactory, McpToolDefinitio
 from tests.tools_catalog.proposals import definition, offer
 from tools_catalog import discovery
 from tools_catalog.catalog import Catalog
-from tools_catalog.models import McpConnection, McpConnectionLink, McpToolDefinition
+from tools_catalog.models import McpConnection, McpConnectionLink, McpToolDefinition, McpUpstreamTool
 from tools_catalog.upstream import listing
 from tools_catalog.upstream.states import NEXT, LinkState, advance
 
@@ -217,9 +220,54 @@ def test_a_connection_that_is_switched_off_serves_nothing(connection):
 
 
 def test_the_same_listing_again_changes_nothing(connection):
+    discovery.approve(offer(connection, definition())["search"], author="ann")
     row = offer(connection, definition())["search"]
+    steps = row.history.count()
     again = offer(connection, definition())["search"]
-    assert (again.seen_at, again.history.count()) == (row.seen_at, 1)
+    assert (again.seen_at, again.history.count()) == (row.seen_at, steps)
+
+
+def test_an_upstream_that_changes_all_the_time_makes_no_version_of_each_change():
+    connection = McpConnectionFactory(slug="restless", policy="trust")
+    for number in range(60):
+        row = offer(connection, definition(description=f"Version {number}."))["search"]
+    assert row.state == "refused"
+    assert "changed too often" in row.refusal
+    versions, steps = row.tool.versions.count(), row.history.count()
+    assert versions < 30
+    assert steps <= 41
+    assert served("restless.search"), "as it was last let through"
+    offer(connection, definition(description="Once more."))
+    assert (row.tool.versions.count(), row.history.count()) == (versions, steps)
+    row.history.update(history_date=timezone.now() - timedelta(hours=2))
+    assert offer(connection, definition(description="An hour later."))["search"].state == "approved"
+    assert row.tool.versions.count() == versions + 1
+
+
+def test_somebody_may_approve_what_changes_all_the_time():
+    connection = McpConnectionFactory(policy="trust")
+    for number in range(60):
+        row = offer(connection, definition(description=f"Version {number}."))["search"]
+    discovery.approve(row, author="ann")
+    row.refresh_from_db()
+    assert (row.state, row.tool.description) == ("approved", "Version 59.")
+
+
+def test_a_tool_that_comes_and_goes_all_the_time_does_not_fill_the_history(connection):
+    discovery.approve(offer(connection, definition())["search"], author="ann")
+    for _ in range(60):
+        assert offer(connection)["search"].state == "gone"
+        row = offer(connection, definition())["search"]
+    assert row.state == "approved"
+    assert row.history.count() <= 41
+
+
+def test_nothing_stays_of_what_nobody_decided_about(connection):
+    for number in range(3):
+        assert len(offer(connection, definition(f"invented{number}"))) == 1
+    offer(connection)
+    assert not McpUpstreamTool.objects.exists()
+    assert not McpUpstreamTool.history.exists()
 
 
 def test_the_steps_of_a_connection_are_kept_by_the_database(connection):

@@ -72,10 +72,12 @@ class Breaker:
         """Something else was answered: all may try again, the first time at once, then after ever longer rests.
 
         One that answers is well, and of what it is asked only something fails. Yet each failure costs the hub more than
-        a call that goes well, up to a new session, and whoever asks for nothing else must not slow the calls of others.
+        a call that goes well, up to a new session, and whoever asks for nothing else must not slow the calls of others:
+        until a call goes well, one that fails is enough for the next rest.
         """
-        self.failures = 0
-        if self.is_open:
+        if not self._opened:
+            self.failures = 0
+        elif self.is_open:
             rest = min(LONGEST_REST_SECONDS, backoff(self._opened - 1, self.draw)) if self._opened > 1 else 0.0
             self._until = min(self._until, self.now() + rest)
             self._answers = True
@@ -83,7 +85,8 @@ class Breaker:
     def failed(self) -> None:
         self.failures += 1
         self._is_probing = False
-        if (self.is_open and not self._answers) or self.failures >= self.limit:
+        began_before_rest = self._answers and self.now() < self._until
+        if not began_before_rest and (self._opened or self.failures >= self.limit):
             self._opened += 1
             self._answers = False
             self._until = self.now() + backoff(self._opened, self.draw)

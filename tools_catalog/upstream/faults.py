@@ -16,6 +16,12 @@ _UNREADABLE = "Failed to parse JSON response: "
 _CLOSED = "Connection closed"
 """What the SDK says where the connection ended."""
 
+_STREAM_ENDED = ("SSE stream ended without a response", "SSE stream ended and reconnection attempts were exhausted")
+"""The same of the events that were to bring one answer."""
+
+_STREAM_FAILED = "SSE stream failed: "
+"""How it begins to say that they were not read on: too many for the hub, or one too large for the SDK."""
+
 
 def of(error: MCPError, why_closed: str, remember: appeals.Remember) -> Exception:
     """Give what ended a request as ours; SessionLost where the session is gone, and the request was not taken.
@@ -33,6 +39,11 @@ def of(error: MCPError, why_closed: str, remember: appeals.Remember) -> Exceptio
             return SessionLost(error.message)
     if _is_closed(error):
         return errors.TransportError(f"The connection broke within the call. {why_closed}".strip())
+    if error.code == types.CONNECTION_CLOSED and error.message in _STREAM_ENDED:
+        return errors.TransportError("The upstream ended its answer before the result.")
+    if error.code == types.CONNECTION_CLOSED and error.message.startswith(_STREAM_FAILED):
+        is_too_many = error.message.endswith(http.TOO_MANY)
+        return errors.TransportError(http.TOO_MANY) if is_too_many else errors.ResultInvalid(http.TOO_LARGE)
     if _is_unreadable(error):
         why = error.message.removeprefix(_UNREADABLE)
         if why in (http.TOO_SLOW, http.BROKE_OFF):

@@ -51,6 +51,7 @@ _MAX_REDIRECTS = 2
 """Each sends the request once more; what is followed within an origin is a slash at the end, or a version."""
 
 TOO_LARGE = "The upstream's answer is too large."
+TOO_MANY = "The upstream sends too many notifications."
 TOO_SLOW = "The upstream's answer took too long."
 BROKE_OFF = "The connection broke within the answer."
 
@@ -253,7 +254,7 @@ class _Bounded(httpx2.AsyncByteStream):
             if self._is_events:
                 events = chunk.count(b"\ndata:") + chunk.count(b"\rdata:") + chunk.startswith(b"data:")
                 if flood.is_over(events):
-                    raise httpx2.StreamError("The upstream sends too many notifications.")
+                    raise httpx2.SSEError(TOO_MANY)  # after any other the SDK would ask for the rest of the stream
                 about_one = len(chunk) // max(events, 1) + 1
                 for begin in range(0, len(chunk), about_one):
                     await flood.pause()

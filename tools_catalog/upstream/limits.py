@@ -8,15 +8,17 @@ import time
 from mcp_types import JSONRPCError, JSONRPCRequest, JSONRPCResponse
 
 _WINDOW_SECONDS = 10.0
+_IN_A_ROW = 10
 _AT_ONCE = 100
-_PAUSE_SECONDS = 0.001
+_PAUSE_SECONDS = 0.000_01
 
 
 class Flood:
     """Counts events of a stream that has no end: so many may come in ten seconds.
 
-    After the first hundred of them one is taken each millisecond, for an event costs a tenth of one: an upstream that
-    has much to say must not take the processor from the calls of others.
+    After the first ten each lets others go on first. After the first hundred each waits the longer the more there were,
+    1 ms at first and 10 ms after a thousand, for an event costs some tenths of one: an upstream that has much to say
+    must not take the processor from the calls of others. A thousand take five seconds so.
     """
 
     __slots__ = ("_began", "_count", "_limit", "_owed")
@@ -48,5 +50,5 @@ class Flood:
 
     async def pause(self) -> None:
         """Wait before what was counted is read, if it is one of many."""
-        if self._count > _AT_ONCE:
-            await asyncio.sleep(_PAUSE_SECONDS)
+        if self._count > _IN_A_ROW:
+            await asyncio.sleep(self._count * _PAUSE_SECONDS if self._count > _AT_ONCE else 0)

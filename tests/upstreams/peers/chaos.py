@@ -1,4 +1,6 @@
-"""An upstream that knows no SDK and misbehaves on request: `chaos.py http|sse|modern|stdio [PORT]`.
+"""An upstream that knows no SDK and misbehaves on request: `chaos.py http|sse|modern|stdio [--yields] [PORT]`.
+
+With `--yields` it takes only the processor time that nobody else wants, as if it had a machine of its own.
 
 Era of sessions, 2025-06-18; `modern` is Streamable HTTP of 2026-07-28.
 
@@ -360,6 +362,9 @@ class Sse(Http):
 
 
 if __name__ == "__main__":
+    if "--yields" in sys.argv:
+        sys.argv.remove("--yields")
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     if sys.argv[1] == "stdio":
         asyncio.run(stdio())
     elif sys.argv[1] == "sse":
