@@ -68,6 +68,8 @@ def _run(program: str, environment: dict[str, str], name: str, revision: str, ou
     ])  # fmt: skip
     problems = scenario.problems()
     print(f"  {'✗' if problems else '✓'} {name + ' ' + revision:54}{scenario.counts['SUCCESS']:6}")
+    if problems:
+        print(done.stdout[-4000:], done.stderr[-4000:], file=sys.stderr)
     return [f"{name} {revision}: {problem}" for problem in problems]
 
 

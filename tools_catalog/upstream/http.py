@@ -60,6 +60,11 @@ _WORD_SECONDS = 10.0
 """For a notification, an answer to the upstream's question, and any message over HTTP+SSE to be taken."""
 _LATER_SECONDS = 5.0
 """After the longest call, until the answer of one that was given up is no longer read."""
+_HEARING_SECONDS = 1.0
+"""For the stream of what a session's server says unasked to be answered, before its first request goes out.
+
+A server may ask its questions there, and the suite's does; what it says before the stream stands is lost, and the call
+would wait for its deadline."""
 
 
 _beside_params: ContextVar[Mapping[str, str]] = ContextVar("mcphub_upstream_headers", default=MappingProxyType({}))
@@ -103,18 +108,25 @@ class UpstreamTransport(httpx2.AsyncBaseTransport):
         self._beside: set[asyncio.Task[None]] = set()
         self._silence: _Unanswered | None = None
         """Why nothing was heard of the upstream's era, where nothing was."""
+        self._has_session = False
+        self._hears = asyncio.Event()
+        """Whether the session's own stream was answered, be it with a refusal."""
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         request.headers.update(self._spec.rendered_headers(request.url.host, self._secret))
         request.headers["accept-encoding"] = "identity"  # what is counted is what is read
         if request.method == "GET":
             request.extensions["timeout"] = {**request.extensions.get("timeout", {}), "read": None}
-            return self._bounded(await self._inner.handle_async_request(request), endless=True)
+            try:
+                return self._bounded(await self._inner.handle_async_request(request), endless=True)
+            finally:
+                self._hears.set()
         if request.method != "POST":
             async with asyncio.timeout(_WORD_SECONDS):
                 return await self._inner.handle_async_request(request)
         body = await request.aread()  # that of a redirected request is there as a stream only
         if _is_initialized(body):
+            self._has_session = "mcp-session-id" in request.headers  # without one the SDK opens no stream
             return await self._word(request)
         if self._spec.transport == SSE or not _is_request(body):
             task = asyncio.create_task(self._send_beside(request), name=f"mcphub-upstream-{self._spec.slug}-word")
@@ -123,10 +135,18 @@ class UpstreamTransport(httpx2.AsyncBaseTransport):
             return httpx2.Response(202, request=request)
         if self._silence is not None:
             return _instead(request, self._silence)
+        if self._has_session and not self._hears.is_set():
+            await self._heard()
         try:
             return await (self._probed(request) if _is_probe(request) else self._answered(request))
         except _Unanswered as failure:
             return _instead(request, failure)
+
+    async def _heard(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_HEARING_SECONDS):
+                await self._hears.wait()
+        self._hears.set()  # who has not answered by now holds up no second request
 
     async def _answered(self, request: httpx2.Request) -> httpx2.Response:
         response = await self._sent(request)
