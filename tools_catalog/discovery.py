@@ -20,7 +20,7 @@ from sessions_app.protocol import json
 from tools_catalog import proposals
 from tools_catalog.models import McpConnection, McpUpstreamTool
 from tools_catalog.proposals import columns, public_name, refusal_of
-from tools_catalog.upstream.listing import TOOL, Listed, Offers
+from tools_catalog.upstream.listing import MAX_OFFERS, TOOL, Listed, Offers
 
 __all__ = ["ApprovalRefused", "approve", "columns", "overrides", "public_name", "reconcile", "refusal_of", "reject"]
 
@@ -29,6 +29,9 @@ _BY_POLICY = "policy of the connection"
 _MOST_STEPS_AN_HOUR = 40
 """Entries in an offer's history; a change that the policy lets through makes two. An upstream that changes with each
 request would fill the disk with versions that nobody asked for."""
+
+_MOST_NEW_A_DAY = MAX_OFFERS
+"""What a connection's policy serves unseen: all that one list may hold. An upstream may invent names for ever."""
 
 
 class ApprovalRefused(Exception):
@@ -45,6 +48,7 @@ def reconcile(connection_id: int, offers: Offers) -> None:
         connection = McpConnection.objects.select_for_update().filter(pk=connection_id).first()
         if connection is None:
             return
+        room = _room(connection)
         for kind, listed in offers.items():
             known = {
                 row.upstream_name: row
@@ -54,7 +58,7 @@ def reconcile(connection_id: int, offers: Offers) -> None:
             for row in gone:
                 _lose(row)
             for name, one in listed.items():
-                _take(connection, known.get(name) or _new(connection, kind, one, gone), one)
+                room -= _take(connection, known.get(name) or _new(connection, kind, one, gone), one, has_room=room > 0)
         if connection.discovered_at is None:
             # Not save(): the moment is no change of the connection.
             McpConnection.objects.filter(pk=connection.pk).update(discovered_at=timezone.now())
@@ -121,24 +125,40 @@ def overrides(row: McpUpstreamTool) -> dict[str, tuple[Any, Any]]:
     }
 
 
-def _take(connection: McpConnection, row: McpUpstreamTool, one: Listed) -> None:
-    """Take down one definition as it is now, and serve it where the policy does."""
+def _take(connection: McpConnection, row: McpUpstreamTool, one: Listed, *, has_room: bool) -> bool:
+    """Take down one definition as it is now, and serve it where the policy does. Give whether that let in a new one."""
     if row.pk is None or row.seen_digest != one.digest or row.is_gone:
         row.see(one)
         row.refusal = (one.refusal or refusal_of(row))[:1000]
         _note(row)
-    if _passes(connection, row):
-        if _is_restless(row):
-            McpUpstreamTool.objects.filter(pk=row.pk).update(
-                refusal=_t(
-                    "It changed too often within an hour: what it is now waits for somebody's yes, or a later change."
-                )
-            )
-            return
-        try:
-            approve(row, author=_BY_POLICY, reason=_t("The connection's policy"))
-        except ApprovalRefused as error:
-            McpUpstreamTool.objects.filter(pk=row.pk).update(refusal=str(error)[:1000])
+    if not _passes(connection, row):
+        return False
+    is_new = not row.approved_digest
+    if is_new and not has_room:
+        _refuse(row, _t("The upstream offered too many new names within a day: this one waits for somebody's yes."))
+        return False
+    if _is_restless(row):
+        _refuse(
+            row,
+            _t("It changed too often within an hour: what it is now waits for somebody's yes, or a later change."),
+        )
+        return False
+    try:
+        approve(row, author=_BY_POLICY, reason=_t("The connection's policy"))
+    except ApprovalRefused as error:
+        _refuse(row, str(error))
+        return False
+    return is_new
+
+
+def _refuse(row: McpUpstreamTool, words: str) -> None:
+    McpUpstreamTool.objects.filter(pk=row.pk).update(refusal=words[:1000])
+
+
+def _room(connection: McpConnection) -> int:
+    """Give how many new names the policy may still serve today."""
+    since = timezone.now() - timedelta(days=1)
+    return _MOST_NEW_A_DAY - connection.tools.filter(decided_by=_BY_POLICY, decided_at__gt=since).count()
 
 
 def _lose(row: McpUpstreamTool) -> None:

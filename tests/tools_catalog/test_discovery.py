@@ -253,6 +253,26 @@ def test_somebody_may_approve_what_changes_all_the_time():
     assert (row.state, row.tool.description) == ("approved", "Version 59.")
 
 
+def test_an_upstream_that_invents_names_makes_no_tool_of_each():
+    connection = McpConnectionFactory(slug="inventive", policy="trust")
+    first = offer(connection, definition("first"))["first"]
+    McpUpstreamTool.objects.bulk_create(
+        McpUpstreamTool(
+            connection=connection, upstream_name=f"old{number}", name=f"old{number}", seen={}, is_gone=True,
+            decided_by=first.decided_by, decided_at=first.decided_at,
+        )
+        for number in range(listing.MAX_OFFERS - 2)
+    )  # fmt: skip
+    rows = offer(connection, definition("first", description="Changed."), definition("second"), definition("third"))
+    assert [rows[name].state for name in ("first", "second", "third")] == ["approved", "approved", "refused"]
+    assert "too many new names" in rows["third"].refusal
+    assert rows["third"].tool is None
+    discovery.approve(rows["third"], author="ann")
+    assert served("inventive.third")
+    McpUpstreamTool.objects.update(decided_at=timezone.now() - timedelta(days=2))
+    assert offer(connection, definition("fourth"))["fourth"].state == "approved"
+
+
 def test_a_tool_that_comes_and_goes_all_the_time_does_not_fill_the_history(connection):
     discovery.approve(offer(connection, definition())["search"], author="ann")
     for _ in range(60):
