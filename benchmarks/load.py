@@ -15,6 +15,7 @@ import os
 import sys
 import time
 from array import array
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
@@ -187,7 +188,7 @@ class Load:
         for client in clients:
             if session := getattr(client, "session", ""):
                 await client.exchange(wire.delete(job["port"], job["key"], session), job["deleted"])
-        return self._figures(seconds, server, own)
+        return figures_of(self.latencies, seconds, server, own)
 
     async def _begin(self, client: Client) -> tuple[bytes, bytes]:
         """Give the request of this client, before and after its id; shake hands first where the era does."""
@@ -209,23 +210,25 @@ class Load:
         if time.perf_counter() - self.heard > _PATIENCE_SECONDS:
             raise Wrong(f"No answer for {_PATIENCE_SECONDS} s.")
 
-    def _figures(self, seconds: float, server: float, own: float) -> dict[str, Any]:
-        ordered = sorted(self.latencies)
-        calls = len(ordered)
 
-        def at(share: float) -> float:
-            return round(ordered[min(calls - 1, int(calls * share))] * 1000, 3)
+def figures_of(latencies: Sequence[float], seconds: float, server: float, own: float) -> dict[str, Any]:
+    """Give what a job found: seconds of each call, of the whole, and of the processor at both ends."""
+    ordered = sorted(latencies)
+    calls = len(ordered)
 
-        return {
-            "calls": calls,
-            "seconds": seconds,
-            "per_second": calls / seconds,
-            "server_us_per_call": server / calls * 1e6,
-            "client_busy": own / seconds,
-            "p50_ms": at(0.50),
-            "p95_ms": at(0.95),
-            "p99_ms": at(0.99),
-        }
+    def at(share: float) -> float:
+        return round(ordered[min(calls - 1, int(calls * share))] * 1000, 3)
+
+    return {
+        "calls": calls,
+        "seconds": seconds,
+        "per_second": calls / seconds,
+        "server_us_per_call": server / calls * 1e6,
+        "client_busy": own / seconds,
+        "p50_ms": at(0.50),
+        "p95_ms": at(0.95),
+        "p99_ms": at(0.99),
+    }
 
 
 def content_length(head: bytes) -> int:

@@ -79,14 +79,16 @@ class Server:
         return processes.resident_kib(processes.tree(self.process.pid))
 
 
-def load(server: Server, *, clients: int, seconds: float, warm: float, **more: Any) -> dict[str, Any]:
+def load(
+    server: Server, *, clients: int, seconds: float, warm: float, program: str = "benchmarks.load", **more: Any
+) -> dict[str, Any]:
     """Let clients call the server for a time; give the figures. Raises Failed for a wrong answer."""
     job = {
         "port": server.port, "pid": server.process.pid, "key": server.key, "tool": server.tool, "era": server.era,
         "fixed": server.fixed, "deleted": server.deleted, "method": "tools/call", "clients": clients,
         "seconds": seconds, "warm": warm, **more,
     }  # fmt: skip
-    figures = client("benchmarks.load", job, shares_cores=server.shares_cores)
+    figures = client(program, job, shares_cores=server.shares_cores)
     if "error" in figures:
         raise Failed(f"{server.name}, {clients} clients: {figures['error']}\n{tail(server.log)}")
     return figures

@@ -150,7 +150,7 @@ async def run(hub: Hub, options: argparse.Namespace) -> list[str]:
     await rig.good(options.seconds)  # what the first calls import and open stays
     for kind, modes in KINDS.items():
         for mode in (_BEHAVES, *modes):
-            if not options.only or mode in options.only or kind in options.only:
+            if not options.only or mode in options.only or kind in options.only or f"{kind}:{mode}" in options.only:
                 await rig.measure(kind, mode, options.seconds, options.rounds)
     await rig.http.aclose()
     for words, found in zip(("a behaving one", "none"), zip(*rig.shares, strict=True), strict=True):
@@ -167,7 +167,9 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--rate", type=float, default=50.0, help="calls a second of the upstream beside, at most")
-    parser.add_argument("--only", action="append", help="a way to misbehave, or a connection; may be repeated")
+    parser.add_argument(
+        "--only", action="append", help="a way to misbehave, a connection, or both as KIND:WAY; may be repeated"
+    )
     options = parser.parse_args()
     profile = {"name": "chaos", "command": sys.executable, "arguments": [str(PEERS / "chaos.py"), "stdio", _YIELDS]}
     with contextlib.ExitStack() as stack:
