@@ -14,7 +14,7 @@ import functools
 import ipaddress
 import socket
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any
@@ -31,6 +31,16 @@ POOL_CONNECTIONS = 200
 KEEPALIVE_CONNECTIONS = 50
 KEEPALIVE_SECONDS = 60.0
 USER_AGENT = "mcphub"
+
+RECEIVE_BUFFER = (socket.SOL_SOCKET, socket.SO_RCVBUF, 256 * 1024)
+"""A socket option: what the system takes in of an answer that is not read yet (Linux twice as much).
+
+Left alone it takes up to 32 MiB a connection, and of an answer that is too large the event loop reads on, and frees,
+megabytes that nobody wants. At 50 ms to the other side it still lets 5 MB a second through.
+"""
+
+PROXY = "The hub's proxy (MCPHUB_EGRESS_PROXY)"
+"""How an error of it begins, where nothing was sent beyond."""
 
 Resolve = Callable[[str, int], Awaitable[list[str]]]
 """Gives the addresses of a host name, as text."""
@@ -71,6 +81,13 @@ def tls_context() -> ssl.SSLContext:
     most of a mebibyte, at each new connection of an upstream.
     """
     return httpx2.create_ssl_context(trust_env=False)
+
+
+def causes(error: BaseException | None) -> Iterator[BaseException]:
+    """Give an error and what led to it."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
 
 
 class GuardedBackend(httpcore2.AsyncNetworkBackend):
@@ -163,6 +180,7 @@ class GuardedTransport(httpx2.AsyncHTTPTransport):
             "max_connections": connections,
             "max_keepalive_connections": KEEPALIVE_CONNECTIONS,
             "keepalive_expiry": KEEPALIVE_SECONDS,
+            "socket_options": [RECEIVE_BUFFER],
         }
         # httpx2 has no argument for the network backend (2.16); its pool is replaced before first use.
         self._pool = (
@@ -171,9 +189,21 @@ class GuardedTransport(httpx2.AsyncHTTPTransport):
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         self._policy.check_parsed(request.url)
-        if self._proxied:
-            await self._backend.check_name(request.url)
-        return await super().handle_async_request(request)
+        if not self._proxied:
+            return await super().handle_async_request(request)
+        await self._backend.check_name(request.url)
+        try:
+            response = await super().handle_async_request(request)
+        except httpx2.ProxyError as error:
+            raise httpx2.ConnectError(f"{PROXY} does not let the request through.") from error
+        except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
+            if any(isinstance(cause, ssl.SSLError) for cause in causes(error)):
+                raise  # of the other side's TLS, through the tunnel
+            raise httpx2.ConnectError(f"{PROXY} takes no connections.") from error
+        if response.status_code == 407:
+            await response.aclose()
+            raise httpx2.ConnectError(f"{PROXY} refuses the hub's name and password.")
+        return response
 
 
 def client(

@@ -7,20 +7,20 @@ import ssl
 import httpcore2
 import httpx2
 
+from tools_catalog import egress
+
 _TOO_SLOW = (TimeoutError, httpcore2.ConnectTimeout, httpx2.ConnectTimeout, httpx2.PoolTimeout)
 
 
 def reason(error: BaseException) -> str:
     """Say it in a sentence that holds nothing of the other side's words, and nothing secret."""
+    if str(error).startswith(("The name ", egress.PROXY)):  # of the egress guard
+        return str(error)
     if isinstance(error, _TOO_SLOW):
         return "No connection was made in time."
-    if str(error).startswith("The name "):  # of the egress guard
-        return str(error)
-    cause: BaseException | None = error
-    while cause is not None:
+    for cause in egress.causes(error):
         if isinstance(cause, ssl.SSLCertVerificationError):
             return "Its certificate is not trusted."
         if isinstance(cause, ssl.SSLError):
             return "It does not speak TLS there."
-        cause = cause.__cause__ or cause.__context__
     return "Nothing takes connections there."

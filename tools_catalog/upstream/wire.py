@@ -156,6 +156,7 @@ class _Line(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport  # type: ignore[assignment]
+        transport.get_extra_info("socket").setsockopt(*egress.RECEIVE_BUFFER)
 
     def connection_lost(self, error: Exception | None) -> None:
         self.is_open = False
