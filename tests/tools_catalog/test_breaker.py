@@ -161,6 +161,16 @@ def test_answers_that_were_asked_for_are_no_flood() -> None:
     assert [flood.is_over_with(each) for each in (answer, None)] == [False, True]
 
 
+def test_only_what_nobody_asked_for_waits() -> None:
+    flood = Flood(1000)
+    for _ in range(50):
+        flood.is_over()
+    flood.sent(JSONRPCRequest(jsonrpc="2.0", id=1, method="ping"))
+    flood.is_over_with(JSONRPCResponse(jsonrpc="2.0", id=1, result={}))
+    with pytest.raises(StopIteration):
+        flood.pause().send(None)
+
+
 def test_a_message_belongs_to_the_only_call_or_to_nobody() -> None:
     calls, one, other = Calls(), ScriptedContext(), ScriptedContext(invocation_id="other")
     assert calls.who_is_meant() is None

@@ -9,23 +9,25 @@ from mcp_types import JSONRPCError, JSONRPCRequest, JSONRPCResponse
 
 _WINDOW_SECONDS = 10.0
 _IN_A_ROW = 10
-_AT_ONCE = 100
+_LEAST_SECONDS = 0.001
 _PAUSE_SECONDS = 0.000_01
 
 
 class Flood:
     """Counts events of a stream that has no end: so many may come in ten seconds.
 
-    After the first ten each lets others go on first. After the first hundred each waits the longer the more there were,
-    1 ms at first and 10 ms after a thousand, for an event costs some tenths of one: an upstream that has much to say
-    must not take the processor from the calls of others. A thousand take five seconds so.
+    After the first ten each waits, 1 ms up to the hundredth and 10 ms after a thousand, for an event costs some tenths
+    of one: an upstream that has much to say must not take the processor from the calls of others. A hundred take a
+    tenth of a second so, and a thousand five. Answers that were asked for do not wait.
     """
 
-    __slots__ = ("_began", "_count", "_limit", "_owed")
+    __slots__ = ("_began", "_count", "_is_counted", "_limit", "_owed")
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._count = 0
+        self._is_counted = False
+        """Whether the last that came was."""
         self._owed = 0
         self._began = time.monotonic()
 
@@ -35,6 +37,7 @@ class Flood:
         if now - self._began > _WINDOW_SECONDS:
             self._began, self._count = now, 0
         self._count += count
+        self._is_counted = True
         return self._count > self._limit
 
     def sent(self, message: object) -> None:
@@ -45,10 +48,11 @@ class Flood:
         """Count what came on such a stream, if no request asked for it; None for what is no message."""
         if self._owed and isinstance(message, JSONRPCResponse | JSONRPCError):
             self._owed -= 1
+            self._is_counted = False
             return False
         return self.is_over()
 
     async def pause(self) -> None:
         """Wait before what was counted is read, if it is one of many."""
-        if self._count > _IN_A_ROW:
-            await asyncio.sleep(self._count * _PAUSE_SECONDS if self._count > _AT_ONCE else 0)
+        if self._is_counted and self._count > _IN_A_ROW:
+            await asyncio.sleep(max(_LEAST_SECONDS, self._count * _PAUSE_SECONDS))

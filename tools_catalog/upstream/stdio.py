@@ -27,6 +27,10 @@ logger = logging.getLogger(__name__)
 _CHUNK = 64 * 1024
 _LAST_WORDS_BYTES = 8 * 1024
 """How much of a child's stderr is kept: the end, which says why it died."""
+_TALKATIVE_BYTES = 256 * 1024
+_PAUSE_SECONDS = 0.001
+"""After each read from a child that has written so much to stderr: its pipe fills meanwhile, and few reads of much
+take less time than many of little. It may still write tens of megabytes a second."""
 _GARBAGE_LINES = 100
 """Lines in a row that are no message before the child is taken for no MCP server. Some print a greeting."""
 _WAITING_BYTES = 1024 * 1024
@@ -192,6 +196,8 @@ async def _read(
 
 async def _overhear(process: asyncio.subprocess.Process, last_words: LastWords) -> None:
     assert process.stderr is not None
+    heard = 0
     while chunk := await process.stderr.read(_CHUNK):
         last_words.add(chunk)
-        await asyncio.sleep(0)  # a child that floods its stderr must not hold the loop
+        heard += len(chunk)
+        await asyncio.sleep(0 if heard < _TALKATIVE_BYTES else _PAUSE_SECONDS)
