@@ -48,8 +48,8 @@ def reconcile(connection_id: int, offers: Offers) -> None:
         connection = McpConnection.objects.select_for_update().filter(pk=connection_id).first()
         if connection is None:
             return
-        room = _room(connection)
         for kind, listed in offers.items():
+            room = _room(connection, kind)
             known = {
                 row.upstream_name: row
                 for row in connection.tools.filter(kind=kind).select_related("tool", "resource", "prompt")
@@ -155,10 +155,11 @@ def _refuse(row: McpUpstreamTool, words: str) -> None:
     McpUpstreamTool.objects.filter(pk=row.pk).update(refusal=words[:1000])
 
 
-def _room(connection: McpConnection) -> int:
-    """Give how many new names the policy may still serve today."""
+def _room(connection: McpConnection, kind: str) -> int:
+    """Give how many new names of a kind the policy may still serve today. What it let change today counts as well."""
     since = timezone.now() - timedelta(days=1)
-    return _MOST_NEW_A_DAY - connection.tools.filter(decided_by=_BY_POLICY, decided_at__gt=since).count()
+    lately = connection.tools.filter(kind=kind, decided_by=_BY_POLICY, decided_at__gt=since)
+    return _MOST_NEW_A_DAY - lately.count()
 
 
 def _lose(row: McpUpstreamTool) -> None:

@@ -35,8 +35,8 @@ USER_AGENT = "mcphub"
 RECEIVE_BUFFER = (socket.SOL_SOCKET, socket.SO_RCVBUF, 256 * 1024)
 """A socket option: what the system takes in of an answer that is not read yet (Linux twice as much).
 
-Left alone it takes up to 32 MiB a connection, and of an answer that is too large the event loop reads on, and frees,
-megabytes that nobody wants. At 50 ms to the other side it still lets 5 MB a second through.
+Left alone it may take tens of megabytes a connection (`net.ipv4.tcp_rmem`), and an answer that is too large costs the
+event loop several times the system time. At 50 ms to the other side some 5 MB a second still come through.
 """
 
 PROXY = "The hub's proxy (MCPHUB_EGRESS_PROXY)"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sessions_app.caller import Caller
 from sessions_app.protocol.errors import ToolDisabled
 from tests.factories import GroupFactory, McpConnectionFactory, McpToolDefinitionFactory
-from tests.tools_catalog.proposals import definition, offer
+from tests.tools_catalog.proposals import definition, offer, offers
 from tools_catalog import discovery
 from tools_catalog.catalog import Catalog
 from tools_catalog.models import McpConnection, McpConnectionLink, McpToolDefinition, McpUpstreamTool
@@ -266,6 +266,8 @@ def test_an_upstream_that_invents_names_makes_no_tool_of_each():
     rows = offer(connection, definition("first", description="Changed."), definition("second"), definition("third"))
     assert [rows[name].state for name in ("first", "second", "third")] == ["approved", "approved", "refused"]
     assert "too many new names" in rows["third"].refusal
+    resource = {"uri": "test://other", "name": "other"}
+    assert offers(connection, resource=[resource])["test://other"].state == "approved", "each kind has its own bound"
     assert rows["third"].tool is None
     discovery.approve(rows["third"], author="ann")
     assert served("inventive.third")

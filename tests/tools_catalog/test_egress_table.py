@@ -23,6 +23,7 @@ from tools_catalog.egress_rules import EgressPolicy
 from tools_catalog.importers import operations
 from tools_catalog.importers.documents import DocumentRefused
 from tools_catalog.models import HttpService, McpConnection, McpToolDefinition
+from tools_catalog.upstream import unreached
 from tools_catalog.upstream.direct import Direct
 from tools_catalog.upstream.scrubbing import Scrubber
 from tools_catalog.upstream.spec import ConnectionSpec
@@ -199,6 +200,25 @@ def test_calls_of_upstreams_past_the_general_client_go_to_none() -> None:
             )  # fmt: skip
             with pytest.raises(EgressRefused):
                 await origin.send(b"")
+
+    asyncio.run(go())
+
+
+@pytest.mark.parametrize("status", [403, 407])
+def test_a_proxy_that_refuses_the_tunnel_is_named(status: int) -> None:
+    async def proxy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"CONNECT 93.184.215.14:443 ")
+        writer.write(b"HTTP/1.1 %d No\r\nContent-Length: 0\r\n\r\n" % status)
+        await writer.drain()
+        writer.close()
+
+    async def go() -> None:
+        server = await asyncio.start_server(proxy, "127.0.0.1", 0)
+        address = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        async with server, egress.client(EgressPolicy(), proxy=address) as client:
+            with pytest.raises(httpx2.ConnectError) as refused:
+                await get(client, "https://93.184.215.14/")
+        assert unreached.reason(refused.value) == f"{egress.PROXY} does not let the request through."
 
     asyncio.run(go())
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import socket
 import ssl
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import httpcore2
 import httpx2
@@ -19,6 +21,7 @@ from tests.tools_catalog.addresses import CLOSED, ODD_URLS, OPEN
 from tools_catalog import egress
 from tools_catalog.egress import EgressRefused, GuardedBackend
 from tools_catalog.egress_rules import MAX_REDIRECTS, EgressPolicy, is_public
+from tools_catalog.upstream.wire import Origin
 
 PUBLIC = EgressPolicy()
 
@@ -308,6 +311,27 @@ def test_endless_redirects_end() -> None:
             return len(peer.received)
 
     assert asyncio.run(go()) == MAX_REDIRECTS + 1
+
+
+def test_the_system_holds_little_of_an_answer() -> None:
+    def held(sock: Any) -> int:
+        return int(sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF))
+
+    async def go() -> tuple[int, int]:
+        policy = EgressPolicy(allow=("127.0.0.1",))
+        async with serving(always(reply(200, b"ok"))) as peer:
+            async with egress.client(policy) as using, egress.stream(using, "GET", peer.url) as response:
+                general = held(response.extensions["network_stream"].get_extra_info("socket"))
+            origin = Origin(policy, host="127.0.0.1", port=peer.port, is_tls=False, seconds=5)
+            answer = await origin.send(b"GET / HTTP/1.1\r\nHost: peer\r\n\r\n")
+            lean = held(answer._line.transport.get_extra_info("socket"))
+            origin.close()
+        return general, lean
+
+    with socket.socket() as plain, socket.socket() as bounded:
+        bounded.setsockopt(*egress.RECEIVE_BUFFER)
+        assert held(bounded) != held(plain), "the test could not fail"
+        assert asyncio.run(go()) == (held(bounded), held(bounded))
 
 
 def test_cookies_of_one_answer_do_not_reach_the_next_request() -> None:
