@@ -91,25 +91,43 @@ def questions(
     yield "an hour in the middle", {"started_after": at(0.5), "started_before": at(0.5014)}
     yield "half of the time", {"started_after": at(0.25), "started_before": at(0.75)}
     columns = {
-        "tool": "tool_name", "version": "tool_version", "tool_digest": "tool_digest", "principal": "principal",
-        "client": "client_name", "client_version": "client_version", "client_address": "client_address",
-        "protocol_version": "protocol_version", "process": "process_id", "session": "session_id",
-        "trace_id": "trace_id", "arguments_digest": "arguments_digest", "request_id": "request_id",
-        "duplicate_of": "invocation_id", "continues": "invocation_id", "replay_of": "invocation_id",
-        "turn": "turn_id", "connection": "connection",
-    }  # fmt: skip
+        "tool": "tool_name",
+        "version": "tool_version",
+        "tool_digest": "tool_digest",
+        "principal": "principal",
+        "client": "client_name",
+        "client_version": "client_version",
+        "client_address": "client_address",
+        "protocol_version": "protocol_version",
+        "process": "process_id",
+        "session": "session_id",
+        "trace_id": "trace_id",
+        "arguments_digest": "arguments_digest",
+        "request_id": "request_id",
+        "duplicate_of": "invocation_id",
+        "continues": "invocation_id",
+        "replay_of": "invocation_id",
+        "turn": "turn_id",
+        "connection": "connection",
+    }
     for name, column in columns.items():
         for which, row in (("newest", newest), ("oldest", oldest)):
             if row[column] not in ("", None):
                 yield f"{name}, of the {which}", {name: str(row[column])}
         yield f"{name}, absent", {name: ABSENT}
     for name, values in {
-        "status": ("ok", "error"), "transport": ("streamable-http", "remote"), "retryable": ("true", "false"),
-        "duplicate": ("true", "false"), "interrupted": ("true", "false"), "incomplete": ("true", "false"),
+        "status": ("ok", "error"),
+        "transport": ("streamable-http", "remote"),
+        "retryable": ("true", "false"),
+        "duplicate": ("true", "false"),
+        "interrupted": ("true", "false"),
+        "incomplete": ("true", "false"),
         "jsonrpc_code": ("-31033", "-1"),
-        "error_code": ("execution_error", "interrupted", "server_busy"), "min_occurrences": ("2", "1000"),
-        "min_duration_ms": ("10", "1000", "10000000"), "max_duration_ms": ("0", "10"),
-    }.items():  # fmt: skip
+        "error_code": ("execution_error", "interrupted", "server_busy"),
+        "min_occurrences": ("2", "1000"),
+        "min_duration_ms": ("10", "1000", "10000000"),
+        "max_duration_ms": ("0", "10"),
+    }.items():
         for value in values:
             yield f"{name}={value}", {name: value}
     tool, rarely = newest["tool_name"], rare["tool_name"]
@@ -200,14 +218,22 @@ def _command(folder: Path, environment: dict[str, str], name: str, *words: str) 
     settings = {**os.environ, "MCPHUB_DATA_DIR": str(folder / "data"), "MCPHUB_ALLOW_NOT_DURABLE": "1", **environment}
     began = time.perf_counter()
     done = subprocess.run(
-        [sys.executable, "-c", _MEASURE, sys.executable, "-m", "mcphub.cli", *words], cwd=ROOT, env=settings,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True,
-    )  # fmt: skip
+        [sys.executable, "-c", _MEASURE, sys.executable, "-m", "mcphub.cli", *words],
+        cwd=ROOT,
+        env=settings,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=True,
+    )
     seconds = time.perf_counter() - began
     *said, measured = done.stdout.strip().splitlines()
     status, processor, kilobytes = json.loads(measured)
-    print(f"{name}: {seconds:.1f} s, {processor:.1f} s of processor, {kilobytes / 1024:.0f} MB at most, "
-          f"status {status}. {' '.join(said[-2:])}", flush=True)  # fmt: skip
+    print(
+        f"{name}: {seconds:.1f} s, {processor:.1f} s of processor, {kilobytes / 1024:.0f} MB at most, "
+        f"status {status}. {' '.join(said[-2:])}",
+        flush=True,
+    )
 
 
 if __name__ == "__main__":

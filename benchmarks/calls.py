@@ -77,6 +77,35 @@ def calls(bench: Bench, place: Place) -> None:
                 )
 
 
+def intents(bench: Bench, place: Place) -> None:
+    """What it costs that the calls of read-only tools have their intents on record, too."""
+    part = "intents"
+    every = place.hub("every-intent")
+    every.settings = {"MCPHUB_AUDIT_EVERY_INTENT": "1"}
+    with hub("read-only", place.hub("sqlite")) as usual, hub("read-only, every intent", every) as told:
+        pair = [server.with_tool(server.name, READ_ONLY) for server in (usual, told)]
+        for clients in (1, 32):
+            found = bench.turns(part, pair, clients)
+            bench.compare(
+                part, f"every intent / as usual, {_clients(clients)}", found[pair[1].name], found[pair[0].name]
+            )
+
+
+def before(bench: Bench, place: Place, earlier: HubPlace) -> None:
+    """This hub against an earlier one, both on SQLite: what the changes between them cost."""
+    part = "before"
+    earlier.furnish()
+    with hub("now", place.hub("sqlite")) as now, hub("before", earlier) as then:
+        for tool, kind in ((RECORDED, "recorded"), (READ_ONLY, "read-only")):
+            pair = [server.with_tool(f"{server.name}, {kind}", tool) for server in (now, then)]
+            for clients in (1, 32):
+                found = bench.turns(part, pair, clients)
+                what = f"now / before, {kind}, {_clients(clients)}"
+                bench.compare(part, what, found[pair[0].name], found[pair[1].name], 0.97)
+        for server in (now, then):
+            bench.limit(part, f"resident after it, {server.name}", [server.resident_kib() / 1024], None, "MiB")
+
+
 def postgres(bench: Bench, place: Place) -> None:
     """One worker on PostgreSQL against FastMCP."""
     part = "postgres"
@@ -107,9 +136,7 @@ def workers(bench: Bench, place: Place) -> None:
                 pair = [one.with_tool(f"one worker, {kind}", tool), two.with_tool(f"two workers, {kind}", tool)]
                 found = bench.turns(part, pair, 32)
                 what = f"two workers / one, {kind}, 32 clients"
-                bench.compare(
-                    part, what, found[pair[1].name], found[pair[0].name], 1.6, note=note, shown=cores >= 4
-                )  # fmt: skip
+                bench.compare(part, what, found[pair[1].name], found[pair[0].name], 1.6, note=note, shown=cores >= 4)
 
 
 def handshake(bench: Bench, place: Place) -> None:

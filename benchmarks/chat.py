@@ -1,4 +1,4 @@
-"""The chat door beside its provider asked directly: what it adds to the first word, and what streams cost to hold.
+"""Chat completions beside the provider asked directly: what it adds to the first word, and what streams cost to hold.
 
 The provider is the scripted one of the tests. It and the client share core 1; the hub has core 0 for itself.
 """
@@ -36,9 +36,12 @@ print(ApiKey.issue("chat", scopes=["chat"])[1])
 def chat(bench: Bench, place: Place) -> None:
     part = "chat"
     provider = subprocess.Popen(
-        [sys.executable, "-m", "tests.chat.provider"], stdout=subprocess.PIPE, text=True, cwd=ROOT,
+        [sys.executable, "-m", "tests.chat.provider"],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
         preexec_fn=pinning(CLIENT_CORE),
-    )  # fmt: skip
+    )
     try:
         assert provider.stdout is not None
         url = provider.stdout.readline().split()[1]
@@ -69,9 +72,7 @@ def _first_word(bench: Bench, part: str, direct: dict[str, Any], through: dict[s
 
 def _streams(bench: Bench, part: str, direct: dict[str, Any], through: dict[str, Any], pid: int) -> None:
     words = int(max(5.0, bench.seconds * 2) * 1000 / _PAUSE_MS)
-    asked = {
-        "content": script(answer("x" * words, pieces=1, pause_ms=_PAUSE_MS)), "clients": _STREAMS, "requests": 1,
-    }  # fmt: skip
+    asked = {"content": script(answer("x" * words, pieces=1, pause_ms=_PAUSE_MS)), "clients": _STREAMS, "requests": 1}
     rates, cores = [], []
     for _ in range(bench.rounds):
         began, used = time.monotonic(), processes.processor_seconds(processes.tree(pid))

@@ -13,9 +13,9 @@ from typing import Any
 
 
 async def main(job: dict[str, Any]) -> dict[str, Any]:
-    body = json.dumps({
-        "model": job["model"], "stream": True, "messages": [{"role": "user", "content": job["content"]}],
-    }).encode()  # fmt: skip
+    body = json.dumps(
+        {"model": job["model"], "stream": True, "messages": [{"role": "user", "content": job["content"]}]}
+    ).encode()
     request = (
         f"POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1:{job['port']}\r\nauthorization: Bearer {job['key']}\r\n"
         f"content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"

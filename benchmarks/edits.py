@@ -85,9 +85,13 @@ class Crowd:
         hello = wire.body_of(wire.initialize(0, ""))
         for kind, first in (("stdio", hello), ("stdio, stateless", wire.body_of(wire.subscribe(0, "", 1)))):
             program = await asyncio.create_subprocess_exec(
-                *command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=ROOT,
+                *command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                cwd=ROOT,
                 env=variables,
-            )  # fmt: skip
+            )
             self._programs.append(program)
             assert program.stdin is not None
             assert program.stdout is not None
@@ -164,9 +168,16 @@ async def measure(
     """
     crowd = Crowd()
     operator = await asyncio.create_subprocess_exec(
-        *command, "shell", "--no-imports", "-c", OPERATOR.format(tool=tool), stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE, cwd=ROOT, env=variables,
-    )  # fmt: skip
+        *command,
+        "shell",
+        "--no-imports",
+        "-c",
+        OPERATOR.format(tool=tool),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=ROOT,
+        env=variables,
+    )
     assert operator.stdin is not None
     assert operator.stdout is not None
     try:

@@ -59,6 +59,23 @@ def prepare(wanted: str | None) -> Environments:
     return Environments(hub=_hub(interpreter), sdk=_peer("sdk", interpreter), fast=_peer("fast", interpreter))
 
 
+def of_revision(revision: str, wanted: str | None) -> tuple[Path, Path]:
+    """Make an earlier hub from the repository's history; give its interpreter and the folder of its source."""
+    named = subprocess.run(
+        ["git", "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}"], capture_output=True, text=True, cwd=ROOT
+    )
+    if named.returncode:
+        raise NoEnvironment(f"{revision} is no commit of this repository; name another with --before.")
+    commit = named.stdout.strip()
+    source = CACHE / f"source-{commit[:12]}"
+    if not (source / "constraints.txt").exists():
+        source.mkdir(parents=True, exist_ok=True)
+        archive = subprocess.run(["git", "archive", commit], capture_output=True, cwd=ROOT, check=True).stdout
+        subprocess.run(["tar", "--extract"], input=archive, cwd=source, check=True)
+    constraints = source / "constraints.txt"
+    return _made("before", _base(wanted), [commit], ["-c", str(constraints), "-e", str(source)]), source
+
+
 def facts(python: Path) -> dict[str, str]:
     """Give the versions of what an interpreter has."""
     found: dict[str, str] = json.loads(subprocess.check_output([python, "-c", _FACTS], text=True))

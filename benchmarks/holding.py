@@ -64,14 +64,21 @@ def streams(bench: Bench, place: Place) -> None:
             opened = crowd.hear()["seconds"]
             held = server.resident_kib()
             note_opened = f"opened at {sessions / opened:.0f}/s"
-            bench.limit(part, f"a GET stream with its session, of {sessions}", [(held - before) / sessions], 20, "KiB",
-                        note_opened)  # fmt: skip
+            bench.limit(
+                part,
+                f"a GET stream with its session, of {sessions}",
+                [(held - before) / sessions],
+                20,
+                "KiB",
+                note_opened,
+            )
             crowd.go_on()
             opened = crowd.hear()["seconds"]
             more = wanted - sessions
             note_opened = f"opened at {more / opened:.0f}/s"
-            bench.limit(part, f"a subscription, of {more}", [(server.resident_kib() - held) / more], 20, "KiB",
-                        note_opened)  # fmt: skip
+            bench.limit(
+                part, f"a subscription, of {more}", [(server.resident_kib() - held) / more], 20, "KiB", note_opened
+            )
             crowd.go_on()
             changed = float(where.command("shell", "--no-imports", "-c", _CHANGE).split()[-1])
             told = crowd.hear()
@@ -99,9 +106,13 @@ class _Crowd:
 
     def __init__(self, server: Server, sessions: int, subscriptions: int) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.listeners"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-            cwd=ROOT, preexec_fn=pinning(CLIENT_CORE),
-        )  # fmt: skip
+            [sys.executable, "-m", "benchmarks.listeners"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+            preexec_fn=pinning(CLIENT_CORE),
+        )
         counts = {"sessions": sessions, "subscriptions": subscriptions}
         self._say(json.dumps({"port": server.port, "key": server.key, **counts}))
 

@@ -174,7 +174,7 @@ class Load:
             client.send()
         await self._wait(job["warm"])
         self.counting = True
-        pids = tree(job["pid"])
+        pids = tree(job["pid"], job.get("without", ""))
         server, own, start = processor_seconds(pids), time.process_time(), time.perf_counter()
         if not job.get("calls"):
             await self._wait(job["seconds"])

@@ -71,9 +71,16 @@ class Bench:
         return found
 
     def compare(
-        self, part: str, what: str, ours: Rounds, theirs: Rounds, least: float | None = None, *,
-        note: str = "", shown: bool = True,
-    ) -> None:  # fmt: skip
+        self,
+        part: str,
+        what: str,
+        ours: Rounds,
+        theirs: Rounds,
+        least: float | None = None,
+        *,
+        note: str = "",
+        shown: bool = True,
+    ) -> None:
         """Note by how much `ours` is ahead, round by round; `least` is the goal, `shown` whether it can be judged."""
         rates = [one["per_second"] / other["per_second"] for one, other in zip(ours, theirs, strict=True)]
         costs = [
@@ -84,10 +91,15 @@ class Bench:
         words = f"processor {median(costs):.2f} ({min(costs):.2f}–{max(costs):.2f})"
         self.add(
             Goal(
-                part, what, f"≥ {least:g}" if least else "", f"{middle:.2f}", f"{min(rates):.2f}–{max(rates):.2f}",
-                middle >= least if least and shown else None, "; ".join(filter(None, [words, note])),
+                part,
+                what,
+                f"≥ {least:g}" if least else "",
+                f"{middle:.2f}",
+                f"{min(rates):.2f}–{max(rates):.2f}",
+                middle >= least if least and shown else None,
+                "; ".join(filter(None, [words, note])),
             )
-        )  # fmt: skip
+        )
 
     def limit(
         self, part: str, what: str, values: Sequence[float], most: float | None, unit: str, note: str = ""
@@ -105,9 +117,13 @@ class Bench:
 
     def as_json(self) -> dict[str, Any]:
         return {
-            "rounds": self.rounds, "seconds": self.seconds, "figures": self.figures,
-            "goals": [asdict(goal) for goal in self.goals], "failures": self.failures, "notes": self.notes,
-        }  # fmt: skip
+            "rounds": self.rounds,
+            "seconds": self.seconds,
+            "figures": self.figures,
+            "goals": [asdict(goal) for goal in self.goals],
+            "failures": self.failures,
+            "notes": self.notes,
+        }
 
 
 def say(words: str) -> None:

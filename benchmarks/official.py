@@ -17,6 +17,7 @@ from typing import Any
 
 import uvloop
 from mcp import Client
+from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 
@@ -42,7 +43,13 @@ async def main() -> None:
 @contextlib.asynccontextmanager
 async def _client(job: dict[str, Any]) -> Any:
     headers = {"Authorization": f"Bearer {job['key']}"} if job["key"] else {}
-    url = f"http://127.0.0.1:{job['port']}/mcp"
+    address = f"http://127.0.0.1:{job['port']}"
+    if job.get("transport") == "sse":
+        async with Client(sse_client(f"{address}/sse", headers=headers)) as client:
+            await _call(client, job["tool"])
+            yield client
+        return
+    url = f"{address}/mcp"
     async with (
         create_mcp_http_client(headers=headers) as http,
         Client(streamable_http_client(url, http_client=http)) as client,

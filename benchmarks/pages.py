@@ -117,7 +117,7 @@ def _narrow_windows() -> None:
     """Have each list look among fewer rows than there are, as it does where there are many."""
     from django.contrib import admin
 
-    from sessions_app.admin_base import UncountedAdmin
+    from sessions_app.kit.admin.base import UncountedAdmin
 
     for model, page in admin.site._registry.items():
         if isinstance(page, UncountedAdmin) and page.is_windowed:

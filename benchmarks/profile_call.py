@@ -45,16 +45,25 @@ class Exchange:
 
     __slots__ = ("_body", "answer", "headers", "scope", "status")
 
-    def __init__(self, raw: bytes) -> None:
+    def __init__(self, raw: bytes, path: str = "/mcp") -> None:
         head, _, self._body = raw.partition(b"\r\n\r\n")
         first, *lines = head.split(b"\r\n")
         fields = (line.partition(b": ") for line in lines)
         self.scope = {
-            "type": "http", "asgi": {"version": "3.0", "spec_version": "2.3"}, "http_version": "1.1",
-            "method": first.split()[0].decode(), "path": "/mcp", "raw_path": b"/mcp", "query_string": b"",
-            "root_path": "", "scheme": "http", "server": ("127.0.0.1", _PORT), "client": ("127.0.0.1", 50000),
-            "headers": [(name.lower(), value) for name, _, value in fields], "state": {},
-        }  # fmt: skip
+            "type": "http",
+            "asgi": {"version": "3.0", "spec_version": "2.3"},
+            "http_version": "1.1",
+            "method": first.split()[0].decode(),
+            "path": path,
+            "raw_path": path.encode(),
+            "query_string": b"",
+            "root_path": "",
+            "scheme": "http",
+            "server": ("127.0.0.1", _PORT),
+            "client": ("127.0.0.1", 50000),
+            "headers": [(name.lower(), value) for name, _, value in fields],
+            "state": {},
+        }
         self.status = 0
         self.answer = b""
         self.headers: list[tuple[bytes, bytes]] = []
@@ -119,7 +128,7 @@ async def _nothing(scope: Any, receive: Any, send: Any) -> None:
 async def profile(options: argparse.Namespace, key: str) -> None:
     from mcphub.asgi import application  # sets Django up, so it comes first
 
-    runtime = import_module("mcphub.runtime")
+    runtime = import_module("mcphub.process.runtime")
     hub = await runtime.ensure()
     loop_thread = threading.get_native_id()
     ledger = next(thread.native_id for thread in threading.enumerate() if thread.name == "mcphub-ledger")
@@ -129,7 +138,7 @@ async def profile(options: argparse.Namespace, key: str) -> None:
     print(f"{options.era}, {options.clients} clients, {options.calls} calls; Python {sys.version.split()[0]}")
     print(f"The harness itself: {harness[0]:.0f} µs a call, contained in what follows.\n")
     tools = {"proxied": "up.add"} if options.upstream else TOOLS
-    while options.upstream and "up.add" not in hub.catalog().tools:  # noqa: ASYNC110
+    while options.upstream and "up.add" not in hub.configuration.catalog.tools:  # noqa: ASYNC110
         await asyncio.sleep(0.1)
     for kind, tool in tools.items():
         await driver.calls(tool, max(500, options.clients), options.clients)

@@ -23,10 +23,24 @@ from typing import Any
 
 from benchmarks import calls, chat, edits, environments, holding, proxied
 from benchmarks.measuring import Bench, say, warn
-from benchmarks.servers import Failed, Pinning
+from benchmarks.servers import Failed, HubPlace, Pinning
 
 _RESULTS = Path(__file__).parent / "results"
-PARTS = ("calls", "handshake", "tools", "postgres", "workers", "memory", "start", "streams", "edits", "proxied", "chat")
+PARTS = (
+    "calls",
+    "intents",
+    "handshake",
+    "tools",
+    "postgres",
+    "workers",
+    "memory",
+    "start",
+    "streams",
+    "edits",
+    "proxied",
+    "chat",
+)
+_BEFORE = "before"
 
 
 def main() -> int:
@@ -41,18 +55,22 @@ def main() -> int:
     begun = time.monotonic()
     try:
         python = environments.prepare(options.python)
+        earlier = environments.of_revision(options.before, options.python) if options.before else None
     except environments.NoEnvironment as error:
         warn(str(error))
         return 1
     versions = python.versions()
-    say(f"All on Python {versions['hub']['python']}; peers: mcp {versions['sdk']['mcp']}, "
-        f"fastmcp {versions['fast']['fastmcp']}. {bench.rounds} rounds of {bench.seconds:g} s.")  # fmt: skip
+    say(
+        f"All on Python {versions['hub']['python']}; peers: mcp {versions['sdk']['mcp']}, "
+        f"fastmcp {versions['fast']['fastmcp']}. {bench.rounds} rounds of {bench.seconds:g} s."
+    )
     with tempfile.TemporaryDirectory(prefix="mcphub-bench-") as folder:
         place = calls.Place(python, Path(folder), options.postgres, {})
         machine = _machine(place.folder)
         say(f"{machine['cores']} cores, a flush to the disk takes {machine['flush_ms']:.2f} ms.")
         steps: dict[str, Callable[[], None]] = {
             "calls": lambda: calls.calls(bench, place),
+            "intents": lambda: calls.intents(bench, place),
             "handshake": lambda: calls.handshake(bench, place),
             "tools": lambda: calls.tools(bench, place),
             "postgres": lambda: calls.postgres(bench, place),
@@ -64,7 +82,10 @@ def main() -> int:
             "proxied": lambda: proxied.proxied(bench, place),
             "chat": lambda: chat.chat(bench, place),
         }
-        for part in options.only or PARTS:
+        if earlier is not None:
+            then = HubPlace(earlier[0], place.folder / _BEFORE, root=earlier[1])
+            steps = {_BEFORE: lambda: calls.before(bench, place, then)}
+        for part in steps if earlier is not None else options.only or PARTS:
             if part in ("postgres", "workers") and (why := calls.reachable(options.postgres)):
                 bench.notes.append(f"{part} was left out, as no PostgreSQL is reachable: {why}")
                 continue
@@ -94,22 +115,30 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="benchmarks.run", description="Measure the hub against peers and limits.")
     parser.add_argument("--quick", action="store_true", help="3 rounds of 1 s instead of 5 of 3 s")
     parser.add_argument("--only", action="append", choices=PARTS, metavar="PART", help=f"one of {', '.join(PARTS)}")
+    parser.add_argument(
+        "--before", metavar="COMMIT", help="measure only the calls of this hub against those of a commit"
+    )
     parser.add_argument("--python", help="the interpreter of hub and peers (the first that runs: python3.13, python3)")
     parser.add_argument("--unpinned", action="store_true", help="give servers and clients no core of their own")
     parser.add_argument("--rounds", type=int, help="how often each is measured")
     parser.add_argument("--seconds", type=float, help="how long a round is")
     parser.add_argument(
-        "--postgres", default=os.environ.get("MCPHUB_TEST_POSTGRES", calls.POSTGRES), metavar="ADDRESS",
+        "--postgres",
+        default=os.environ.get("MCPHUB_TEST_POSTGRES", calls.POSTGRES),
+        metavar="ADDRESS",
         help=f"a server on which databases may be made and dropped (MCPHUB_TEST_POSTGRES; {calls.POSTGRES})",
-    )  # fmt: skip
+    )
     return parser.parse_args()
 
 
 def _machine(folder: Path) -> dict[str, Any]:
     """What the figures depend on, without a name."""
     memory = Path("/proc/meminfo").read_text().split(None, 2)[1]
-    models = [line.partition(":")[2].strip() for line in Path("/proc/cpuinfo").read_text().splitlines()
-              if line.startswith("model name")]  # fmt: skip
+    models = [
+        line.partition(":")[2].strip()
+        for line in Path("/proc/cpuinfo").read_text().splitlines()
+        if line.startswith("model name")
+    ]
     return {
         "processor": models[0] if models else platform.machine(),
         "cores": len(os.sched_getaffinity(0)),
@@ -150,9 +179,12 @@ def _write(bench: Bench, facts: dict[str, Any]) -> None:
         ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=environments.ROOT
     )
     document = {
-        "taken": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "commit": commit.stdout.strip(),
-        **facts, "load_after": os.getloadavg()[0], **bench.as_json(),
-    }  # fmt: skip
+        "taken": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "commit": commit.stdout.strip(),
+        **facts,
+        "load_after": os.getloadavg()[0],
+        **bench.as_json(),
+    }
     file = _RESULTS / f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}.json"
     file.write_text(json.dumps(document, ensure_ascii=False, indent=1) + "\n")
     say(f"Written to {file.relative_to(environments.ROOT)}")

@@ -22,7 +22,7 @@ from benchmarks.environments import ROOT
 
 _START_SECONDS = 120
 _STOP_SECONDS = 40
-_PEERS = Path(__file__).parent / "peers"
+PEERS = Path(__file__).parent / "peers"
 SERVER_CORE, CLIENT_CORE = 0, 1
 
 
@@ -84,10 +84,19 @@ def load(
 ) -> dict[str, Any]:
     """Let clients call the server for a time; give the figures. Raises Failed for a wrong answer."""
     job = {
-        "port": server.port, "pid": server.process.pid, "key": server.key, "tool": server.tool, "era": server.era,
-        "fixed": server.fixed, "deleted": server.deleted, "method": "tools/call", "clients": clients,
-        "seconds": seconds, "warm": warm, **more,
-    }  # fmt: skip
+        "port": server.port,
+        "pid": server.process.pid,
+        "key": server.key,
+        "tool": server.tool,
+        "era": server.era,
+        "fixed": server.fixed,
+        "deleted": server.deleted,
+        "method": "tools/call",
+        "clients": clients,
+        "seconds": seconds,
+        "warm": warm,
+        **more,
+    }
     figures = client(program, job, shares_cores=server.shares_cores)
     if "error" in figures:
         raise Failed(f"{server.name}, {clients} clients: {figures['error']}\n{tail(server.log)}")
@@ -97,9 +106,14 @@ def load(
 def client(module: str, job: dict[str, Any], *, shares_cores: bool = False) -> dict[str, Any]:
     """Run a client program to its end, on a core of its own where there is one."""
     done = subprocess.run(
-        [sys.executable, "-m", module], input=json.dumps(job), capture_output=True, text=True, cwd=ROOT,
-        preexec_fn=pinning(None if shares_cores else CLIENT_CORE), timeout=900,
-    )  # fmt: skip
+        [sys.executable, "-m", module],
+        input=json.dumps(job),
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        preexec_fn=pinning(None if shares_cores else CLIENT_CORE),
+        timeout=900,
+    )
     if done.returncode or not done.stdout:
         raise Failed(f"{module} ended with status {done.returncode}: {done.stderr[-2000:]}")
     figures: dict[str, Any] = json.loads(done.stdout)
@@ -115,13 +129,12 @@ def peer(
 ) -> Iterator[Server]:
     """Run a peer until the block ends."""
     port = free_port()
-    command = [str(python), str(_PEERS / script), "--port", str(port), *flags]
+    command = [str(python), str(PEERS / script), "--port", str(port), *flags]
     log = folder / f"{re.sub('[^a-z0-9]+', '-', name.lower())}.log"
     with log.open("w") as errors:
         process = subprocess.Popen(
-            command, stdout=errors, stderr=errors, text=True, cwd=folder, env=environment({}),
-            preexec_fn=pinning(core),
-        )  # fmt: skip
+            command, stdout=errors, stderr=errors, text=True, cwd=folder, env=environment({}), preexec_fn=pinning(core)
+        )
     server = Server(name, port, process, log, **more)
     try:
         _await_port(server)
@@ -146,7 +159,7 @@ def _await_port(server: Server) -> None:
 
 @dataclass
 class HubPlace:
-    """Where a hub keeps its things. Made once, started as often as one likes."""
+    """Where a hub keeps its things. Made once, started as often as one likes. `root` has the hub's source."""
 
     python: Path
     data: Path
@@ -154,26 +167,38 @@ class HubPlace:
     tools: int = 10
     key: str = ""
     settings: dict[str, str] = field(default_factory=dict)
+    root: Path = ROOT
 
     def variables(self) -> dict[str, str]:
         more = {"MCPHUB_DATABASE_URL": self.database} if self.database else {}
         return {
-            "MCPHUB_DATA_DIR": str(self.data), "MCPHUB_MAX_SESSIONS": "100000",
-            "MCPHUB_MAX_SESSIONS_PER_CALLER": "100000", "PYTHONUNBUFFERED": "1", **more, **self.settings,
-        }  # fmt: skip
+            "MCPHUB_DATA_DIR": str(self.data),
+            "MCPHUB_MAX_SESSIONS": "100000",
+            "MCPHUB_MAX_SESSIONS_PER_CALLER": "100000",
+            "MCPHUB_MAX_STREAMS_PER_CALLER": "100000",
+            "MCPHUB_MAX_CALLS_PER_CALLER": "100000",
+            "PYTHONUNBUFFERED": "1",
+            **more,
+            **self.settings,
+        }
 
     def command(self, *words: str, stdin: str | None = None) -> str:
         done = subprocess.run(
-            [str(self.python), "-m", "mcphub.cli", *words], input=stdin, capture_output=True, text=True, cwd=ROOT,
-            env=environment(self.variables()), timeout=_START_SECONDS,
-        )  # fmt: skip
+            [str(self.python), "-m", "mcphub.cli", *words],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            cwd=self.root,
+            env=environment(self.variables()),
+            timeout=_START_SECONDS,
+        )
         if done.returncode:
             raise Failed(f"mcphub {words[0]}: {done.stderr[-2000:]}")
         return done.stdout
 
     def furnish(self) -> None:
         """Make the database, a key, and a catalogue of as many tools as wanted: `add`, its recorded twin, copies."""
-        self.data.mkdir(parents=True, exist_ok=True)
+        self.data.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.command("catalog", "load", "-", stdin=json.dumps(bundle(self.tools)))
         self.key = self.command("token", "create", "bench").split()[-1]
 
@@ -197,9 +222,13 @@ def hub(
     with log.open("a") as errors:
         process = subprocess.Popen(
             [str(place.python), "-m", "mcphub.cli", "serve", "--port", str(port), *flags],
-            stdout=subprocess.PIPE, stderr=errors, text=True, cwd=ROOT, env=environment(place.variables()),
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            cwd=place.root,
+            env=environment(place.variables()),
             preexec_fn=pinning(core if pinned else None),
-        )  # fmt: skip
+        )
     try:
         assert process.stdout is not None
         for line in process.stdout:
@@ -209,9 +238,17 @@ def hub(
             raise Failed(f"{name} did not start:\n{tail(log)}")
         more.setdefault("extra", {})["start_seconds"] = time.monotonic() - begun
         yield Server(
-            name, port, process, log, key=place.key, deleted=204, shares_cores=not pinned, tools=place.tools,
-            data=place.data, **more,
-        )  # fmt: skip
+            name,
+            port,
+            process,
+            log,
+            key=place.key,
+            deleted=204,
+            shares_cores=not pinned,
+            tools=place.tools,
+            data=place.data,
+            **more,
+        )
         if process.poll() is not None:
             raise Failed(f"{name} ended by itself:\n{tail(log)}")
     finally:

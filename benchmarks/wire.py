@@ -8,11 +8,7 @@ from typing import Any
 MODERN, LEGACY = "2026-07-28", "2025-11-25"
 _CLIENT = {"name": "bench", "version": "1"}
 _META = "io.modelcontextprotocol/"
-_DESCRIPTION = {
-    f"{_META}protocolVersion": MODERN,
-    f"{_META}clientInfo": _CLIENT,
-    f"{_META}clientCapabilities": {},
-}
+_DESCRIPTION = {f"{_META}protocolVersion": MODERN, f"{_META}clientInfo": _CLIENT, f"{_META}clientCapabilities": {}}
 
 
 def request(port: int, key: str, method: str, tool: str, request_id: int, session: str = "") -> bytes:

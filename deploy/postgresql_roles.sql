@@ -16,7 +16,7 @@ GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA public TO :app, :retention;
 
 -- What is evidence: append and read, nothing else.
 REVOKE UPDATE, DELETE, TRUNCATE ON
-    invocations_mcprequestenvelope, invocations_mcptoolinvocation, invocations_auditevent,
+    invocations_mcprequestenvelope, invocations_mcptoolinvocation, sessions_app_auditevent,
     invocations_auditblock, invocations_auditleaves, invocations_audittombstone, tools_catalog_mcptoolversion
 FROM :app;
 REVOKE ALL ON django_migrations FROM :app;
@@ -24,9 +24,9 @@ GRANT SELECT ON django_migrations TO :app;
 
 -- Retention reads what it decides by, writes tombstones and events, and removes what they cover.
 GRANT SELECT ON ALL TABLES IN SCHEMA public TO :retention;
-GRANT INSERT ON invocations_audittombstone, invocations_auditevent TO :retention;
+GRANT INSERT ON invocations_audittombstone, sessions_app_auditevent TO :retention;
 GRANT DELETE ON
-    invocations_mcprequestenvelope, invocations_mcptoolinvocation, invocations_auditevent, invocations_auditleaves
+    invocations_mcprequestenvelope, invocations_mcptoolinvocation, sessions_app_auditevent, invocations_auditleaves
 TO :retention;
 GRANT UPDATE (params) ON invocations_mcprequestenvelope TO :retention;
 GRANT UPDATE (arguments, result, error) ON invocations_mcptoolinvocation TO :retention;

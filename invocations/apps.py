@@ -2,7 +2,7 @@ from django.apps import AppConfig
 from django.utils.translation import gettext_lazy as _
 
 from invocations.chain import rules
-from sessions_app.triggers import Announce, RefuseUpdate, Rule, install_after_migrate
+from sessions_app.kit.triggers import Announce, RefuseUpdate, Rule, install_after_migrate
 
 RULES: tuple[Rule, ...] = (
     Announce("invocations_mcperrormapping", "errors_changed"),
@@ -22,8 +22,7 @@ class InvocationsConfig(AppConfig):
     verbose_name = _("Audit")
 
     def ready(self) -> None:
-        from invocations import bundled, governance
+        from invocations.mapping import bundle as bundled
 
-        governance.connect()
         bundled.connect()
         install_after_migrate(self, RULES)

@@ -1,4 +1,4 @@
-"""`call_tool`: the one door to a tool, for MCP, REST, chat and stdio alike.
+"""`call_tool`: the one way to a tool, for MCP, REST, chat and stdio alike.
 
 Visible? within the limits? arguments valid? a repeat? Then the intent is committed, the backend runs, and the
 outcome is committed before anybody hears of it. Every way out leaves one row.
@@ -10,24 +10,27 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from django.conf import settings
 
 from invocations import repeats
-from invocations.context import Asker, CallContext, Suspended
-from invocations.ledger import Ledger
-from invocations.limits import take_token
-from invocations.mapping import ErrorMap, as_result
-from invocations.origin import Origin, Voice
-from invocations.records import Intent, Outcome, Verdict
-from invocations.redaction.bodies import stored
-from invocations.redaction.policy import Policy, Redactor
+from invocations.call_source import CallSource
+from invocations.configuration import Configuration
+from invocations.context import CallContext, Suspended
+from invocations.exchange import CallExchange, CallRequest
+from invocations.judging import DEEPEST_RESULT, Judge, is_deep
+from invocations.ledger.limits import take_token
+from invocations.ledger.records import Intent, Outcome, Verdict
+from invocations.ledger.rows import Recorded, Rows
+from invocations.ledger.writer import Ledger
+from invocations.mapping.error_map import as_result
+from invocations.redaction import records
+from invocations.redaction.hiding import Hidden
 from invocations.refusals import Refusals
-from invocations.rows import Rows
-from invocations.running import Call, RunningCalls, Watch
+from invocations.running import Call, RunningCalls, Stopped
+from sessions_app.caller import Caller
 from sessions_app.protocol import json
 from sessions_app.protocol.errors import (
     ArgumentsInvalid,
@@ -38,60 +41,71 @@ from sessions_app.protocol.errors import (
     HubError,
     InvalidParams,
     ResultInvalid,
-    ServerBusy,
     ServerError,
     SessionNotFound,
     ToolFailure,
     ToolTimeout,
-)  # fmt: skip
-from tools_catalog.backends.base import NOTHING, ToolResult
-from tools_catalog.catalog import Catalog, Tool
-from tools_catalog.selection import Selection
+)
+from sessions_app.protocol.schemas import Explanation
+from tools_catalog.call.base import NOTHING, Json, ToolResult
+from tools_catalog.catalog.snapshot import Tool
 
 logger = logging.getLogger(__name__)
 
 LONGEST_IDEMPOTENCY_KEY = 255
 IDEMPOTENCY_KEY = re.compile(rf"[\x21-\x7e]{{1,{LONGEST_IDEMPOTENCY_KEY}}}")
-_DEEPEST_RESULT = 256
-"""Levels of arrays and objects. What clients send is bound to 64; readers of the audit must not overflow."""
-
-
-Conduct = Callable[[Call, dict[str, Any], CallContext], Awaitable[ToolResult]]
 
 
 @dataclass(slots=True)
 class CallResult:
-    """The answer to a call that was made."""
+    """What a call that was made is answered with."""
 
     invocation_id: str
-    wire: dict[str, Any]
+    wire: dict[str, Json]
     """A CallToolResult in its newest form."""
     text: str | None
     """The same as canonical JSON; None where the record leaves something out."""
-    is_error: bool
+    code: str = ""
+    """The internal code of its failure; empty for a call that did well."""
     duplicate_of: str = ""
+    hidden: Hidden | None = None
+    """What the record leaves out of its bodies."""
+
+    @property
+    def is_error(self) -> bool:
+        return bool(self.code)
+
+
+@dataclass(slots=True)
+class _End:
+    """What the backend's run came to."""
+
+    wire: dict[str, Json] | None
+    recorded: str | None
+    """The result as the record holds it: canonical JSON."""
+    failure: HubError | None
+    rendered: dict[str, Json] | None = None
+    is_sent_as_recorded: bool = True
+    seconds: float = 0.0
+
+    @property
+    def is_result(self) -> bool:
+        """Whether the client gets a result, be it one that tells of a failure, and no error of the protocol."""
+        return self.failure is None or (isinstance(self.failure, ToolFailure) and not self.failure.fails_task)
 
 
 class Calls:
     """The call path with all that it needs. One a process; `start` it on the event loop."""
 
-    def __init__(
-        self,
-        ledger: Ledger,
-        process_id: str,
-        catalog: Callable[[], Catalog],
-        errors: Callable[[], ErrorMap],
-        redaction: Callable[[], Policy] = Policy,
-    ) -> None:
+    def __init__(self, ledger: Ledger, process_id: str, configuration: Callable[[], Configuration]) -> None:
         self.ledger = ledger
+        self._configuration = configuration
         self.running = RunningCalls()
         self.rows = Rows(ledger.is_sqlite, process_id)
-        self.refusals = Refusals(ledger, self.rows, errors)
-        self._catalog = catalog
-        self._errors = errors
-        self._redaction = redaction
-        self._most_calls = settings.MCPHUB_MAX_CALLS
+        self.refusals = Refusals(ledger, self.rows)
+        self._judge = Judge()
         self._longest_seconds = settings.MCPHUB_CALL_TIMEOUT_SECONDS
+        self._records_every_intent = settings.MCPHUB_AUDIT_EVERY_INTENT
 
     def start(self) -> None:
         self.running.start()
@@ -100,140 +114,73 @@ class Calls:
     async def stop(self) -> None:
         await self.running.stop()
         await self.refusals.stop()
+        self._judge.stop()
 
-    async def call_tool(
-        self,
-        origin: Origin,
-        name: Any,
-        arguments: Any,
-        *,
-        request_id: str | int | None = None,
-        idempotency_key: str | None = None,
-        check: Callable[[Tool], None] | None = None,
-        voice: Voice | None = None,
-        progress_token: str | int | None = None,
-        log_level: str | None = None,
-        watch: Watch | None = None,
-        asker: Callable[[], Asker] | None = None,
-        conduct: Conduct | None = None,
-        meta: dict[str, Any] | None = None,
-        selection: Selection | None = None,
-    ) -> CallResult:
-        """Make one call and give its answer. `name` and `arguments` are taken as they came.
+    def exchange(self, source: CallSource) -> CallExchange:
+        """Give the exchange of a call whose client hears nothing before the result, and cannot be asked."""
+        return CallExchange(source=source, configuration=self._configuration())
 
-        The tool is looked for in `selection`, or else in the whole catalogue.
-        `check` may raise a ProtocolError for the tool found (rungs 9 and 10 of the stateless ladder).
-        `watch` returns when the client has gone and the era takes that for a cancellation. `asker` is how the tool
-        asks the client. A call with an `idempotency_key` that its caller used before is not made again: it gets
-        the first one's answer, with `duplicate_of`, or DuplicateRequest where it asks for something else.
-        `conduct` runs the backend in place of this, under the tool's own deadline however long: see tasks. Such a
-        call may be answered before its outcome is there, so its intent is always recorded.
+    async def call_tool(self, request: CallRequest, exchange: CallExchange) -> CallResult:
+        """Make one call and give its result.
 
         Raises ProtocolError or Refused for a call that was not made, AuditUnavailable where it could not
         be recorded. A ToolFailure does not come out: it is the CallResult, with `is_error`.
         """
         received = time.time()
         tool: Tool | None = None
+        is_valid = False
         try:
-            origin.caller.need("tools:call")
-            if not isinstance(name, str) or not name:
+            exchange.source.caller.need("tools:call")
+            if not isinstance(request.name, str) or not request.name:
                 raise InvalidParams("tools/call needs name, the name of a tool.")
-            if not isinstance(arguments, dict):
+            if not isinstance(request.arguments, dict):
                 raise InvalidParams("arguments must be an object of the tool's arguments by name.")
-            if idempotency_key is not None and not IDEMPOTENCY_KEY.fullmatch(idempotency_key):
+            if request.idempotency_key is not None and not IDEMPOTENCY_KEY.fullmatch(request.idempotency_key):
                 raise InvalidParams("An idempotency key has 1 to 255 visible ASCII characters, such as a UUID.")
-            tool = (selection or self._catalog()).find(name, origin.caller)
-            self._admit(tool, arguments, check)
-            is_limited = tool.calls_per_minute or origin.caller.calls_per_minute
+            tool = (request.selection or exchange.configuration.catalog).find(request.name, exchange.source.caller)
+            self._admit(tool, request, exchange.source.caller)
+            text = json.canonical(request.arguments)
+            if tool.arguments.may_hold(text):
+                await self._check_apart(tool, text, exchange.source.caller)
+            elif not tool.arguments.is_valid(request.arguments):
+                raise _invalid(tool.arguments.explain(request.arguments))
+            is_valid = True
+            is_limited = bool(tool.calls_per_minute or exchange.source.caller.calls_per_minute)
             if is_limited:
-                await self._take_tokens(origin, tool)
+                await self._take_tokens(exchange, tool)
         except HubError as error:
-            return await self._refused(origin, error, name, arguments, request_id, received, tool)
-
-        request_json = None if request_id is None else json.canonical(request_id)
-        text = json.canonical(arguments)
-        kept = stored(arguments, text, self._redaction().of(tool.name, tool.definition))
-        call = Call(origin, tool, text, request_json, received, watch, idempotency_key, kept)
-        task = asyncio.current_task()
-        assert task is not None
-        cancellations = task.cancelling()
-        failure: HubError | None = None
+            return await self._refused(request, exchange, error, received, tool, is_valid=is_valid)
+        call = Call(request, exchange, tool, received, text)
         self.running.add(call)
         try:
-            if not tool.read_only or conduct is not None:
-                verdict = await self._intend(call)
-                if not verdict.session_alive:
-                    return await self._refused(origin, SessionNotFound(), name, arguments, request_id, received, tool)
-                if verdict.first_invocation_id:
-                    return await self._repeat(call, verdict)
-            started = received if tool.read_only and not is_limited else time.time()
-            context = CallContext(origin, tool.name, call.invocation_id, voice, progress_token, log_level)
-            clock = time.monotonic()
-            wire: dict[str, Any] | None = None
-            said: str | None = None
-            is_sent_as_recorded = True
-            context.make_asker = asker
-            context.meta = meta
-            try:
-                result = await self._run(call, task, arguments, context, clock, conduct)
-                wire, said, failure = self._judge(tool, result)
-            except Suspended as asks:
-                wire, said, is_sent_as_recorded = asks.wire, json.canonical(asks.recorded), False
-            except HubError as error:
-                failure = error.parted()
-            finally:
-                context.close()
-            elapsed = time.monotonic() - clock
-            rendered, is_told = None, False
-            if failure is not None:
-                is_told = isinstance(failure, ToolFailure) and not failure.fails_task
-                failure.invocation_id = call.invocation_id
-                rendered = self._errors().render(
-                    failure, invocation_id=call.invocation_id, trace_id=origin.trace_id, tool=name,
-                    retry_safe=tool.retry_safe,
-                )  # fmt: skip
-                if is_told and wire is None:
-                    wire = as_result(rendered)
-                    said = json.canonical(wire)
-            row = self.rows.outcome(call, started, elapsed, said, failure.code if failure else "", rendered)
-            if tool.read_only:
-                verdict = await self._record(Outcome(row, call.invocation_id, call.key, call.session))
-            else:
-                verdict = await self._record(Outcome(row, call.invocation_id))
-            if task.cancelling() > cancellations:
-                raise asyncio.CancelledError  # whoever gave the call up is told so once it is on record
-            if not verdict.session_alive:
-                return await self._refused(origin, SessionNotFound(), name, arguments, request_id, received, tool)
-            if verdict.first_invocation_id:
-                return await self._repeat(call, verdict)
-            if failure is not None and not is_told:
-                raise failure
-            assert wire is not None
-            return CallResult(call.invocation_id, wire, said if is_sent_as_recorded else None, failure is not None)
+            return await self._carried_out(call, request, exchange, is_limited)
         finally:
             self.running.remove(call)
-            del failure, task  # what is raised here holds this frame, and the task may hold what is raised
 
-    def _admit(self, tool: Tool, arguments: dict[str, Any], check: Callable[[Tool], None] | None) -> None:
-        if check is not None:
-            check(tool)
-        if len(self.running) >= self._most_calls:
-            busy = ServerBusy()
-            busy.retry_after_seconds = 1
-            raise busy
-        if not tool.arguments.is_valid(arguments):
-            explanation = tool.arguments.explain(arguments)
-            raise ArgumentsInvalid(explanation.sentence, violations=explanation.violations)
+    # Before the backend ----------------------------------------------------------------------------
 
-    async def _take_tokens(self, origin: Origin, tool: Tool) -> None:
+    def _admit(self, tool: Tool, request: CallRequest, caller: Caller) -> None:
+        if request.check is not None:
+            request.check(tool)
+        self.running.admit(caller.principal)
+
+    async def _check_apart(self, tool: Tool, text: str, caller: Caller) -> None:
+        wrong = await self._judge.wrong(tool.arguments, text, caller.principal)
+        if wrong is not None:
+            raise _invalid(wrong)
+        self.running.admit(caller.principal)  # others may have come meanwhile
+
+    async def _take_tokens(self, exchange: CallExchange, tool: Tool) -> None:
+        caller = exchange.source.caller
         for bucket, limit in (
-            (f"{origin.caller.principal} tools/call", origin.caller.calls_per_minute),
+            (f"{caller.principal} tools/call", caller.calls_per_minute),
             (f"tool:{tool.name}", tool.calls_per_minute),
         ):
             if limit:
                 await take_token(self.ledger, bucket, limit)
 
-    async def _intend(self, call: Call) -> Verdict:
+    async def intend(self, call: Recorded) -> Verdict:
+        """Commit the intent; give what the commit found."""
         intent = Intent(self.rows.envelope(call), call.invocation_id, call.key, call.session)
         committed = self.ledger.append(intent)
         intent.on_abandoned = lambda verdict: self._disown(
@@ -246,10 +193,10 @@ class Calls:
                 self._disown(call, committed.result(), Cancelled())  # the verdict came in the same moment
             raise
 
-    def _disown(self, call: Call, verdict: Verdict, error: HubError) -> None:
+    def _disown(self, call: Recorded, verdict: Verdict, error: HubError) -> None:
         """Close an intent whose caller had gone before it knew of the commit: nothing ran."""
         if verdict.session_alive and not verdict.first_invocation_id:
-            rendered = self._errors().render(error, invocation_id=call.invocation_id)
+            rendered = call.configuration.errors.render(error, invocation_id=call.invocation_id)
             row = self.rows.outcome(call, time.time(), 0, None, error.code, rendered)
             outcome = Outcome(row, call.invocation_id)
             if isinstance(error, AuditUnavailable):
@@ -260,68 +207,130 @@ class Calls:
             except AuditUnavailable:
                 logger.warning("The intent %s stays without an outcome until recovery", call.invocation_id)
 
-    async def _run(
-        self,
-        call: Call,
-        task: asyncio.Task[Any],
-        arguments: dict[str, Any],
-        context: CallContext,
-        clock: float,
-        conduct: Conduct | None,
-    ) -> ToolResult:
-        """Give what the backend answers within its time; `clock` is the monotonic moment of its start."""
-        tool = call.tool
-        seconds = tool.timeout_seconds
-        if conduct is None and seconds > self._longest_seconds:
-            seconds = self._longest_seconds
-        call.deadline = context.deadline = clock + seconds
-        if call.why is not None:
-            raise Cancelled
-        context.running = call
-        call.task = task
+    # The backend, between two commits ----------------------------------------------------------------
+
+    async def _carried_out(
+        self, call: Call, request: CallRequest, exchange: CallExchange, is_limited: bool
+    ) -> CallResult:
+        """Commit the intent, run the backend, commit the outcome, and give the result."""
+        tool, task = call.tool, asyncio.current_task()
+        assert task is not None
+        cancellations = task.cancelling()
+        has_intent = self._records_every_intent or not tool.read_only
+        if has_intent or request.runner is not None:
+            verdict = await self.intend(call)
+            if not verdict.session_alive or verdict.first_invocation_id:
+                return await self._not_made(call, verdict, request, exchange)
+        started = time.time() if has_intent or is_limited else call.received
+        if call.stored is not None and call.stored.hidden:
+            records.of_call.set(call.stored.hidden)
+        end = await self._run(call, request, exchange)
         try:
-            if conduct is not None:
-                return await conduct(call, arguments, context)
-            return await tool.backend.call(arguments, context)
-        except asyncio.CancelledError:
-            if call.why == "timeout":
+            code = end.failure.code if end.failure is not None else ""
+            row = self.rows.outcome(call, started, end.seconds, end.recorded, code, end.rendered)
+            verdict = await self.record(
+                Outcome(row, call.invocation_id)
+                if has_intent
+                else Outcome(row, call.invocation_id, call.key, call.session)
+            )
+            if task.cancelling() > cancellations:
+                raise asyncio.CancelledError  # whoever gave the call up is told so once it is on record
+            if not verdict.session_alive or verdict.first_invocation_id:
+                return await self._not_made(call, verdict, request, exchange)
+            if end.failure is not None and not end.is_result:
+                raise end.failure
+            assert end.wire is not None
+            text = end.recorded if end.is_sent_as_recorded else None
+            hidden = call.stored.hidden if call.stored is not None else None
+            return CallResult(call.invocation_id, end.wire, text, code, hidden=hidden)
+        finally:
+            del end, task  # what is raised here holds this frame, and the task may hold what is raised
+
+    async def _run(self, call: Call, request: CallRequest, exchange: CallExchange) -> _End:
+        context, began = (
+            CallContext(exchange, call.tool.name, call.invocation_id, call, request, self),
+            time.monotonic(),
+        )
+        try:
+            end = await self._judged(call, await self._result(call, request, context, began))
+        except Suspended as suspended:
+            end = _End(suspended.wire, json.canonical(suspended.recorded), None, is_sent_as_recorded=False)
+        except HubError as error:
+            end = _End(None, None, error.parted())
+        finally:
+            context.close()
+        end.seconds = time.monotonic() - began
+        if end.failure is not None:
+            end.failure.invocation_id = call.invocation_id
+            end.rendered = call.configuration.errors.render(
+                end.failure,
+                invocation_id=call.invocation_id,
+                trace_id=call.source.trace_id,
+                tool=call.tool.name,
+                retry_safe=call.tool.retry_safe,
+            )
+            if end.wire is None and end.is_result:
+                end.wire = as_result(end.rendered)
+                end.recorded = json.canonical(end.wire)
+        return end
+
+    async def _result(self, call: Call, request: CallRequest, context: CallContext, began: float) -> ToolResult:
+        """Give what the backend answers within its time."""
+        tool, runner, arguments = call.tool, request.runner, request.arguments
+        seconds = tool.timeout_seconds
+        if runner is None and seconds > self._longest_seconds:
+            seconds = self._longest_seconds
+        if request.ends_by is not None:
+            seconds = min(seconds, max(0.1, round(request.ends_by - began, 1)))
+        call.deadline = began + seconds
+        try:
+            if runner is not None:
+                return await call.run(runner(call, arguments, context))
+            return await call.run(tool.backend.call(arguments, context))
+        except Stopped as stopped:
+            if stopped.why == "timeout":
                 raise ToolTimeout(
                     f"The tool did not finish within {seconds:g} s. It may still take effect.", timeout_seconds=seconds
                 ) from None
-            if call.why == "asks":
+            if stopped.why == "asks":
                 raise context.suspended() from None
+            raise Cancelled from None
+        except asyncio.CancelledError:  # of the request, not of the call: recorded as cancelled, then passed on
             raise Cancelled from None
         except HubError:
             raise
         except Exception as error:
             logger.exception("The backend of %s failed", tool.name)
             raise ServerError from error
-        finally:
-            call.task = None
-            if call.interrupted:
-                task.uncancel()  # the cancellation was ours; that of a door or of a stop remains
 
-    def _judge(self, tool: Tool, result: ToolResult) -> tuple[dict[str, Any], str, HubError | None]:
+    # After the backend -----------------------------------------------------------------------------
+
+    async def _judged(self, call: Call, result: ToolResult) -> _End:
         """Give the result for the wire, the same as canonical text, and the failure that it tells of, if any."""
+        schema = call.tool.result
         try:
             wire = result.wire()
             text = json.canonical(wire)
-            if _is_deep(wire, text):
-                raise ValueError(f"nested deeper than {_DEEPEST_RESULT} levels")
-            said = " ".join([block["text"] for block in result.content if block["type"] == "text"])
+            if is_deep(wire, text):
+                raise ValueError(f"nested deeper than {DEEPEST_RESULT} levels")
+            words = " ".join([block["text"] for block in result.content if block["type"] == "text"])
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ResultInvalid(f"The tool's result cannot be sent as JSON: {error}") from error
         if result.is_error:
-            return wire, text, ExecutionError(said[:500] or None)
-        if tool.result is not None:
+            return _End(wire, text, ExecutionError(words[:500] or None))
+        if schema is not None:
             if result.structured is NOTHING:
                 raise ResultInvalid("The tool declares an output schema and gave no structured result.")
-            if not tool.result.is_valid(result.structured):
-                explanation = tool.result.explain(result.structured)
-                raise ResultInvalid(f"The tool's result breaks its output schema: {explanation.sentence}")
-        return wire, text, None
+            if schema.may_hold(text):
+                wrong = await self._judge.wrong(schema, json.canonical(result.structured), call.principal)
+            else:
+                wrong = None if schema.is_valid(result.structured) else schema.explain(result.structured)
+            if wrong is not None:
+                raise ResultInvalid(f"The tool's result breaks its output schema: {wrong.sentence}")
+        return _End(wire, text, None)
 
-    async def _record(self, outcome: Outcome) -> Verdict:
+    async def record(self, outcome: Outcome) -> Verdict:
+        """Commit the outcome; raise AuditUnavailable where another process has closed the call."""
         verdict = await self.ledger.append(outcome)
         if verdict.superseded:
             error = AuditUnavailable(
@@ -332,80 +341,65 @@ class Calls:
             raise error
         return verdict
 
+    async def _not_made(self, call: Call, verdict: Verdict, request: CallRequest, exchange: CallExchange) -> CallResult:
+        """Answer a call whose commit found that its session had ended, or that it repeats another one."""
+        if not verdict.session_alive:
+            return await self._refused(request, exchange, SessionNotFound(), call.received, call.tool, is_valid=True)
+        return await self._repeat(call, verdict)
+
     async def _refused(
         self,
-        origin: Origin,
+        request: CallRequest,
+        exchange: CallExchange,
         error: HubError,
-        name: Any,
-        arguments: Any,
-        request_id: str | int | None,
         received: float,
         tool: Tool | None,
+        *,
+        is_valid: bool,
     ) -> CallResult:
         """Record a call that was not made; answer what a model may act on, raise the rest."""
         if isinstance(error, AuditUnavailable):
             raise error
-        if not isinstance(name, str):
-            name = ""
-        redactor = self._redactor_of(name, tool)
-        rendered = await self.refusals.record(origin, error, name, arguments, request_id, received, tool, redactor)
+        rendered = await self.refusals.record(request, exchange, error, received, tool, is_valid=is_valid)
         if isinstance(error, ToolFailure):
             wire = as_result(rendered)
-            return CallResult(error.invocation_id, wire, json.canonical(wire), True)
+            return CallResult(error.invocation_id, wire, json.canonical(wire), error.code)
         try:
             raise error
         finally:
             del error  # its traceback holds this frame
 
-    def _redactor_of(self, name: str, tool: Tool | None) -> Redactor | None:
-        """Give what redacts a call that was not made, whether its caller may see the tool or not."""
-        tool = tool or self._catalog().tools.get(name)
-        policy = self._redaction()
-        return policy.of_unknown() if tool is None else policy.of(tool.name, tool.definition)
-
     async def _repeat(self, call: Call, verdict: Verdict) -> CallResult:
         """Answer a request id that was used before: as the first was, or not at all where it asked for other things."""
         first = verdict.first_invocation_id
         assert call.key is not None
-        wire: dict[str, Any] | None = None
-        rendered: dict[str, Any] | None = None
+        wire: dict[str, Json] | None = None
+        rendered: dict[str, Json] | None = None
         error: HubError | None
         if verdict.first_fingerprint != call.key[2]:
             error = DuplicateRequest(first=first)
             error.invocation_id = call.invocation_id
         else:
             past = await repeats.outcome_of(first, self.running, self._longest_seconds)
-            wire, rendered, error = repeats.answer_of(past, first, call.key[0])
+            answer = repeats.answer_of(past, first, call.key[0])
+            wire, rendered, error = answer.wire, answer.rendered, answer.error
         code = ""
         if error is not None:
             if rendered is None:
-                rendered = self._errors().render(
-                    error, invocation_id=call.invocation_id, trace_id=call.origin.trace_id, retry_safe=True
+                rendered = call.configuration.errors.render(
+                    error, invocation_id=call.invocation_id, trace_id=call.source.trace_id, retry_safe=True
                 )  # asking once more under the same key does nothing twice
             code = rendered["data"]["errorCode"]
             if isinstance(error, ToolFailure) and wire is None:
                 wire = as_result(rendered)  # recovery knows of no result
         text = None if wire is None else json.canonical(wire)
         row = self.rows.outcome(call, time.time(), 0, text, code, rendered, duplicate_of=first)
-        await self._record(Outcome(row, call.invocation_id))
+        await self.record(Outcome(row, call.invocation_id))
         if wire is None or text is None:
             assert error is not None
             raise error
-        return CallResult(call.invocation_id, wire, text, error is not None, first)
+        return CallResult(call.invocation_id, wire, text, code, first)
 
 
-def _is_deep(value: Any, text: str) -> bool:
-    """Whether a result is nested too deeply; `text`, its JSON, tells at once for most that they are not."""
-    if text.count("[") + text.count("{") <= _DEEPEST_RESULT:
-        return False
-    level = [value]
-    for _ in range(_DEEPEST_RESULT + 1):
-        level = [
-            child
-            for container in level
-            for child in (container.values() if isinstance(container, dict) else container)
-            if isinstance(child, dict | list | tuple)
-        ]
-        if not level:
-            return False
-    return True
+def _invalid(wrong: Explanation) -> ArgumentsInvalid:
+    return ArgumentsInvalid(wrong.sentence, violations=wrong.violations)

@@ -1,37 +1,41 @@
-"""What a running tool may know of its call, and say before the answer."""
+"""The ToolContext of a call that runs in this process. A part is made when the tool first uses it."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
-from invocations.origin import Origin, Voice
+from invocations.questions import Question, Unrecorded, question_of
 from invocations.running import Work
 from sessions_app.protocol import revisions, shapes
-from sessions_app.protocol.errors import AskFailed, Cancelled, MissingClientCapability, UrlElicitationRequired
-from tools_catalog.backends import addresses
-from tools_catalog.backends.asks import Asks
-from tools_catalog.backends.questions import Elicited, Question, Url
+from sessions_app.protocol.errors import AskFailed, Cancelled, UrlElicitationRequired
+from tools_catalog.call import addresses
+from tools_catalog.call.base import Json
+from tools_catalog.call.context import NO_TASK, CallInfo, TaskControl
+from tools_catalog.call.input_requests import Elicited, InputRequest, Url
 
 if TYPE_CHECKING:
-    from invocations.tasks.job import Job
+    from invocations.calling import Calls
+    from invocations.exchange import CallExchange, CallRequest
+    from invocations.tasks.background_call import BackgroundCall
 
 LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 """MCP's levels, least severe first (RFC 5424)."""
 
 
-class Asker(Protocol):
-    """How a running call asks its client. One for each call, made when the tool first asks."""
+class InputRequester(Protocol):
+    """How input requests of a running call reach its client. One for each call, made when the tool first asks."""
 
-    async def ask(self, call: CallContext, questions: Mapping[str, Question]) -> dict[str, Any]:
-        """Give the answers by key; raise AskFailed or MissingClientCapability, or give the call up for now by
+    resume_token: str | None
+    """The name that the client brings back with its responses; None where the call waits for them itself."""
+
+    async def ask(self, call: CallInput, requests: Mapping[str, InputRequest]) -> dict[str, Any]:
+        """Give the responses by key; raise AskFailed or MissingClientCapability, or give the call up for now by
         `call.suspend()`."""
         ...
 
-    def suspended(self, call: CallContext) -> Suspended:
+    def suspended(self, invocation_id: str) -> Suspended:
         """Say what a call that was given up is answered with."""
         ...
 
@@ -40,174 +44,210 @@ class Suspended(Exception):
     """The call ended without a result, because its client must answer first. `wire` is what the client gets,
     `recorded` what the audit keeps of it."""
 
-    def __init__(self, wire: dict[str, Any], recorded: dict[str, Any]) -> None:
+    def __init__(self, wire: dict[str, Json], recorded: dict[str, Json]) -> None:
         super().__init__("input required")
         self.wire = wire
         self.recorded = recorded
 
 
-class CallContext(Asks):
-    """The ToolContext of one call. Silent once the call has ended."""
+class CallContext:
+    """The ToolContext of one call. Its parts are silent once the call has ended."""
 
     __slots__ = (
-        "_asker", "_asking", "_keys", "_last", "_left", "_log_from", "_open", "_origin", "_parked", "_token", "_voice",
-        "_waits", "deadline", "invocation_id", "job", "make_asker", "meta", "running", "tool_name",
-    )  # fmt: skip
+        "_info",
+        "_input",
+        "_notifier",
+        "background",
+        "calls",
+        "channel",
+        "invocation_id",
+        "is_open",
+        "log_level",
+        "make_requester",
+        "meta",
+        "progress_token",
+        "source",
+        "tool_name",
+        "work",
+    )
 
     def __init__(
         self,
-        origin: Origin,
+        exchange: CallExchange,
         tool_name: str,
         invocation_id: str,
-        voice: Voice | None,
-        progress_token: str | int | None,
-        log_level: str | None,
+        work: Work,
+        request: CallRequest | None = None,
+        calls: Calls | None = None,
     ) -> None:
-        self._origin = origin
+        """`request`: of a call, or of something that may ask its client like one. `calls` records what it asks."""
+        self.calls = calls
+        self.source = exchange.source
         self.tool_name = tool_name
         self.invocation_id = invocation_id
-        self._voice = voice
-        self._token = progress_token
-        self._log_from = LOG_LEVELS.index(log_level) if log_level in LOG_LEVELS else len(LOG_LEVELS)
-        self._last = float("-inf")
-        self._open = True
-        self.deadline = float("inf")
-        self.meta: Mapping[str, Any] | None = None
-        self.make_asker: Callable[[], Asker] | None = None
-        """None where nobody could answer, as with REST."""
-        self.running: Work | None = None
-        self._asker: Asker | None = None
-        self._keys: set[str] | None = None
-        self._parked: asyncio.Future[NoReturn] | None = None
-        self._asking: set[asyncio.Task[Any]] | None = None
-        """Tasks that wait for the client; those of a plain function's thread outlive the call unless they are ended."""
-        self._waits = 0
-        self._left = 0.0
-        self.job: Job | None = None
+        self.work = work
+        self.channel = exchange.channel
+        """How the client is told of anything now; a call that becomes a task changes it."""
+        self.progress_token = exchange.progress_token
+        self.log_level = exchange.log_level
+        self.meta = None if request is None else request.meta
+        self.make_requester = None if request is None else request.make_requester
+        self.is_open = True
+        self.background: BackgroundCall | None = None
         """Of a call that may become a task."""
+        self._info: CallInfo | None = None
+        self._notifier: CallNotifier | None = None
+        self._input: CallInput | None = None
 
     @property
-    def caller_label(self) -> str:
-        return self._origin.caller.label
+    def call(self) -> CallInfo:
+        if self._info is None:
+            caller = self.source.caller
+            self._info = CallInfo(
+                invocation_id=self.invocation_id,
+                tool_name=self.tool_name,
+                caller_label=caller.label,
+                caller_principal=caller.principal,
+                caller_scopes=caller.scopes,
+                client_capabilities=self.source.client_capabilities,
+                meta=self.meta,
+                log_level=self.log_level if self.log_level in LOG_LEVELS else None,
+            )
+        return self._info
 
     @property
-    def caller_principal(self) -> str:
-        return self._origin.caller.principal
+    def deadline(self) -> Work:
+        return self.work
 
     @property
-    def caller_scopes(self) -> frozenset[str]:
-        return self._origin.caller.scopes
+    def notifier(self) -> CallNotifier:
+        if self._notifier is None:
+            self._notifier = CallNotifier(self)
+        return self._notifier
 
     @property
-    def client_capabilities(self) -> Mapping[str, Any]:
-        return self._origin.client_capabilities
+    def input(self) -> CallInput:
+        if self._input is None:
+            self._input = CallInput(self)
+        return self._input
 
     @property
-    def log_level(self) -> str | None:
-        return LOG_LEVELS[self._log_from] if self._log_from < len(LOG_LEVELS) else None
+    def suspension(self) -> CallInput:
+        return self.input
+
+    @property
+    def task(self) -> TaskControl:
+        return self.background or NO_TASK
+
+    def suspended(self) -> Suspended:
+        """Say what the call is answered with that was given up until its client has answered."""
+        return self.input.suspended()
+
+    def close(self) -> None:
+        self.is_open = False
+        if self._input is not None:
+            self._input.close()
+
+
+class CallNotifier:
+    """Notifications on the client's channel, as long as the call runs."""
+
+    __slots__ = ("_call", "_last", "_log_from")
+
+    def __init__(self, call: CallContext) -> None:
+        self._call = call
+        self._last = float("-inf")
+        self._log_from = LOG_LEVELS.index(call.log_level) if call.log_level in LOG_LEVELS else len(LOG_LEVELS)
 
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         """Send `notifications/progress`, if the client gave a token. What does not rise is left out (MCP, Progress)."""
-        if self.job is not None and message and self._open:
-            await self.job.note(message)
-        if self._voice is None or self._token is None or not self._open:
+        call = self._call
+        if call.background is not None and message and call.is_open:
+            await call.background.note(message)
+        if call.progress_token is None or not call.is_open:
             return
         if not self._last < progress < float("inf"):  # NaN neither rises nor can be sent
             return
         self._last = progress
-        params: dict[str, Any] = {"progressToken": self._token, "progress": progress}
+        params: dict[str, Json] = {"progressToken": call.progress_token, "progress": progress}
         if total is not None:
             params["total"] = total
         if message is not None:
             params["message"] = message
-            if self._origin.protocol_version:
-                params = shapes.progress_for(revisions.revision(self._origin.protocol_version), params)
-        await self._voice.notify("notifications/progress", params)
+            if call.source.protocol_version:
+                params = shapes.progress_for(revisions.revision(call.source.protocol_version), params)
+        await call.channel.notify("notifications/progress", params)
 
-    async def log(self, level: str, data: Any, logger: str | None = None) -> None:
+    async def log(self, level: str, data: Json, logger: str | None = None) -> None:
         """Send `notifications/message`, if the client asked for the level."""
         if level not in LOG_LEVELS:
             raise ValueError(f"{level!r} is no MCP log level; use one of {', '.join(LOG_LEVELS)}.")
-        if self._voice is None or not self._open or LOG_LEVELS.index(level) < self._log_from:
+        call = self._call
+        if not call.is_open or LOG_LEVELS.index(level) < self._log_from:
             return
-        params = {"level": level, "data": data}
+        params: dict[str, Json] = {"level": level, "data": data}
         if logger is not None:
             params["logger"] = logger
-        await self._voice.notify("notifications/message", params)
+        await call.channel.notify("notifications/message", params)
 
-    def remaining_seconds(self) -> float:
-        return max(0.0, self.deadline - time.monotonic())
+    async def elicitation_complete(self, elicitation_id: str) -> None:
+        call = self._call
+        if addresses.session_of(elicitation_id) == call.source.session_id and call.is_open:
+            await call.channel.notify(addresses.METHOD, {"elicitationId": elicitation_id})
 
-    def require_capability(self, name: str) -> None:
-        if name not in self._origin.client_capabilities:
-            raise MissingClientCapability({name: {}})
+    async def close_stream(self) -> None:
+        if self._call.is_open:
+            await self._call.channel.close()
 
-    def can_ask(self, question: Question) -> bool:
-        version = self._origin.protocol_version
-        if self.make_asker is None or version not in revisions.ALL:
+
+class CallInput:
+    """Input requests of one call, and how it is given up until they are answered."""
+
+    __slots__ = ("_asking", "_call", "_keys", "_requester", "_suspending")
+
+    def __init__(self, call: CallContext) -> None:
+        self._call = call
+        self._requester: InputRequester | None = None
+        self._keys: set[str] = set()
+        self._asking: set[asyncio.Task[Any]] = set()
+        """Tasks that wait for the client; those of a plain function's thread outlive the call unless they are ended."""
+        self._suspending: asyncio.Future[NoReturn] | None = None
+
+    @property
+    def deadline(self) -> Work:
+        return self._call.work
+
+    # Asking -----------------------------------------------------------------------------------------
+
+    def can_ask(self, request: InputRequest) -> bool:
+        source = self._call.source
+        if self._call.make_requester is None or source.protocol_version not in revisions.ALL:
             return False
-        return question.is_possible(self._origin.client_capabilities, revisions.revision(version))
+        return request.is_possible(source.client_capabilities, self._revision)
 
-    async def ask(self, questions: Mapping[str, Question]) -> dict[str, Any]:
-        """Ask the client; see `ToolContext.ask`."""
-        if not self._open:
+    async def ask(self, requests: Mapping[str, InputRequest]) -> dict[str, Any]:
+        if not self._call.is_open:
             raise Cancelled
-        if self.make_asker is None:
+        requester = self._ready_requester()
+        if requester is None:
             raise AskFailed("The tool asks its client, and this way in has none that could answer. Use an MCP client.")
-        self._keys = self._keys or set()
-        used = self._keys & questions.keys()
+        used = self._keys & requests.keys()
         if used:
             raise ValueError(f"A key names one question of a call; {sorted(used)[0]!r} was used before.")
-        self._keys |= questions.keys()
-        if self._asker is None:
-            self._asker = self.make_asker()
+        self._keys |= requests.keys()
         task = asyncio.current_task()
         assert task is not None
-        self._asking = self._asking or set()
         self._asking.add(task)
         try:
-            return await self._asker.ask(self, questions)
+            return await requester.ask(self, requests)
         finally:
             self._asking.discard(task)
 
-    @contextlib.contextmanager
-    def waiting(self) -> Iterator[None]:
-        """What passes within is the client's time, not the tool's."""
-        self._waits += 1
-        if self._waits == 1:
-            self._left = self.remaining_seconds()
-            self._set_deadline(float("inf"))
-        try:
-            yield
-        finally:
-            self._waits -= 1
-            if not self._waits:
-                self._set_deadline(time.monotonic() + self._left)
+    def question(self, method: str, params: Mapping[str, Any]) -> Question | Unrecorded:
+        """Give the record of a question, with the params that the client gets."""
+        return question_of(self._call.calls, self._call.work, method, params)
 
-    def _set_deadline(self, moment: float) -> None:
-        self.deadline = moment
-        if self.running is not None:
-            self.running.deadline = moment
-
-    def elicitation_id(self, name: str = "") -> str:
-        """Name an address of this call; see `ToolContext.elicitation_id`."""
-        return addresses.seal(*self.names_addresses_by, name)
-
-    @property
-    def names_addresses_by(self) -> tuple[str, str]:
-        """What the ids of this call's addresses are made of: session, where it can be told, and first invocation."""
-        origin = self._origin
-        hears = origin.protocol_version in revisions.ALL and self._revision.url_elicitation_error
-        return origin.session_id if hears else "", origin.continues or self.invocation_id
-
-    async def elicitation_complete(self, elicitation_id: str) -> None:
-        """Tell the client, on the call's own stream, that the person is done at an address of this call."""
-        if addresses.session_of(elicitation_id) == self._origin.session_id and self._voice is not None and self._open:
-            await self._voice.send(addresses.news(elicitation_id))
-
-    async def require(self, addresses_to_open: Mapping[str, Url]) -> NoReturn:
-        """End the call, which cannot go on before a person was there; see `ToolContext.require_url`."""
-        wanted = addresses_to_open
+    async def require(self, wanted: Mapping[str, Url]) -> NoReturn:
         if all(map(self.can_ask, wanted.values())) and self._revision.url_elicitation_error:
             raise UrlElicitationRequired([each.params(self._revision) for each in wanted.values()])
         given: Mapping[str, Elicited] = await self.ask(wanted)
@@ -215,37 +255,33 @@ class CallContext(Asks):
             raise AskFailed("The person was led to the address and is not done there. Call again when they are.")
         raise AskFailed("The person did not agree to open the address, without which the tool cannot go on.")
 
-    @property
-    def _revision(self) -> revisions.Revision:
-        return revisions.revision(self._origin.protocol_version)
+    def elicitation_id(self, name: str = "") -> str:
+        return addresses.seal(*self.elicitation_seed, name)
 
     @property
-    def may_be_task(self) -> bool:
-        return self.job is not None
+    def elicitation_seed(self) -> tuple[str, str]:
+        """The session, where it can be notified, and the first invocation."""
+        source = self._call.source
+        hears = source.protocol_version in revisions.ALL and self._revision.url_elicitation_error
+        return source.session_id if hears else "", source.continues or self._call.invocation_id
 
-    @property
-    def is_task(self) -> bool:
-        return self.job is not None and self.job.task is not None
-
-    @property
-    def parked(self) -> str:
-        return getattr(self._ready_asker(), "parked", "")
+    # Giving the call up until its client has answered -----------------------------------------------
 
     @property
     def is_suspended(self) -> bool:
-        return self.running is not None and self.running.why == "asks"
+        return self._call.work.why == "asks"
 
-    def park(self, name: str) -> bool:
-        asker = self._ready_asker()
-        if not hasattr(asker, "parked"):
+    @property
+    def resume_token(self) -> str:
+        requester = self._ready_requester()
+        return (requester.resume_token or "") if requester is not None else ""
+
+    def resume_with(self, token: str) -> bool:
+        requester = self._ready_requester()
+        if requester is None or requester.resume_token is None:
             return False
-        asker.parked = name
+        requester.resume_token = token
         return True
-
-    def _ready_asker(self) -> Any:
-        if self._asker is None and self.make_asker is not None:
-            self._asker = self.make_asker()
-        return self._asker
 
     async def suspend(self) -> NoReturn:
         """Give the call up until the client has answered: the tool is cancelled and never comes back from here.
@@ -253,40 +289,27 @@ class CallContext(Asks):
         Not at once, so that what the tool asks side by side is asked in one round.
         """
         loop = asyncio.get_running_loop()
-        if self._parked is None:
-            assert self.running is not None
-            self._parked = loop.create_future()
-            loop.call_soon(self.running.cancel, "asks")
-        await asyncio.shield(self._parked)
-        raise AssertionError("nobody answers a parked call")
+        if self._suspending is None:
+            self._suspending = loop.create_future()
+            loop.call_soon(self._call.work.cancel, "asks")
+        await asyncio.shield(self._suspending)
+        raise AssertionError("nobody answers a suspended call")
 
     def suspended(self) -> Suspended:
-        assert self._asker is not None
-        return self._asker.suspended(self)
-
-    async def close_stream(self) -> None:
-        close = getattr(self._voice, "close", None)
-        if close is not None and self._open:
-            await close()
-
-    async def begin_task(self) -> None:
-        """Go on as a task, where the client can follow one: it is answered now, and polls for the result."""
-        if self.job is not None:
-            await self.job.begin_task()
-
-    def speak_through(self, voice: Voice | None) -> None:
-        """Speak another way from now on, or not at all."""
-        self._voice = voice
+        assert self._requester is not None
+        return self._requester.suspended(self._call.invocation_id)
 
     def close(self) -> None:
-        self._open = False
-        if self._parked is not None:
-            self._parked.cancel()
-        for task in self._asking or ():
+        if self._suspending is not None:
+            self._suspending.cancel()
+        for task in self._asking:
             task.cancel()
 
-    def _key(self, question: Question) -> str:
-        number = 1
-        while f"{question.kind}_{number}" in (self._keys or ()):
-            number += 1
-        return f"{question.kind}_{number}"
+    def _ready_requester(self) -> InputRequester | None:
+        if self._requester is None and self._call.make_requester is not None:
+            self._requester = self._call.make_requester()
+        return self._requester
+
+    @property
+    def _revision(self) -> revisions.Revision:
+        return revisions.revision(self._call.source.protocol_version)

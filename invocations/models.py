@@ -11,23 +11,32 @@ from django.db import models
 from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
-from simple_history.models import HistoricalRecords
 
-from invocations import mapping
-from invocations.append_only import AppendOnly
 from invocations.chain import models as chain_models  # noqa: F401 - where Django looks for models
-from sessions_app.fields import JSONText
-from sessions_app.models import McpSession, ServerProcess, Transport
+from invocations.mapping import error_map as mapping
+from invocations.subject import COMPLETE, ELICIT, LIST_ROOTS, LONGEST_TARGET, PROMPTS_GET, RESOURCES_READ, SAMPLE
+from sessions_app import transports
+from sessions_app.kit.append_only import AppendOnly
+from sessions_app.kit.fields import JSONText
+from sessions_app.kit.shown import clipped
+from sessions_app.models import McpSession, ServerProcess
 from sessions_app.protocol import errors
-from sessions_app.shown import clipped
+from tools_catalog.models.loadable import LoadableModel
 
 from invocations.redaction.models import McpRedactionRule  # isort: skip  # models of this app, in files of their own
 from invocations.tasks.models import McpTask  # isort: skip
 
 __all__ = [
-    "CallTally", "McpErrorMapping", "McpIdempotencyKey", "McpRedactionRule", "McpRequestEnvelope", "McpTask",
-    "McpToolInvocation", "OpenCall", "OpenCallMark",
-]  # fmt: skip
+    "CallTally",
+    "McpErrorMapping",
+    "McpIdempotencyKey",
+    "McpRedactionRule",
+    "McpRequestEnvelope",
+    "McpTask",
+    "McpToolInvocation",
+    "OpenCall",
+    "OpenCallMark",
+]
 
 
 class McpRequestEnvelope(AppendOnly):
@@ -36,13 +45,21 @@ class McpRequestEnvelope(AppendOnly):
     id = models.BigAutoField(primary_key=True)
     invocation_id = models.CharField(_("invocation"), max_length=36, unique=True)
     session = models.ForeignKey(
-        McpSession, models.DO_NOTHING, db_constraint=False, db_index=False, related_name="envelopes",
+        McpSession,
+        models.DO_NOTHING,
+        db_constraint=False,
+        db_index=False,
+        related_name="envelopes",
         verbose_name=_("session"),
-    )  # fmt: skip
+    )
     process = models.ForeignKey(
-        ServerProcess, models.DO_NOTHING, db_constraint=False, db_index=False, related_name="envelopes",
+        ServerProcess,
+        models.DO_NOTHING,
+        db_constraint=False,
+        db_index=False,
+        related_name="envelopes",
         verbose_name=_("process"),
-    )  # fmt: skip
+    )
     request_id = JSONText(_("request id"), null=True, blank=True)
     method = models.CharField(_("method"), max_length=100)
     params = JSONText(_("parameters"))
@@ -100,26 +117,62 @@ class OpenCallMark(models.Model):
 
 
 class McpToolInvocation(AppendOnly):
-    """One attempt at `tools/call`, appended once, when its outcome is known (seed 000)."""
+    """One attempt at `tools/call`, or to read a resource, a prompt or a completion, appended once, when its outcome is
+    known."""
 
     class Status(models.TextChoices):
         OK = "ok", _("OK")
         ERROR = "error", _("Error")
 
+    class Method(models.TextChoices):
+        CALL = "tools/call", "tools/call"
+        READ_RESOURCE = RESOURCES_READ, RESOURCES_READ
+        GET_PROMPT = PROMPTS_GET, PROMPTS_GET
+        COMPLETE = COMPLETE, COMPLETE
+        ELICIT = ELICIT, ELICIT
+        SAMPLE = SAMPLE, SAMPLE
+        LIST_ROOTS = LIST_ROOTS, LIST_ROOTS
+
     id = models.BigAutoField(_("sequence"), primary_key=True)
     invocation_id = models.CharField(_("invocation"), max_length=36, unique=True)
     session = models.ForeignKey(
-        McpSession, models.DO_NOTHING, db_constraint=False, db_index=False, related_name="invocations",
+        McpSession,
+        models.DO_NOTHING,
+        db_constraint=False,
+        db_index=False,
+        related_name="invocations",
         verbose_name=_("session"),
-    )  # fmt: skip
+    )
     process = models.ForeignKey(
-        ServerProcess, models.DO_NOTHING, db_constraint=False, db_index=False, related_name="invocations",
+        ServerProcess,
+        models.DO_NOTHING,
+        db_constraint=False,
+        db_index=False,
+        related_name="invocations",
         verbose_name=_("process"),
-    )  # fmt: skip
+    )
     request_id = JSONText(_("request id"), null=True, blank=True)
     tool_name = models.CharField(_("tool"), max_length=128)
     tool_version = models.CharField(_("tool version"), max_length=20, blank=True)
     tool_digest = models.CharField(_("definition digest"), max_length=64, blank=True)
+    method = models.CharField(  # noqa: DJ001 - as continues
+        _("method"),
+        max_length=100,
+        null=True,
+        blank=True,
+        choices=Method,
+        help_text=_("Of what was read; empty for a call of a tool."),
+    )
+    target = models.CharField(  # noqa: DJ001 - as continues
+        _("resource or prompt"),
+        max_length=LONGEST_TARGET,
+        null=True,
+        blank=True,
+        help_text=_("URI or template of the resource, name of the prompt, that was read."),
+    )
+    asked_by = models.CharField(  # noqa: DJ001 - as continues
+        _("asked by"), max_length=36, null=True, blank=True, help_text=_("The call that asked its client this.")
+    )
     arguments = JSONText(_("arguments"))
     arguments_digest = models.CharField(_("arguments digest"), max_length=64)
     status = models.CharField(_("status"), max_length=5, choices=Status)
@@ -138,7 +191,7 @@ class McpToolInvocation(AppendOnly):
     occurrences = models.PositiveIntegerField(
         _("occurrences"), default=1, help_text=_("More than one: refusals of a flood, counted in one row.")
     )
-    transport = models.CharField(_("transport"), max_length=16, choices=Transport)
+    transport = models.CharField(_("transport"), max_length=16, choices=transports.choices)
     protocol_version = models.CharField(_("protocol version"), max_length=10, blank=True)
     principal = models.CharField(_("principal"), max_length=64)
     caller_label = models.CharField(_("caller"), max_length=150, blank=True)
@@ -147,15 +200,21 @@ class McpToolInvocation(AppendOnly):
     client_address = models.CharField(_("address"), max_length=64, blank=True)
     trace_id = models.CharField(_("trace"), max_length=64, blank=True)
     continues = models.CharField(  # noqa: DJ001 - null is outside the index, and outside the hash of older rows
-        _("continues"), max_length=36, null=True, blank=True,
+        _("continues"),
+        max_length=36,
+        null=True,
+        blank=True,
         help_text=_("The first attempt of a call that asked its client and came back with the answers."),
-    )  # fmt: skip
+    )
 
     # Null is outside the index, and outside the hash of older rows, as above.
     turn_id = models.CharField(  # noqa: DJ001
-        _("turn"), max_length=36, null=True, blank=True,
+        _("turn"),
+        max_length=36,
+        null=True,
+        blank=True,
         help_text=_("The turn of a chat in which a model made the call."),
-    )  # fmt: skip
+    )
     tool_call_id = models.CharField(  # noqa: DJ001
         _("tool call"), max_length=100, null=True, blank=True, help_text=_("The model's own id of the call.")
     )
@@ -163,13 +222,20 @@ class McpToolInvocation(AppendOnly):
         _("round"), null=True, blank=True, help_text=_("Which answer of the model in that turn asked for it, from 1.")
     )
     replay_of = models.CharField(  # noqa: DJ001 - as continues
-        _("replay of"), max_length=36, null=True, blank=True,
+        _("replay of"),
+        max_length=36,
+        null=True,
+        blank=True,
         help_text=_("The recorded call whose arguments this one made again."),
-    )  # fmt: skip
+    )
     left_out = JSONText(
-        _("left out"), null=True, blank=True,
-        help_text=_("What of arguments, result and error is not stored: redacted places, bodies that were cut short."),
-    )  # fmt: skip
+        _("left out"),
+        null=True,
+        blank=True,
+        help_text=_(
+            "Parts of arguments, result and error that are not stored: redacted places, bodies that were cut short."
+        ),
+    )
     connection = models.CharField(  # noqa: DJ001 - as continues
         _("connection"), max_length=64, null=True, blank=True, help_text=_("The upstream that the tool was called at.")
     )
@@ -195,7 +261,7 @@ class McpToolInvocation(AppendOnly):
                 condition=Q(status="ok", error_code="") | (Q(status="error") & ~Q(error_code="")),
                 name="invocation_error_has_code",
             ),
-            models.CheckConstraint(condition=Q(transport__in=Transport.values), name="invocation_transport_known"),
+            models.CheckConstraint(condition=~Q(transport=""), name="invocation_transport_present"),
         ]
         # Each for a filter of the admin list and of GET /api/invocations/, newest first. The key ascends, so that a row
         # is added at the end of its group; successes are most rows and stand in no index of their own.
@@ -216,16 +282,28 @@ class McpToolInvocation(AppendOnly):
             models.Index(
                 fields=["connection", "id"], condition=Q(connection__isnull=False), name="invocation_upstream"
             ),
+            models.Index(fields=["method", "id"], condition=Q(method__isnull=False), name="invocation_by_method"),
+            models.Index(fields=["target", "id"], condition=Q(target__isnull=False), name="invocation_by_target"),
+            models.Index(fields=["asked_by", "id"], condition=Q(asked_by__isnull=False), name="invocation_questions"),
         ]
 
     def __str__(self) -> str:
-        return f"{clipped(self.tool_name, 64)} {self.status} {self.invocation_id}"
+        return f"{clipped(self.what, 64)} {self.status} {self.invocation_id}"
+
+    @property
+    def what(self) -> str:
+        """Give the name of what was called or read."""
+        return self.tool_name or self.target or ""
+
+    @property
+    def of_method(self) -> str:
+        return self.method or self.Method.CALL.value
 
 
 class McpIdempotencyKey(models.Model):
     """Says which call came first under a key; a unique row decides between processes.
 
-    `scope` is `session:<id>` for the JSON-RPC ids of a handshake session (seed 000), and `caller:<principal>` for
+    `scope` is `session:<id>` for the JSON-RPC ids of a handshake session, and `caller:<principal>` for
     keys that clients choose.
     """
 
@@ -266,8 +344,10 @@ class CallTally(models.Model):
         return f"{self.subject} {self.name} {self.slot:%Y-%m-%d %H:%M} {self.calls}"
 
 
-class McpErrorMapping(models.Model):
-    """How an internal code is said on the wire (seed 000). Edited by operators, effective within 250 ms."""
+class McpErrorMapping(LoadableModel):
+    """How an internal code is said on the wire. Edited by operators, effective within 250 ms."""
+
+    RECORDED_AS = "error_mapping"
 
     internal_code = models.CharField(_("internal code"), max_length=40, unique=True)
     json_rpc_code = models.IntegerField(
@@ -275,17 +355,18 @@ class McpErrorMapping(models.Model):
         help_text=_("A standard code, one that MCP defines, or the hub's own block -31099 to -31000."),
     )
     message_template = models.CharField(
-        _("message template"), max_length=500,
+        _("message template"),
+        max_length=500,
         help_text=_("May use {message}, {tool}, {invocation_id}, and the details of the error in braces."),
-    )  # fmt: skip
+    )
     retryable = models.BooleanField(_("retryable"), default=False)
     data_schema = JSONText(
-        _("data schema"), default=dict, blank=True,
+        _("data schema"),
+        default=dict,
+        blank=True,
         help_text=_("JSON Schema of the whole error.data. Details that break it are left out."),
-    )  # fmt: skip
+    )
     updated_at = models.DateTimeField(_("changed"), auto_now=True)
-
-    history = HistoricalRecords()
 
     class Meta:
         verbose_name = _("error mapping")
@@ -302,10 +383,11 @@ class McpErrorMapping(models.Model):
             ),
             models.CheckConstraint(condition=~Q(message_template=""), name="mapping_template_present"),
             models.CheckConstraint(
-                condition=Q(internal_code__in=sorted(errors.MAPPED_CODES)), name="mapping_code_known",
+                condition=Q(internal_code__in=sorted(errors.MAPPED_CODES)),
+                name="mapping_code_known",
                 violation_error_message=_("The hub has no such internal code."),
             ),
-        ]  # fmt: skip
+        ]
 
     def __str__(self) -> str:
         return self.internal_code

@@ -9,14 +9,25 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable
-from typing import Any, Literal
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from invocations.origin import Origin
-from invocations.records import Key, new_invocation_id
-from invocations.redaction.bodies import Stored
+from django.conf import settings
+
+from invocations.call_source import CallSource
+from invocations.ledger.records import Key, new_invocation_id
+from invocations.redaction.bodies import StoredBodies, stored_outcome
+from invocations.redaction.bodies import stored as stored_bodies
+from invocations.subject import RowSubject
 from sessions_app.protocol import json
-from tools_catalog.catalog import Tool
+from sessions_app.protocol.errors import ServerBusy
+from tools_catalog.catalog.snapshot import Tool
+
+if TYPE_CHECKING:
+    from invocations.exchange import CallExchange, CallRequest
+
+Value = TypeVar("Value")
 
 Why = Literal["timeout", "cancelled", "asks"]
 """`asks`: the tool asked its client, who must call again with the answers."""
@@ -24,21 +35,45 @@ Watch = Callable[[], Awaitable[None]]
 """Returns when the client has gone."""
 
 _TICK_SECONDS = 0.05
+LONGEST_STATIC_RESULT = 4096
+"""Characters of a result that the record holds whole where a row of the hub alone decides it: its history has it."""
 _LONGEST_REQUEST_ID = 300
 """Characters of a request id that stand in its key as they are; a longer one is told by its digest."""
+
+
+class Stopped(Exception):
+    """Work was stopped from outside before it ended."""
+
+    def __init__(self, why: Why) -> None:
+        super().__init__(why)
+        self.why = why
 
 
 class Running:
     """A backend at work, and how it is stopped."""
 
-    __slots__ = ("interrupted", "task", "why")
+    task: asyncio.Task[Any] | None = None
+    """Set while the backend runs; None before and after."""
+    why: Why | None = None
+    interrupted = False
+    """The task was cancelled for `why`."""
 
-    def __init__(self) -> None:
-        self.task: asyncio.Task[Any] | None = None
-        """Set while the backend runs; None before and after."""
-        self.why: Why | None = None
-        self.interrupted = False
-        """The task was cancelled for `why`."""
+    async def run(self, work: Coroutine[Any, Any, Value]) -> Value:
+        """Await `work` until it ends or `cancel` stops it: then raise Stopped. A cancellation of the task passes."""
+        if self.why is not None:
+            work.close()
+            raise Stopped(self.why)
+        task = self.task = asyncio.current_task()
+        try:
+            return await work
+        except asyncio.CancelledError:
+            if self.why is None:
+                raise
+            raise Stopped(self.why) from None
+        finally:
+            self.task = None
+            if self.interrupted and task is not None:
+                task.uncancel()  # the cancellation was ours; that of a transport or of a stop remains
 
     def cancel(self, why: Why) -> None:
         """Stop the backend, if it runs. Called on the event loop."""
@@ -51,74 +86,92 @@ class Running:
 class Work(Running):
     """What the supervisor looks after."""
 
-    __slots__ = ("deadline", "finished", "invocation_id", "request_json", "session", "watch", "watcher")
-
     invocation_id: str
+    principal: str
     session: str | None
     request_json: str | None
     watch: Watch | None
-    watcher: asyncio.Task[None] | None
-    deadline: float
-    finished: asyncio.Event | None
+    watcher: asyncio.Task[None] | None = None
+    deadline = 0.0
+    """On the monotonic clock."""
+    finished: asyncio.Event | None = None
+    """Set where somebody waits for the end."""
+    _waits = 0
+    _left = 0.0
+
+    def remaining_seconds(self) -> float:
+        return max(0.0, self.deadline - time.monotonic())
+
+    @contextlib.contextmanager
+    def waiting_for_client(self) -> Iterator[None]:
+        """What passes within is the client's time, not the tool's."""
+        self._waits += 1
+        if self._waits == 1:
+            self._left = self.remaining_seconds()
+            self.deadline = float("inf")
+        try:
+            yield
+        finally:
+            self._waits -= 1
+            if not self._waits:
+                self.deadline = time.monotonic() + self._left
 
 
-class Errand(Work):
-    """A function that answers a request but is no call of a tool: it leaves no row."""
+class UnrecordedWork(Work):
+    """Something that counts as a call under way, such as a turn of a chat, and leaves no row of its own."""
 
-    __slots__ = ()
-
-    def __init__(self, origin: Origin, request_json: str, watch: Watch | None, seconds: float) -> None:
-        super().__init__()
+    def __init__(self, source: CallSource, request_json: str, watch: Watch | None, seconds: float) -> None:
         self.invocation_id = new_invocation_id()
-        self.session = origin.session_id if origin.handshake else None
+        self.principal = source.caller.principal
+        self.session = source.live_session_id
         self.request_json = request_json
         self.watch = watch
-        self.watcher = None
         self.deadline = time.monotonic() + seconds
-        self.finished = None
 
 
 class Call(Work):
     """One call under way: what its rows will say, and when and why it ends before its time."""
 
-    __slots__ = ("arguments", "digest", "key", "origin", "received", "stored", "tool")
-
-    def __init__(
-        self,
-        origin: Origin,
-        tool: Tool,
-        arguments: str,
-        request_json: str | None,
-        received: float,
-        watch: Watch | None,
-        idempotency_key: str | None,
-        stored: Stored | None = None,
-    ) -> None:
-        super().__init__()
+    def __init__(self, request: CallRequest, exchange: CallExchange, tool: Tool, received: float, text: str) -> None:
+        """`text`: the arguments as canonical JSON."""
         self.invocation_id = new_invocation_id()
-        self.origin = origin
+        # Neither request nor exchange: the ledger may hold a call longer than they are wanted, and they are large.
+        self.configuration = exchange.configuration
+        self.source = source = exchange.source
+        self.principal = source.caller.principal
         self.tool = tool
-        self.stored = stored
-        """How the bodies are recorded; None where they are as they are."""
-        self.arguments = arguments if stored is None else stored.arguments
+        self.redactor = redactor = exchange.configuration.redaction.of(tool.name, tool.definition)
+        self.stored = stored = stored_bodies(request.arguments, text, redactor)
+        """How the bodies are recorded; None where the arguments are as they are."""
+        self.arguments = text if stored is None else stored.arguments
         """As they are recorded: canonical JSON."""
-        self.digest = json.digest(arguments) if stored is None else stored.digest
-        self.request_json = request_json
+        self.digest = json.digest(text) if stored is None else stored.digest
+        self.request_json = None if request.request_id is None else json.canonical(request.request_id)
         """The client's request id as canonical JSON; with the session it is how the client names the call."""
         self.received = received
         """Seconds since the epoch."""
-        self.session = origin.session_id if origin.handshake else None
-        """A handshake session, which must be live when the call is recorded."""
+        self.session = source.live_session_id
+        """A session that must be live when the call is recorded."""
         self.key: Key | None = None
         """What makes a repeat of this call one: the client's own key, or else its request id in its session."""
-        if idempotency_key is not None:
-            self.key = (f"caller:{origin.caller.principal}", idempotency_key, self._fingerprint())
-        elif self.session is not None and request_json is not None:
-            self.key = (f"session:{self.session}", _short(request_json), self._fingerprint())
-        self.watch = watch
-        self.watcher = None
-        self.deadline = 0.0
-        self.finished = None
+        if request.idempotency_key is not None:
+            self.key = (f"caller:{source.caller.principal}", request.idempotency_key, self._fingerprint())
+        elif self.session is not None and self.request_json is not None:
+            self.key = (f"session:{self.session}", _short(self.request_json), self._fingerprint())
+        self.watch = exchange.watch
+
+    def stored_with(self, outcome: str) -> StoredBodies | None:
+        """How the bodies are recorded once there is a result or an error; None where all are as they are."""
+        if self.stored is None:
+            self.stored = stored_outcome(self.arguments, outcome, self.redactor)
+        return self.stored
+
+    @property
+    def bodies(self) -> StoredBodies | None:
+        """How what is kept beside the rows is recorded; None where nothing may be hidden of it."""
+        if self.stored is None and self.redactor is not None:
+            self.stored = StoredBodies(None, self.arguments, self.redactor, is_spared=True)
+        return self.stored
 
     def _fingerprint(self) -> str:
         return json.digest(f"{self.tool.name}\n{self.digest}")
@@ -130,9 +183,50 @@ class Call(Work):
             self.watcher.cancel()
 
 
+class Read(Work):
+    """One read under way, and what its row will say. It may be made again at will, so nothing makes it a repeat."""
+
+    key: Key | None = None
+
+    def __init__(
+        self,
+        subject: RowSubject,
+        exchange: CallExchange,
+        *,
+        request_id: str | int | None,
+        arguments: Any,
+        received: float,
+        seconds: float,
+        is_static: bool,
+    ) -> None:
+        """`received`: seconds since the epoch. `is_static`: of a long result the digest alone is recorded."""
+        self.invocation_id = new_invocation_id()
+        self.configuration = exchange.configuration
+        self.source = source = exchange.source
+        self.principal = source.caller.principal
+        self.tool = subject
+        """What stands in the row where a call has its tool."""
+        redactor = exchange.configuration.redaction.of_read(subject)
+        self.stored = StoredBodies(
+            arguments, json.canonical(arguments), redactor, longest_result=LONGEST_STATIC_RESULT if is_static else None
+        )
+        self.arguments, self.digest = self.stored.arguments, self.stored.digest
+        self.request_json = None if request_id is None else json.canonical(request_id)
+        self.received = received
+        self.session = source.live_session_id
+        self.watch = exchange.watch
+        self.deadline = time.monotonic() + seconds
+
+    def stored_with(self, outcome: str) -> StoredBodies:
+        return self.stored
+
+
 class RunningCalls:
     def __init__(self) -> None:
         self._calls: dict[str, Work] = {}
+        self._by_caller: Counter[str] = Counter()
+        self._most: int = settings.MCPHUB_MAX_CALLS
+        self._most_of_caller: int = settings.MCPHUB_MAX_CALLS_PER_CALLER or max(1, self._most // 5)
         self._supervisor: asyncio.Task[None] | None = None
 
     def __len__(self) -> int:
@@ -154,11 +248,31 @@ class RunningCalls:
             await asyncio.sleep(_TICK_SECONDS)
         return not self._calls
 
+    def admit(self, principal: str) -> None:
+        """Raise ServerBusy where there is no place for one more call of this caller."""
+        words = None
+        if len(self._calls) >= self._most:
+            words = "The hub makes as many calls as it may. Try again in a moment."
+        elif self._by_caller[principal] >= self._most_of_caller:
+            words = (
+                f"All {self._most_of_caller} places of this caller for running calls are taken. Try again in a moment."
+            )
+        if words is not None:
+            busy = ServerBusy(words)
+            busy.retry_after_seconds = 1
+            raise busy
+
     def add(self, call: Work) -> None:
         self._calls[call.invocation_id] = call
+        self._by_caller[call.principal] += 1
 
     def remove(self, call: Work) -> None:
-        self._calls.pop(call.invocation_id, None)
+        if self._calls.pop(call.invocation_id, None) is not None:
+            left = self._by_caller[call.principal] - 1
+            if left:
+                self._by_caller[call.principal] = left
+            else:
+                del self._by_caller[call.principal]
         if call.watcher is not None:
             call.watcher.cancel()
         if call.finished is not None:
@@ -167,6 +281,12 @@ class RunningCalls:
     def cancel_all(self) -> None:
         for call in list(self._calls.values()):
             call.cancel("cancelled")
+
+    def cancel_of(self, principals: Collection[str]) -> None:
+        """Cancel what runs for callers who may not call any more."""
+        for call in list(self._calls.values()):
+            if call.principal in principals:
+                call.cancel("cancelled")
 
     def cancel_request(self, session_id: str, request_id: str) -> bool:
         """Cancel the call that a session named by its JSON request id; False where no backend runs for it here.

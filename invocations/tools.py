@@ -64,7 +64,7 @@ def recent_invocations(
 ) -> RecentInvocations:
     from invocations.models import McpToolInvocation
 
-    rows = McpToolInvocation.objects.filter(_seen_by(context)).order_by("-id")
+    rows = McpToolInvocation.objects.filter(_seen_by(context), method__isnull=True).order_by("-id")
     if tool:
         rows = rows.filter(tool_name=tool)
     if status:
@@ -73,13 +73,19 @@ def recent_invocations(
         return RecentInvocations(
             invocations=[
                 RecentInvocation(
-                    invocation_id=row.invocation_id, tool=row.tool_name, version=row.tool_version,
-                    status=row.status, error_code=row.error_code, caller=row.caller_label, client=row.client_name,
-                    finished_at=row.finished_at.isoformat(), duration_ms=row.duration_ms,
+                    invocation_id=row.invocation_id,
+                    tool=row.tool_name,
+                    version=row.tool_version,
+                    status=row.status,
+                    error_code=row.error_code,
+                    caller=row.caller_label,
+                    client=row.client_name,
+                    finished_at=row.finished_at.isoformat(),
+                    duration_ms=row.duration_ms,
                 )
                 for row in rows.defer("arguments", "result", "error")[:limit]
             ]
-        )  # fmt: skip
+        )
     finally:
         close_old_connections()
 
@@ -95,8 +101,7 @@ def recent_invocations(
     open_world=False,
 )
 def tool_statistics(
-    context: SyncContext,
-    hours: Annotated[int, Field(ge=1, le=168, description="How far back to count.")] = 24,
+    context: SyncContext, hours: Annotated[int, Field(ge=1, le=168, description="How far back to count.")] = 24
 ) -> ToolStatistics:
     from invocations.models import McpToolInvocation
 
@@ -107,22 +112,27 @@ def tool_statistics(
         .order_by()
         .values("tool_name")
         .annotate(
-            calls=Count("id"), errors=Count("id", filter=Q(status="error")), average=Avg("duration_ms"),
+            calls=Count("id"),
+            errors=Count("id", filter=Q(status="error")),
+            average=Avg("duration_ms"),
             slowest=Max("duration_ms"),
         )
         .order_by("-calls", "tool_name")[:100]
-    )  # fmt: skip
+    )
     try:
         return ToolStatistics(
             hours=hours,
             tools=[
                 ToolFigures(
-                    tool=row["tool_name"], calls=row["calls"], errors=row["errors"],
-                    average_ms=round(row["average"], 1), slowest_ms=row["slowest"],
+                    tool=row["tool_name"],
+                    calls=row["calls"],
+                    errors=row["errors"],
+                    average_ms=round(row["average"], 1),
+                    slowest_ms=row["slowest"],
                 )
                 for row in rows
             ],
-        )  # fmt: skip
+        )
     finally:
         close_old_connections()
 

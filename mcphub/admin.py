@@ -9,10 +9,10 @@ from django.contrib import admin
 from django.utils.translation import gettext_lazy as _
 
 from mcphub import clients
-from sessions_app import admin_keys
+from sessions_app.admin import keys as admin_keys
 
 
-def _configurations(token: str) -> Sequence[clients.Snippet]:
+def _configurations(token: str) -> Sequence[clients.ClientSnippet]:
     return clients.snippets(settings.MCPHUB_PUBLIC_URL.rstrip("/") + "/mcp", token)
 
 

@@ -1,3 +1,4 @@
+import sys
 from typing import Any
 
 from django.apps import AppConfig, apps
@@ -29,6 +30,11 @@ class McpHubConfig(AppConfig):
 
     def ready(self) -> None:
         from mcphub import checks, groups  # noqa: F401 - the checks register themselves
+        from tools_catalog.upstream.confinement import kernel
+
+        # It holds the keys of the hub, which its children would else read from /proc.
+        if sys.platform == "linux":
+            kernel.be_undumpable()
 
         # Django signals only apps that have models; this one has none, and stands above those that have.
         post_migrate.connect(groups.install, sender=apps.get_app_config("invocations"), dispatch_uid="mcphub groups")

@@ -29,7 +29,8 @@ COMMANDS = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and give its exit status."""
+    """Run one command and give its exit status. What it writes, locks too, is for the hub's user alone."""
+    os.umask(0o077)
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mcphub.settings")
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
@@ -60,13 +61,21 @@ def _run(arguments: list[str]) -> int:
     module.declare(parser)
     for each in _with_subparsers(parser):
         each.add_argument(
-            "--data-dir", metavar="DIR", type=_text, default=argparse.SUPPRESS,
+            "--data-dir",
+            metavar="DIR",
+            type=_text,
+            default=argparse.SUPPRESS,
             help="where database and secrets are kept (MCPHUB_DATA_DIR; var)",
-        )  # fmt: skip
+        )
     options = parser.parse_args(arguments[1:])
     if hasattr(options, "data_dir"):
         os.environ["MCPHUB_DATA_DIR"] = options.data_dir
-    return run(options) or 0
+    if command in ("serve", "stdio"):
+        return run(options) or 0
+    from sessions_app.history.source import CLI, edits_via
+
+    with edits_via(CLI):
+        return run(options) or 0
 
 
 class _Parser(argparse.ArgumentParser):
@@ -124,7 +133,10 @@ def _django(arguments: list[str]) -> int:
             f"Django's: {', '.join(sorted(known))}.",
             status=2,
         )
-    execute_from_command_line(["mcphub", *arguments])
+    from sessions_app.history.source import CLI, edits_via
+
+    with edits_via(CLI):
+        execute_from_command_line(["mcphub", *arguments])
     return 0
 
 

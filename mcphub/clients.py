@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from invocations import copying
+from invocations.replay import copying
 
 PLACEHOLDER = copying.KEY
 
@@ -24,6 +24,7 @@ CLIENTS = {
     "claude": "Claude Desktop",
     "claude-code": "Claude Code",
     "cline": "Cline",
+    "roo": "Roo Code",
     "cursor": "Cursor",
     "inspector": "MCP Inspector",
 }
@@ -43,6 +44,7 @@ _PLACES = {
     "claude": "claude_desktop_config.json, by Settings > Developer > Edit Config",
     "claude-code": "a terminal",
     "cline": "cline_mcp_settings.json, by MCP Servers > Configure > Configure MCP Servers",
+    "roo": ".roo/mcp.json of a project, or mcp_settings.json, by MCP Servers > Edit Global MCP",
     "cursor": ".cursor/mcp.json of a project, or ~/.cursor/mcp.json",
     "inspector": "a terminal; needs Node.js 22.19 or newer",
     "mcp-remote": "what a client that only starts programs may start; needs Node.js",
@@ -57,7 +59,7 @@ _NAME = "mcp-hub"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Snippet:
+class ClientSnippet:
     """One client's configuration: `text` goes to `where`, verbatim."""
 
     key: str
@@ -74,7 +76,7 @@ class FirstCall:
     arguments: Mapping[str, Any] = field(default_factory=lambda: {"a": 19, "b": 23})
 
 
-def snippets(url: str, token: str) -> list[Snippet]:
+def snippets(url: str, token: str) -> list[ClientSnippet]:
     """Give the configuration of every client for the endpoint `url`, with `token` as its bearer key."""
     header = f"Bearer {token}"
     remote = {"url": url, "headers": {"Authorization": header}}
@@ -82,51 +84,57 @@ def snippets(url: str, token: str) -> list[Snippet]:
         "vscode": _json({"servers": {_NAME: {"type": "http", **remote}}}),
         "claude": _json({"mcpServers": {_NAME: _bridge(url, header)}}),
         "claude-code": f"claude mcp add --transport http {_NAME} {shlex.quote(url)} "
-                       f"--header {shlex.quote(f'Authorization: {header}')}",
+        f"--header {shlex.quote(f'Authorization: {header}')}",
         "cline": _json({"mcpServers": {_NAME: {"type": "streamableHttp", **remote, "disabled": False}}}),
+        "roo": _json({"mcpServers": {_NAME: {"type": "streamable-http", **remote, "disabled": False}}}),
         "cursor": _json({"mcpServers": {_NAME: remote}}),
         "inspector": f"npx -y @modelcontextprotocol/inspector@2.12.0 --cli {shlex.quote(url)} --transport http "
-                     f"--header {shlex.quote(f'Authorization: {header}')} --method tools/list",
-    }  # fmt: skip
+        f"--header {shlex.quote(f'Authorization: {header}')} --method tools/list",
+    }
     places = {**_PLACES, "claude": f"{_PLACES['claude']}; needs Node.js"}
-    return [Snippet(key=key, title=title, where=places[key], text=made[key]) for key, title in CLIENTS.items()]
+    return [ClientSnippet(key=key, title=title, where=places[key], text=made[key]) for key, title in CLIENTS.items()]
 
 
-def programs(url: str, token: str, call: FirstCall | None = None) -> list[Snippet]:
+def programs(url: str, token: str, call: FirstCall | None = None) -> list[ClientSnippet]:
     """Give what calls the endpoint `url` from a terminal or a program of one's own; without a call `add` is called."""
     call = call or FirstCall()
     header, arguments = f"Bearer {token}", json.dumps(call.arguments)
-    said = {
-        "url": _text(url), "v1": _text(_origin(url) + "/v1"), "key": _text(token), "header": _text(header),
-        "tool": _text(call.tool), "arguments": arguments,
+    values = {
+        "url": _text(url),
+        "v1": _text(_origin(url) + "/v1"),
+        "key": _text(token),
+        "header": _text(header),
+        "tool": _text(call.tool),
+        "arguments": arguments,
         "literals": ascii(dict(call.arguments)) if re.search("true|false|null", arguments) else arguments,
-    }  # fmt: skip
+    }
     made = {
         "mcp-remote": shlex.join(["npx", *_bridge(url, header)["args"][:-1], f"Authorization: {header}"]),
-        "python": _PYTHON % said,
-        "typescript": _TYPESCRIPT % said,
+        "python": _PYTHON % values,
+        "typescript": _TYPESCRIPT % values,
         "curl": copying.forms(call.tool, dict(call.arguments), url, key=token, client="curl")[0].text,
-        "openai": _OPENAI % said,
+        "openai": _OPENAI % values,
     }
-    return [Snippet(key=key, title=title, where=_PLACES[key], text=made[key]) for key, title in PROGRAMS.items()]
+    return [ClientSnippet(key=key, title=title, where=_PLACES[key], text=made[key]) for key, title in PROGRAMS.items()]
 
 
-def stdio_snippets(command: Sequence[str], environment: Mapping[str, str]) -> list[Snippet]:
+def stdio_snippets(command: Sequence[str], environment: Mapping[str, str]) -> list[ClientSnippet]:
     """Give the configuration of every client that starts the hub by itself, with `command` and `environment`."""
     program = {"command": command[0], "args": list(command[1:])}
     with_environment = {**program, **({"env": dict(environment)} if environment else {})}
-    told = " ".join(f"-e {shlex.quote(f'{name}={value}')}" for name, value in environment.items())
+    variables = " ".join(f"-e {shlex.quote(f'{name}={value}')}" for name, value in environment.items())
     words = shlex.join(command)
     made = {
         "vscode": _json({"servers": {_NAME: {"type": "stdio", **with_environment}}}),
         "claude": _json({"mcpServers": {_NAME: with_environment}}),
-        "claude-code": f"claude mcp add {_NAME}{f' {told}' if told else ''} -- {words}",
+        "claude-code": f"claude mcp add {_NAME}{f' {variables}' if variables else ''} -- {words}",
         "cline": _json({"mcpServers": {_NAME: {**with_environment, "disabled": False}}}),
+        "roo": _json({"mcpServers": {_NAME: {"type": "stdio", **with_environment, "disabled": False}}}),
         "cursor": _json({"mcpServers": {_NAME: {"type": "stdio", **with_environment}}}),
-        "inspector": f"npx -y @modelcontextprotocol/inspector@2.12.0 --cli {f'{told} ' if told else ''}"
-                     f"{words} --method tools/list",
-    }  # fmt: skip
-    return [Snippet(key=key, title=title, where=_PLACES[key], text=made[key]) for key, title in CLIENTS.items()]
+        "inspector": f"npx -y @modelcontextprotocol/inspector@2.12.0 --cli {f'{variables} ' if variables else ''}"
+        f"{words} --method tools/list",
+    }
+    return [ClientSnippet(key=key, title=title, where=_PLACES[key], text=made[key]) for key, title in CLIENTS.items()]
 
 
 def stdio_command(data: Path) -> list[str]:
@@ -147,11 +155,17 @@ def _bridge(url: str, header: str) -> dict[str, Any]:
     return {
         "command": "npx",
         "args": [
-            "-y", "mcp-remote", url, "--transport", "http-only", *(["--allow-http"] if is_plain else []),
-            "--header", "Authorization:${MCPHUB_AUTHORIZATION}",
+            "-y",
+            "mcp-remote",
+            url,
+            "--transport",
+            "http-only",
+            *(["--allow-http"] if is_plain else []),
+            "--header",
+            "Authorization:${MCPHUB_AUTHORIZATION}",
         ],
         "env": {"MCPHUB_AUTHORIZATION": header},
-    }  # fmt: skip
+    }
 
 
 def _json(value: object) -> str:

@@ -5,15 +5,29 @@ from __future__ import annotations
 import ipaddress
 import os
 import secrets
+import shlex
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
 
 def text(name: str, default: str = "") -> str:
     return os.environ.get(name, "").strip() or default
+
+
+def folder(name: str, default: str) -> Path:
+    """A folder that is there, or can be made."""
+    path = Path(text(name, default)).absolute()
+    there = next(each for each in (path, *path.parents) if each.exists())
+    if not there.is_dir():
+        raise ImproperlyConfigured(
+            f"{name} is {path}, and {there} is a file. Name a folder with --data-dir or {name}, or move the file away."
+        )
+    return path
 
 
 def flag(name: str, default: bool = False) -> bool:
@@ -53,6 +67,25 @@ def names(name: str) -> tuple[str, ...]:
     return tuple(text(name).replace(",", " ").split())
 
 
+def address(name: str, schemes: Sequence[str], example: str) -> str:
+    """An address with one of the schemes: a host with its port (of https the port may be left out), or a path.
+
+    Where https is demanded, http is enough on loopback.
+    """
+    value = text(name)
+    try:
+        parts = urlsplit(value)
+        is_local = parts.hostname in ("127.0.0.1", "::1", "localhost")
+        is_whole = bool(parts.path) if parts.scheme == "unix" else bool(parts.hostname)
+        has_port = parts.scheme in ("unix", "https", "http") or bool(parts.port)
+    except ValueError:
+        parts = urlsplit("")
+    is_known = parts.scheme in schemes or ("https" in schemes and parts.scheme == "http" and is_local)
+    if value and not (is_known and is_whole and has_port):
+        raise ImproperlyConfigured(f"{name} is no address that the hub can use; write {example}.")
+    return value
+
+
 def networks(name: str, default: tuple[str, ...]) -> tuple[str, ...]:
     """A list of IP addresses and networks, such as `10.0.0.7, fd00::/8`."""
     found = names(name) or default
@@ -77,6 +110,47 @@ def modules(name: str) -> tuple[str, ...]:
         if not known:
             raise ImproperlyConfigured(f"{name} names {module!r}, which cannot be imported here.")
     return found
+
+
+@dataclass(frozen=True)
+class Signing:
+    """Where the audit's signing key is: in `file`, unless the hub was given its text or a command that signs."""
+
+    file: Path
+    text: str = field(default="", repr=False)
+    source: str = ""
+    """Which variable gave the text or the command, for messages; empty: none did."""
+    problem: str = ""
+    """Why the file that a variable names could not be read."""
+    command: tuple[str, ...] = ()
+    public_key: str = ""
+    seconds: float = 10
+
+
+def signing(default: Path) -> Signing:
+    """Read where the key is, and take its text out of the environment, so that no child inherits it."""
+    names = ("MCPHUB_SIGNING_KEY", "MCPHUB_SIGNING_KEY_FILE", "MCPHUB_SIGNING_COMMAND")
+    given, file, command = (text(name) for name in names)
+    os.environ.pop("MCPHUB_SIGNING_KEY", None)
+    if sum(map(bool, (given, file, command))) > 1:
+        raise ImproperlyConfigured(f"Set only one of {', '.join(names)}: the audit has one signing key.")
+    if given:
+        return Signing(default, given, names[0])
+    if file:
+        path = Path(file).absolute()
+        try:
+            return Signing(path, path.read_text(), f"{names[1]} ({path})")
+        except (OSError, UnicodeDecodeError) as error:
+            return Signing(path, "", f"{names[1]} ({path})", problem=str(error))
+    if command:
+        try:
+            words = tuple(shlex.split(command))
+        except ValueError as error:
+            raise ImproperlyConfigured(f"{names[2]} cannot be read: {error}. Quote it as for a shell.") from None
+        seconds = number("MCPHUB_SIGNING_SECONDS", 10, least=0.1, most=120)
+        public_key = text("MCPHUB_SIGNING_PUBLIC_KEY")
+        return Signing(default, "", names[2], command=words, public_key=public_key, seconds=seconds)
+    return Signing(default)
 
 
 def secret(path: Path, size: int = 50) -> str:

@@ -1,4 +1,4 @@
-"""What Django answers where no view does: JSON for programs, a page for people."""
+"""Django's error pages: JSON for programs, a page for people."""
 
 from __future__ import annotations
 
@@ -6,14 +6,18 @@ import sys
 
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.template.loader import render_to_string
+from django.urls import reverse
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
-from sessions_app.database import is_away
+from sessions_app.kit.database import is_away
+from sessions_app.kit.rest.errors import NOT_FOUND, render_outside
 from sessions_app.protocol.errors import AuditUnavailable, HubError
-from sessions_app.rest.errors import NOT_FOUND, render_outside
+
+_BUSY_SECONDS = 5
 
 
-class Nowhere(HubError):
+class AddressNotFound(HubError):
     """An address that the hub does not serve."""
 
     code = NOT_FOUND
@@ -28,7 +32,7 @@ def malformed(request: HttpRequest, exception: Exception) -> HttpResponseBase:
     """Django's handler400: what is refused before any view."""
     if _is_program(request):
         return render_outside(exception)
-    words = _("Its address or what was sent with it is malformed. Begin anew at the start page.")
+    words = _("The address or the data sent with it is malformed. Begin again at the start page.")
     return _page(400, _("The request cannot be read"), words)
 
 
@@ -43,10 +47,10 @@ def forbidden(request: HttpRequest, exception: Exception) -> HttpResponseBase:
 def unverified(request: HttpRequest, reason: str = "") -> HttpResponseBase:
     """Django's CSRF_FAILURE_VIEW: a form that came without its token, or with another."""
     if _is_program(request):
-        return render_outside(Nowhere())  # who sends JSON has no forms, and took this for an endpoint
+        return render_outside(AddressNotFound())  # a client that sends JSON has no forms; it took this for an endpoint
     words = _(
-        "It was opened too long ago or before you logged in, or the browser keeps no cookies. Nothing was changed. "
-        "Open the page again and send it anew."
+        "The page was opened too long ago or before you logged in, or the browser keeps no cookies. Nothing was "
+        "changed. Open the page again and send the form again."
     )
     return _page(403, _("The form can no longer be sent"), words, again=request.get_full_path())
 
@@ -54,8 +58,8 @@ def unverified(request: HttpRequest, reason: str = "") -> HttpResponseBase:
 def missing(request: HttpRequest, exception: Exception) -> HttpResponseBase:
     """Django's handler404."""
     if _is_program(request):
-        return render_outside(Nowhere())
-    words = _("The address may be mistyped, or what stood there is gone.")
+        return render_outside(AddressNotFound())
+    words = _("The address may be mistyped, or the object was removed.")
     return _page(404, _("There is no such page"), words)
 
 
@@ -67,12 +71,36 @@ def failed(request: HttpRequest) -> HttpResponseBase:
     again = request.get_full_path() if request.method == "GET" else ""
     if is_away(error) or isinstance(error, AuditUnavailable):
         words = _(
-            "It may be back in a moment. If you were saving something, nobody knows whether it is saved: open the page "
+            "It may be back in a moment. If you were saving something, it may or may not be saved. Open the page "
             "again and look before you repeat it."
         )
         return _page(503, _("The database does not answer"), words, again=again, headers={"Retry-After": "1"})
-    words = _("What it was stands in the hub's log. If you were saving something, look before you repeat it.")
+    words = _("The hub's log has the details. If you were saving something, look before you repeat it.")
     return _page(500, _("Something failed in the hub"), words, again=again)
+
+
+def too_many_guesses(seconds: int) -> HttpResponse:
+    """A login that is not looked at, because too many failed before it."""
+    words = ngettext(
+        "Too many attempts failed with this name or from this address. The password was not looked at. Try again after "
+        "%(count)d second.",
+        "Too many attempts failed with this name or from this address. The password was not looked at. Try again after "
+        "%(count)d seconds.",
+        seconds,
+    ) % {"count": seconds}
+    again = reverse("admin:login")
+    return _page(429, _("Wait before you log in again"), words, again=again, headers=_retry_after(seconds))
+
+
+def busy_with_logins() -> HttpResponse:
+    """A login that is not looked at, because others are."""
+    words = _("Many people are logging in just now. The password was not looked at. Try again in a few seconds.")
+    again = reverse("admin:login")
+    return _page(503, _("The hub is busy with other logins"), words, again=again, headers=_retry_after(_BUSY_SECONDS))
+
+
+def _retry_after(seconds: int) -> dict[str, str]:
+    return {"Retry-After": str(seconds), "Cache-Control": "no-store"}
 
 
 def _is_program(request: HttpRequest) -> bool:
@@ -88,5 +116,5 @@ def _page(
     status: int, title: str, words: str, *, again: str = "", headers: dict[str, str] | None = None
 ) -> HttpResponse:
     # Without the request's context: who is logged in stands in the database, which may be what failed.
-    told = {"title": title, "words": words, "again": again}
-    return HttpResponse(render_to_string("problem.html", told), status=status, headers=headers)
+    context = {"title": title, "words": words, "again": again}
+    return HttpResponse(render_to_string("problem.html", context), status=status, headers=headers)

@@ -7,10 +7,16 @@ from collections.abc import Callable
 from django.http import HttpRequest, HttpResponse
 
 _EVERYWHERE = {
-    "default-src": "'none'", "script-src": "'self'", "style-src": "'self'", "img-src": "'self' data:",
-    "font-src": "'self'", "connect-src": "'self'", "form-action": "'self'", "frame-ancestors": "'none'",
+    "default-src": "'none'",
+    "script-src": "'self'",
+    "style-src": "'self'",
+    "img-src": "'self' data:",
+    "font-src": "'self'",
+    "connect-src": "'self'",
+    "form-action": "'self'",
+    "frame-ancestors": "'none'",
     "base-uri": "'none'",
-}  # fmt: skip
+}
 _ADMIN = {**_EVERYWHERE, "script-src": "'self' 'unsafe-eval'"}
 """The theme's Alpine reads its expressions with `Function`. What its scripts and the JSON editor would write into the
 page as styles goes another way: policy.js, json_editor.js, colours.css."""

@@ -6,20 +6,31 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from mcphub import runtime
-from mcphub.chat import routes as chat
-from mcphub.transports import doors, health, remote, sse, streamable_http, wellknown
+from mcphub.chat.endpoints import routes as chat
+from mcphub.process import runtime
+from mcphub.transports import health, refused, remote, sse, streamable_http, wellknown
+from sessions_app import transports
+from sessions_app.transports import ClientTransport
 
 logger = logging.getLogger(__name__)
 
 Application = Callable[[Any, Any, Any], Awaitable[None]]
 
+SERVED: dict[ClientTransport, dict[str, Application]] = {
+    transports.STREAMABLE_HTTP: {transports.STREAMABLE_HTTP.path: streamable_http.StreamableHttpEndpoint.as_asgi()},
+    transports.SSE: {
+        transports.SSE.path: sse.SseStream.as_asgi(),
+        transports.SSE.messages_path: sse.SseMessages.as_asgi(),
+    },
+    transports.REMOTE: {
+        transports.REMOTE.path: remote.Events.as_asgi(),
+        transports.REMOTE.messages_path: remote.RemoteMessages.as_asgi(),
+    },
+}
+"""Transports of MCP over HTTP, with the consumers of their paths."""
+
 CONSUMERS: dict[str, Application] = {
-    "/mcp": streamable_http.StreamableHttp.as_asgi(),
-    "/sse": sse.EventStream.as_asgi(),
-    "/messages": sse.Messages.as_asgi(),
-    "/mcp/events": remote.Events.as_asgi(),
-    "/mcp/messages": remote.Messages.as_asgi(),
+    **{path: consumer for served in SERVED.values() for path, consumer in served.items()},
     "/.well-known/mcp": wellknown.Description.as_asgi(),
     "/live": health.Live.as_asgi(),
     "/ready": health.Ready.as_asgi(),
@@ -30,9 +41,10 @@ CONSUMERS: dict[str, Application] = {
 TOOLSETS = "/mcp/s/"
 """What the addresses of toolsets begin with; the name follows, and then what `AT_TOOLSET` has."""
 AT_TOOLSET: dict[str, Application] = {
-    "": CONSUMERS["/mcp"],
-    "/sse": CONSUMERS["/sse"],
-    "/messages": CONSUMERS["/messages"],
+    path.removeprefix(transports.STREAMABLE_HTTP.path): consumer
+    for transport, served in SERVED.items()
+    if transport.is_announced
+    for path, consumer in served.items()
 }
 
 
@@ -56,7 +68,7 @@ class Router:
             elif scope["path"].startswith(TOOLSETS):
                 await self._toolset(scope, receive, send)
             else:
-                await self._django(scope, receive, doors.watched(scope, send))
+                await self._django(scope, receive, refused.watched(scope, send))
         elif scope["type"] == "lifespan":
             await self._lifespan(receive, send)
         else:
@@ -73,7 +85,8 @@ class Router:
     async def _lifespan(self, receive: Any, send: Any) -> None:
         await receive()
         try:
-            await runtime.ensure()
+            hub = await runtime.ensure()
+            await hub.transports.open(SERVED)
         except Exception as error:
             logger.exception("The hub did not start")
             await send({"type": "lifespan.startup.failed", "message": f"The hub did not start: {error}"})

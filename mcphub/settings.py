@@ -20,12 +20,14 @@ from mcphub import environment as env
 # Where things are ------------------------------------------------------------------------------------
 
 BASE_DIR = Path(__file__).resolve().parent.parent
-MCPHUB_DATA_DIR = Path(env.text("MCPHUB_DATA_DIR", "var")).absolute()
+MCPHUB_DATA_DIR = env.folder("MCPHUB_DATA_DIR", "var")
 MCPHUB_VERSION = "0.1.0"
+MCPHUB_CHILDREN_DIR = Path(env.text("MCPHUB_CHILDREN_DIR", str(MCPHUB_DATA_DIR / "children"))).absolute()
 
 # Secrets: made once under the data directory ---------------------------------------------------------
 
-SECRET_KEY = env.secret(Path(env.text("MCPHUB_SECRET_KEY_FILE", str(MCPHUB_DATA_DIR / "secret_key"))))
+MCPHUB_SECRET_KEY_FILE = Path(env.text("MCPHUB_SECRET_KEY_FILE", str(MCPHUB_DATA_DIR / "secret_key")))
+SECRET_KEY = env.secret(MCPHUB_SECRET_KEY_FILE)
 MCPHUB_ENCRYPTION_KEY_FILE = Path(env.text("MCPHUB_ENCRYPTION_KEY_FILE", str(MCPHUB_DATA_DIR / "encryption_keys")))
 
 
@@ -57,19 +59,11 @@ if _engine.endswith("sqlite3"):
     }
     # A file, so that the ledger's own connection sees what a test wrote.
     DATABASES["default"]["TEST"] = {"NAME": str(MCPHUB_DATA_DIR / "test.sqlite3")}
-    # Unfold and REST framework look for PostgreSQL's fields, which this project has none of; what those bring
-    # along takes ten megabytes of every process.
-    sys.modules.setdefault("django.contrib.postgres.fields", None)  # type: ignore[arg-type]  # None: no such module
 elif _engine.endswith("postgresql"):
     DATABASES["default"]["OPTIONS"] = {"pool": {"min_size": 1, "max_size": 8, "timeout": 3}}
 else:
     raise ImproperlyConfigured("MCPHUB_DATABASE_URL names neither SQLite nor PostgreSQL; the hub runs on these two.")
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
-
-# structlog looks for Twisted, which is here for daphne alone, and for rich, which developers' tools bring; they take
-# megabytes of every process and a fifteenth of its start.
-sys.modules.setdefault("structlog.twisted", None)  # type: ignore[arg-type]
-sys.modules.setdefault("rich", None)  # type: ignore[arg-type]
 
 # Applications, floor by floor ------------------------------------------------------------------------
 
@@ -78,14 +72,12 @@ INSTALLED_APPS = [
     *(["daphne"] if "runserver" in sys.argv else []),
     "unfold",
     "unfold.contrib.filters",
-    "unfold.contrib.simple_history",
     "mcphub.apps.AdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
     "django.contrib.messages",
     "django.contrib.staticfiles",
-    "simple_history",
     "django_svelte_jsoneditor",
     "channels",
     "rest_framework",
@@ -105,6 +97,7 @@ MCPHUB_RELOAD = env.flag("MCPHUB_RELOAD")
 """Set by `serve --reload`: a start takes the functions of these apps into the catalogue, and follows them."""
 
 MIDDLEWARE = [
+    "mcphub.rest.correlation.correlated",
     "django.middleware.security.SecurityMiddleware",
     "mcphub.policy.ContentPolicy",
     "whitenoise.middleware.WhiteNoiseMiddleware",
@@ -115,7 +108,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
-    "simple_history.middleware.HistoryRequestMiddleware",
+    "sessions_app.history.source.edit_source",
 ]
 
 ROOT_URLCONF = "mcphub.urls"
@@ -130,6 +123,7 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
+                "mcphub.console.verdict.shown",
             ]
         },
     }
@@ -145,13 +139,19 @@ MCPHUB_ALLOWED_ORIGINS = env.names("MCPHUB_ALLOWED_ORIGINS")
 """Origins that browsers may call from, besides pages of the allowed hosts; set by --cors."""
 MCPHUB_ALLOW_ANONYMOUS = env.flag("MCPHUB_ALLOW_ANONYMOUS")
 MCPHUB_API_KEY = env.text("MCPHUB_API_KEY")
-"""The key of whoever calls over stdio; the other doors take it from each request."""
+"""The caller's key over stdio; the other transports take it from each request."""
 MCPHUB_PUBLIC_URL = env.text("MCPHUB_PUBLIC_URL", "http://127.0.0.1:8000")
 """Where clients reach the hub; printed into client configurations."""
 CSRF_FAILURE_VIEW = "mcphub.failing.unverified"
 CSRF_TRUSTED_ORIGINS = [origin for origin in MCPHUB_ALLOWED_ORIGINS if origin != "*"]
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = MCPHUB_PUBLIC_URL.startswith("https://")
 SESSION_COOKIE_NAME = "mcphub_admin"
+SESSION_ENGINE = "sessions_app.login.session_store"
+SESSION_COOKIE_AGE = env.whole("MCPHUB_LOGIN_IDLE_SECONDS", 2 * 3600, least=1, most=30 * 86400)
+"""A login of the console ends when it was not used for so long."""
+MCPHUB_LOGIN_SECONDS = env.whole("MCPHUB_LOGIN_SECONDS", 12 * 3600, least=1, most=366 * 86400)
+"""The whole life of a login of the console, however busy."""
+AUTHENTICATION_BACKENDS = ["sessions_app.login.hashing.PasswordBackend"]
 SECURE_HSTS_SECONDS = 31_536_000 if SESSION_COOKIE_SECURE else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = SESSION_COOKIE_SECURE
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if env.flag("MCPHUB_BEHIND_PROXY") else None
@@ -179,11 +179,21 @@ MCPHUB_CALL_TIMEOUT_SECONDS = env.number("MCPHUB_CALL_TIMEOUT_SECONDS", 60, leas
 MCPHUB_ANSWER_SECONDS = env.number("MCPHUB_ANSWER_SECONDS", 900, least=1, most=86_400)
 """How long a stateless client may take to answer what a tool asks: the life of a requestState."""
 MCPHUB_HEARTBEAT_SECONDS = env.number("MCPHUB_HEARTBEAT_SECONDS", 25, least=0.1, most=600)
-"""A comment line on an otherwise silent event stream; --heartbeat-interval-ms."""
+"""How often an event stream brings a sign of life; --heartbeat-interval-ms."""
 MCPHUB_MAX_CALLS = env.whole("MCPHUB_MAX_CALLS", 1000, least=1, most=100_000)
 """Calls under way in one process; above it `server_busy`."""
+MCPHUB_MAX_CALLS_PER_CALLER = env.whole("MCPHUB_MAX_CALLS_PER_CALLER", 0, least=0, most=100_000)
+"""Of them those of one caller; 0: a fifth, so that nobody holds the places of all."""
+MCPHUB_MAX_HEADER_BYTES = env.whole("MCPHUB_MAX_HEADER_BYTES", 64 * 1024, least=4096, most=1024 * 1024)
+"""Address and headers of a request. Node.js takes 16 KiB, nginx 32 KiB; long tokens of proxies want more."""
+MCPHUB_HEADER_TIMEOUT_SECONDS = env.number("MCPHUB_HEADER_TIMEOUT_SECONDS", 10, least=0.1, most=600)
+MCPHUB_MAX_CONNECTIONS = env.whole("MCPHUB_MAX_CONNECTIONS", 32_768, least=1, most=1_000_000)
+"""Connections of clients to one process; fewer where the system's bound of open files is lower."""
+MCPHUB_MAX_CONNECTIONS_PER_ADDRESS = env.whole("MCPHUB_MAX_CONNECTIONS_PER_ADDRESS", 0, least=0, most=1_000_000)
+"""Of them those of one address; 0: half. Those of MCPHUB_PROXIES are not counted."""
 MCPHUB_MAX_STREAMS = env.whole("MCPHUB_MAX_STREAMS", 10_000, least=1, most=1_000_000)
 """Listening streams held by one process."""
+MCPHUB_MAX_STREAMS_PER_CALLER = env.whole("MCPHUB_MAX_STREAMS_PER_CALLER", 2_000, least=1, most=1_000_000)
 MCPHUB_MAX_CLIENTS = env.whole("MCPHUB_MAX_CLIENTS", 10, least=1, most=1_000_000)
 """Clients of the remote profile, in all processes together; --max-clients."""
 MCPHUB_MAX_SESSIONS = env.whole("MCPHUB_MAX_SESSIONS", 10_000, least=1, most=10_000_000)
@@ -199,13 +209,31 @@ MCPHUB_LEDGER_QUEUE = env.whole("MCPHUB_LEDGER_QUEUE", 10_000, least=10, most=1_
 MCPHUB_LEDGER_TIMEOUT_SECONDS = env.number("MCPHUB_LEDGER_TIMEOUT_SECONDS", 2, least=0.05, most=60)
 MCPHUB_AUDIT_DIR = Path(env.text("MCPHUB_AUDIT_DIR", str(MCPHUB_DATA_DIR / "audit")))
 """The key that signs the audit, its public keys and the published checkpoints. Secret, and to be backed up."""
+MCPHUB_SIGNING = env.signing(MCPHUB_AUDIT_DIR / "signing.key")
+"""Where the key is that signs the audit: made in MCPHUB_AUDIT_DIR, read once from elsewhere, or behind a command."""
 MCPHUB_AUDIT_BODY_CHARACTERS = env.whole("MCPHUB_AUDIT_BODY_CHARACTERS", 1024 * 1024, least=1024, most=64 * 1024 * 1024)
 """Of arguments, result and error each so many characters of JSON are recorded; of a longer one besides its size and
 digest."""
+MCPHUB_AUDIT_EVERY_INTENT = env.flag("MCPHUB_AUDIT_EVERY_INTENT")
+"""Commit an envelope before calls of read-only tools too, so that one whose process dies is found as interrupted."""
+MCPHUB_AUDIT_REFUSED_TEXT = env.flag("MCPHUB_AUDIT_REFUSED_TEXT")
+"""Keep the text of arguments that a call was refused with. Otherwise of what no schema describes only digests stay."""
 MCPHUB_SEAL_SECONDS = env.number("MCPHUB_SEAL_SECONDS", 1, least=0, most=3600)
 """How often new rows of the audit are sealed; 0: not by this process."""
 MCPHUB_CHECKPOINT_SECONDS = env.number("MCPHUB_CHECKPOINT_SECONDS", 60, least=0.1, most=86400)
 """How often a checkpoint leaves the database, while the log grows."""
+MCPHUB_CHECKPOINT_FILE = env.text("MCPHUB_CHECKPOINT_FILE", "")
+"""Checkpoints are appended here, to be compared with; empty: `checkpoints` in MCPHUB_AUDIT_DIR. Best: another disk."""
+MCPHUB_CHECKPOINT_SYSLOG = env.address(
+    "MCPHUB_CHECKPOINT_SYSLOG", ("udp", "tcp", "unix"), "udp://log.example:514, tcp://log.example:601 or unix:/dev/log"
+)
+"""Checkpoints go here too, as messages of RFC 5424."""
+MCPHUB_CHECKPOINT_WEBHOOK = env.address("MCPHUB_CHECKPOINT_WEBHOOK", ("https",), "https://witness.example/checkpoints")
+"""Checkpoints go here too, as POSTs of the signed note. Of loopback `http` is taken as well."""
+MCPHUB_CHECKPOINT_TRIES = env.whole("MCPHUB_CHECKPOINT_TRIES", 5, least=1, most=1000)
+"""So many tries of one place may fail before that is an alarm."""
+MCPHUB_VERIFY_SECONDS = env.number("MCPHUB_VERIFY_SECONDS", 300, least=0.1, most=86400)
+"""How often the log is compared with the checkpoints outside the database, and a part of it verified."""
 MCPHUB_TOOL_THREADS = env.whole("MCPHUB_TOOL_THREADS", 16, least=1, most=512)
 MCPHUB_FOLLOW_SECONDS = env.number("MCPHUB_FOLLOW_SECONDS", 0.1, least=0.01, most=0.25)
 """How often a process asks the database whether the configuration moved."""
@@ -220,6 +248,8 @@ MCPHUB_TASK_AFTER_SECONDS = env.number("MCPHUB_TASK_AFTER_SECONDS", 0.5, least=0
 """A call that may be a task, of a client of 2026-07-28, becomes one when it runs longer."""
 MCPHUB_TASK_TTL_SECONDS = env.number("MCPHUB_TASK_TTL_SECONDS", 3600, least=1, most=30 * 86400)
 """How long a task's result can be fetched where the client asks for no lifetime, counted from the tool's timeout."""
+MCPHUB_FIRST_KEY_DAYS = env.whole("MCPHUB_FIRST_KEY_DAYS", 90, least=0, most=3650)
+"""For how long the key of the first start is valid; 0: without an end."""
 MCPHUB_MAX_TASK_TTL_SECONDS = env.number("MCPHUB_MAX_TASK_TTL_SECONDS", 86400, least=1, most=30 * 86400)
 MCPHUB_MAX_OPEN_TASKS_PER_CALLER = env.whole("MCPHUB_MAX_OPEN_TASKS_PER_CALLER", 100, least=1, most=100_000)
 MCPHUB_MAX_TASKS_PER_CALLER = env.whole("MCPHUB_MAX_TASKS_PER_CALLER", 1000, least=1, most=1_000_000)
@@ -233,14 +263,14 @@ MCPHUB_CHAT_MAX_ROUNDS = env.whole("MCPHUB_CHAT_MAX_ROUNDS", 8, least=1, most=10
 MCPHUB_CHAT_MAX_CALLS_PER_ROUND = env.whole("MCPHUB_CHAT_MAX_CALLS_PER_ROUND", 16, least=1, most=128)
 MCPHUB_CHAT_MAX_CALLS = env.whole("MCPHUB_CHAT_MAX_CALLS", 32, least=1, most=1000)
 MCPHUB_CHAT_PARALLEL_CALLS = env.whole("MCPHUB_CHAT_PARALLEL_CALLS", 4, least=1, most=64)
-MCPHUB_CHAT_TURN_SECONDS = env.number("MCPHUB_CHAT_TURN_SECONDS", 120, least=1, most=3600)
-"""After it no tool is begun any more; the model is asked for its last word."""
+MCPHUB_CHAT_TURN_SECONDS = env.number("MCPHUB_CHAT_TURN_SECONDS", 60, least=1, most=3600)
+"""Of a turn as a whole. Tools have three quarters of it; the rest is kept for the model's last word."""
 MCPHUB_CHAT_MAX_RESULT_BYTES = env.whole("MCPHUB_CHAT_MAX_RESULT_BYTES", 512 * 1024, least=1024, most=64 * 1024 * 1024)
 MCPHUB_CHAT_MAX_ONE_RESULT_BYTES = env.whole(
     "MCPHUB_CHAT_MAX_ONE_RESULT_BYTES", 64 * 1024, least=256, most=16 * 1024 * 1024
 )
 MCPHUB_CHAT_MAX_CONTENT = env.whole("MCPHUB_CHAT_MAX_CONTENT", 4000, least=1, most=10_000_000)
-"""Characters of what a user says in one query (seed 003)."""
+"""Characters of the user's text in one query."""
 MCPHUB_CHAT_APPROVAL = env.choice("MCPHUB_CHAT_APPROVAL", "never", ["never", "destructive", "always"])
 """Calls by models that wait for an approval, where no row of the admin says it of their tool."""
 MCPHUB_CHAT_RESPONSE_DAYS = env.whole("MCPHUB_CHAT_RESPONSE_DAYS", 30, least=1, most=3650)
@@ -267,13 +297,13 @@ REST_FRAMEWORK = {
         "rest_framework.authentication.SessionAuthentication",
     ],
     "DEFAULT_PERMISSION_CLASSES": ["sessions_app.rest.access.Scoped"],
-    "DEFAULT_FILTER_BACKENDS": ["sessions_app.rest.lists.StrictFilterBackend"],
-    "DEFAULT_PAGINATION_CLASS": "sessions_app.rest.lists.KeysetPagination",
-    "DEFAULT_RENDERER_CLASSES": ["sessions_app.rest.wire.JSONRenderer"],
-    "DEFAULT_PARSER_CLASSES": ["sessions_app.rest.wire.JSONParser"],
+    "DEFAULT_FILTER_BACKENDS": ["sessions_app.kit.rest.filters.StrictFilterBackend"],
+    "DEFAULT_PAGINATION_CLASS": "sessions_app.kit.rest.lists.KeysetPagination",
+    "DEFAULT_RENDERER_CLASSES": ["sessions_app.kit.rest.wire.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["sessions_app.kit.rest.wire.JSONParser"],
     "DEFAULT_METADATA_CLASS": None,
-    "DEFAULT_SCHEMA_CLASS": "sessions_app.rest.schema.HubSchema",
-    "EXCEPTION_HANDLER": "sessions_app.rest.errors.render_exception",
+    "DEFAULT_SCHEMA_CLASS": "sessions_app.kit.rest.schema.HubSchema",
+    "EXCEPTION_HANDLER": "sessions_app.kit.rest.errors.render_exception",
     "UNAUTHENTICATED_USER": None,
     "URL_FORMAT_OVERRIDE": None,
 }
@@ -294,25 +324,25 @@ SPECTACULAR_SETTINGS = {
     "COMPONENT_SPLIT_REQUEST": True,
     "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
     "ENUM_NAME_OVERRIDES": {
-        "TransportEnum": "sessions_app.models.Transport",
+        "TransportEnum": "sessions_app.transports.choices",
         "SessionStateEnum": "sessions_app.models.McpSession.State",
         "TaskStateEnum": "invocations.tasks.models.McpTask.State",
-        "TaskSupportEnum": "tools_catalog.models.TaskChoice",
+        "TaskSupportEnum": "tools_catalog.models.definitions.TaskChoice",
         "OutcomeEnum": "invocations.models.McpToolInvocation.Status",
-        "BackendEnum": "tools_catalog.models.Backend",
+        "BackendEnum": "tools_catalog.kinds.registry.choices",
         "ConnectionTransportEnum": "tools_catalog.models.McpConnection.Transport",
         "ConnectionStatusEnum": "tools_catalog.models.McpConnection.Status",
         "ConnectionPolicyEnum": "tools_catalog.models.McpConnection.Policy",
         "ConnectionSessionsEnum": "tools_catalog.models.McpConnection.Sessions",
-        "ResourceBackendEnum": "tools_catalog.models_content.ResourceBackend",
-        "PromptBackendEnum": "tools_catalog.models_content.PromptBackend",
+        "ResourceBackendEnum": "tools_catalog.models.content.ResourceBackend",
+        "PromptBackendEnum": "tools_catalog.models.content.PromptBackend",
     },
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
-        "sessions_app.rest.schema.close_requests",
-        "sessions_app.rest.schema.fill_parameters",
-        "mcphub.chat.described.add_doors",
-        "sessions_app.rest.schema.bound_bodies",
+        "sessions_app.kit.rest.schema.close_requests",
+        "sessions_app.kit.rest.schema.fill_parameters",
+        "mcphub.chat.endpoints.openapi.add_endpoints",
+        "sessions_app.kit.rest.schema.bound_bodies",
     ],
 }
 CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
@@ -342,7 +372,7 @@ if MCPHUB_LOG_FORMAT not in {"console", "json"}:
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"structured": {"()": "mcphub.logs.formatter", "style": MCPHUB_LOG_FORMAT}},
+    "formatters": {"structured": {"()": "mcphub.process.logs.formatter", "style": MCPHUB_LOG_FORMAT}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "structured"}},
     "root": {"handlers": ["stderr"], "level": MCPHUB_LOG_LEVEL},
     "loggers": {
@@ -362,8 +392,8 @@ UNFOLD = {
     "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": lambda request: static("mcphub/icon.svg")}],
     "SHOW_HISTORY": True,
     "SHOW_VIEW_ON_SITE": False,
-    "DASHBOARD_CALLBACK": "mcphub.dashboard.show",
-    "SIDEBAR": {"show_search": False, "navigation": "mcphub.navigation.show"},
+    "DASHBOARD_CALLBACK": "mcphub.console.dashboard.show",
+    "SIDEBAR": {"show_search": False, "navigation": "mcphub.console.navigation.show"},
     # The theme would write its colours into the page; the content security policy admits them as a file only.
     "COLORS": lambda request: {},
     "STYLES": [lambda request: static("mcphub/colours.css"), lambda request: static("mcphub/admin.css")],

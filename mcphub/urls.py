@@ -10,12 +10,13 @@ urlpatterns = [
     path("", RedirectView.as_view(pattern_name="admin:index")),
     path("connect", RedirectView.as_view(pattern_name="connect", query_string=True)),
     path("connect/", RedirectView.as_view(pattern_name="connect", query_string=True)),
-    path("admin/", include("mcphub.connect")),
-    path("admin/", include("mcphub.tryit")),
-    path("admin/", include("mcphub.replaying")),
-    path("admin/", include("mcphub.usage")),
+    path("admin/", include("mcphub.console.login")),
+    path("admin/", include("mcphub.console.connect")),
+    path("admin/", include("mcphub.console.tryit")),
+    path("admin/", include("mcphub.console.replaying")),
+    path("admin/", include("mcphub.console.usage")),
     path("admin/", admin.site.urls),
-    path("api/", include("mcphub.api")),
+    path("api/", include("mcphub.rest.api")),
 ]
 
 handler400 = "mcphub.failing.malformed"

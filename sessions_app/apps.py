@@ -1,48 +1,34 @@
 import sys
 
 from django.apps import AppConfig
+from django.conf import settings
 from django.utils.translation import gettext_lazy as _
 
-from sessions_app.triggers import Announce, Notify, RefuseUpdate, install_after_migrate
-
-RULES = (
-    RefuseUpdate(
-        "sessions_app_mcpsession",
-        "mcphub_session_state_terminal",
-        "OLD.state IN ('closed', 'expired') AND NEW.state <> OLD.state",
-        "an ended session stays ended",
-    ),
-    Notify(),
-    Announce(
-        "sessions_app_apikey",
-        "keys_changed",
-        (
-            "name",
-            "secret_hash",
-            "previous_hash",
-            "previous_until",
-            "scopes",
-            "calls_per_minute",
-            "expires_at",
-            "revoked_at",
-        ),
-    ),
-    Announce("sessions_app_apikey_groups", "keys_changed"),
-)
+from sessions_app.kit.triggers import install_after_migrate
+from sessions_app.rules import RULES
 
 
-def _load_rest_framework() -> None:
-    """Load it as if `requests` were not installed: only its test client wants that, which takes four megabytes."""
-    if "requests" in sys.modules:
-        return
-    sys.modules["requests"] = None  # type: ignore[assignment]  # None: no such module
+def _load_without(*missing: str) -> None:
+    """Load two modules that look for optional ones as if those were not installed; afterwards they can be imported.
+
+    REST framework wants `requests` for its test client alone, Unfold and REST framework want PostgreSQL's fields for
+    forms that the hub has none of. Together they would take 14 megabytes of every process on SQLite.
+    """
+    hidden = [name for name in missing if name not in sys.modules]
+    sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type]  # None: no such module
     try:
         import rest_framework.compat  # noqa: F401
+        import unfold.overrides  # noqa: F401
     finally:
-        del sys.modules["requests"]
+        for name in hidden:
+            del sys.modules[name]
 
 
-_load_rest_framework()  # before Django's admin does
+# Before Django's admin loads both.
+if settings.DATABASES["default"]["ENGINE"].endswith("sqlite3"):
+    _load_without("requests", "django.contrib.postgres.fields")
+else:
+    _load_without("requests")
 
 
 class SessionsAppConfig(AppConfig):
@@ -50,4 +36,9 @@ class SessionsAppConfig(AppConfig):
     verbose_name = _("Clients and keys")
 
     def ready(self) -> None:
+        from sessions_app.history import recording
+        from sessions_app.login import signals
+
+        recording.connect()
+        signals.connect()
         install_after_migrate(self, RULES)

@@ -13,12 +13,12 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.utils import timezone
 
-from sessions_app.database import Dedicated, delete_in_slices
+from sessions_app.kit.database import Dedicated, delete_in_slices, persistently
 
 logger = logging.getLogger(__name__)
 
@@ -58,6 +58,8 @@ FOLLOWED = (TOOLS_CHANGED, PROMPTS_CHANGED, RESOURCES_CHANGED, ERRORS_CHANGED, K
 """Of what every process holds a snapshot."""
 
 KEEP_SECONDS = 3600
+_ANNOUNCE_SECONDS = 30
+"""How long an event is tried to be published while the database is away."""
 
 
 def publish(subject: str, payload: str = "") -> None:
@@ -65,6 +67,30 @@ def publish(subject: str, payload: str = "") -> None:
     from sessions_app.models import BusEvent
 
     BusEvent.objects.create(subject=subject, payload=payload)
+
+
+async def announce(subject: str, payload: str = "") -> None:
+    """Tell every process from the event loop, though the database may be back only in a moment.
+
+    What was published by a try whose end nobody heard is not published twice. Raises the database's error when it is
+    away for too long.
+    """
+    began = timezone.now()
+    is_repeated = False
+
+    def once() -> None:
+        nonlocal is_repeated
+        if not (is_repeated and _is_published(subject, payload, began)):
+            is_repeated = True
+            publish(subject, payload)
+
+    await persistently(_ANNOUNCE_SECONDS, once)
+
+
+def _is_published(subject: str, payload: str, since: datetime) -> bool:
+    from sessions_app.models import BusEvent
+
+    return BusEvent.objects.filter(subject=subject, payload=payload, created_at__gte=since).exists()
 
 
 def purge() -> int:
@@ -76,15 +102,15 @@ def purge() -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class BusMessage:
     subject: str
     payload: str
 
 
-class Follower:
+class BusFollower:
     """Reads the bus on a thread of its own and hands each event to the listeners on the event loop.
 
-    A listener is a plain function of an `Event`; it must not block.
+    A listener is a plain function of an `BusMessage`; it must not block.
     """
 
     _LATE_SECONDS = 60
@@ -95,7 +121,7 @@ class Follower:
     """Ids below the newest at which a transaction may stand that is not committed when the follower begins."""
 
     def __init__(self) -> None:
-        self._listeners: dict[str, list[Callable[[Event], None]]] = {}
+        self._listeners: dict[str, list[Callable[[BusMessage], None]]] = {}
         self._database = Dedicated()
         self._seen: dict[int, float] = {}
         self._floor = 0
@@ -105,7 +131,7 @@ class Follower:
         self._thread: threading.Thread | None = None
         self.failing_since: float | None = None
 
-    def on(self, subjects: Iterable[str], listener: Callable[[Event], None]) -> None:
+    def on(self, subjects: Iterable[str], listener: Callable[[BusMessage], None]) -> None:
         for subject in subjects:
             self._listeners.setdefault(subject, []).append(listener)
 
@@ -139,7 +165,7 @@ class Follower:
                 events = self._news()
                 if self.failing_since is not None:
                     # The outage may have outlived what the table keeps: what is followed is read anew.
-                    events += [Event(subject, "") for subject in FOLLOWED]
+                    events += [BusMessage(subject, "") for subject in FOLLOWED]
                     self.failing_since = None
                 if events:
                     loop.call_soon_threadsafe(self._dispatch, events)
@@ -163,7 +189,7 @@ class Follower:
         self._database.close()
         self._version = None
 
-    def _news(self) -> list[Event]:
+    def _news(self) -> list[BusMessage]:
         if self._database.is_sqlite:
             (version,) = self._database.raw.execute("PRAGMA data_version").fetchone()
             if version == self._version:
@@ -178,16 +204,16 @@ class Follower:
         if self._database.is_sqlite:
             if rows:
                 self._floor = rows[-1][0]
-            return [Event(row[1], row[2]) for row in fresh]
+            return [BusMessage(row[1], row[2]) for row in fresh]
         now = time.monotonic()
         self._seen |= {row[0]: now for row in fresh}
         settled = [id_ for id_, at in self._seen.items() if now - at > self._LATE_SECONDS]
         if settled:
             self._floor = max(settled)
             self._seen = {id_: at for id_, at in self._seen.items() if id_ > self._floor}
-        return [Event(row[1], row[2]) for row in fresh]
+        return [BusMessage(row[1], row[2]) for row in fresh]
 
-    def _dispatch(self, events: list[Event]) -> None:
+    def _dispatch(self, events: list[BusMessage]) -> None:
         for event in events:
             for listener in self._listeners.get(event.subject, ()):
                 try:

@@ -1,4 +1,4 @@
-"""The one value that every door builds of who is calling, and the snapshot of keys that it is built from."""
+"""The caller of a request, made from its credential, and the snapshot of keys."""
 
 from __future__ import annotations
 
@@ -9,18 +9,21 @@ import os
 import pwd
 import time
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sessions_app.protocol.errors import Forbidden, Unauthenticated
 
+if TYPE_CHECKING:
+    from django.contrib.auth.models import AnonymousUser, User
+
 logger = logging.getLogger(__name__)
 
-_KEPT_ORIGINS = 1000
+_KEPT_SOURCES = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Who calls, told by the credential alone; no header, path or parameter adds to it."""
+    """Who calls. The credential alone decides it; no header, path or parameter adds to it."""
 
     principal: str
     """`key:<id>`, `user:<id>`, `local:<user number>` or `anonymous`."""
@@ -31,13 +34,13 @@ class Caller:
     sees_everything: bool = False
     """A superuser trying tools in the admin."""
     key_id: int | None = None
-    origins: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
-    """A cache of this process for what is built of the caller; it goes with the snapshot of keys."""
+    sources: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
+    """Call sources built for this caller, a cache of this process. The next snapshot of keys starts with none."""
 
-    def remember(self, key: Any, origin: Any) -> None:
-        if len(self.origins) >= _KEPT_ORIGINS:
-            self.origins.clear()
-        self.origins[key] = origin
+    def remember(self, key: Any, source: Any) -> None:
+        if len(self.sources) >= _KEPT_SOURCES:
+            self.sources.clear()
+        self.sources[key] = source
 
     def need(self, scope: str) -> None:
         """Raise Forbidden where the credential does not carry `scope`."""
@@ -50,7 +53,7 @@ ANONYMOUS = Caller(principal="anonymous", label="anonymous", scopes=frozenset({"
 
 @functools.cache
 def local_caller() -> Caller:
-    """Give the caller who started this process on the hub's own data, and so could read them without asking."""
+    """Give the system user who started this process, and so can read the hub's data anyway."""
     number = os.getuid()
     try:
         name = pwd.getpwuid(number).pw_name
@@ -59,11 +62,27 @@ def local_caller() -> Caller:
     return Caller(principal=f"local:{number}", label=f"{name} on this machine", scopes=ANONYMOUS.scopes)
 
 
+def caller_of(user: User | AnonymousUser) -> Caller:
+    """Give the caller that a person who is logged in is."""
+    scopes = {"tools:list", "tools:call", *(["audit:read"] if user.has_perm("invocations.read_bodies") else [])}
+    return Caller(
+        principal=f"user:{user.pk}",
+        label=user.get_username(),
+        scopes=frozenset(scopes),
+        groups=frozenset(user.groups.values_list("pk", flat=True)),
+        sees_everything=user.is_superuser,
+    )
+
+
 class Keys:
     """All usable keys at one moment, by the digest of their text. Immutable but for `used`."""
 
     def __init__(self, callers: dict[bytes, tuple[Caller, float]]) -> None:
         self._callers = callers
+        self.until = {caller.principal: 0.0 for caller, _ in callers.values()}
+        """Principal -> when the last of its keys ends (seconds since the epoch)."""
+        for caller, ends in callers.values():
+            self.until[caller.principal] = max(self.until[caller.principal], ends)
         self.used: dict[int, float] = {}
         """Key id -> when last seen (seconds since the epoch); flushed to the database now and then."""
 
@@ -91,6 +110,10 @@ class Keys:
                 except ValueError:
                     logger.error("The key %s has a malformed hash and is left out", key.pk)
         return cls(callers)
+
+    def ended(self, before: Keys, now: float) -> set[str]:
+        """Give the principals of `before` whose keys open nothing any more: revoked, removed or expired."""
+        return {principal for principal in before.until if self.until.get(principal, 0.0) <= now}
 
     def caller(self, authorization: str | None) -> Caller:
         """Give the caller of an `Authorization` header; raise Unauthenticated with the reason."""

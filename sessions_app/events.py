@@ -11,7 +11,7 @@ from django.db.models.functions import Length
 from django.utils import timezone
 
 from sessions_app import bus
-from sessions_app.database import delete_in_slices
+from sessions_app.kit.database import delete_in_slices
 from sessions_app.models import StreamEvent
 
 MOST_EVENTS = 1000
@@ -23,7 +23,7 @@ _PAGE = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class CallStreamEvent:
     """One event; `message` is empty for the first, which only tells its id."""
 
     session_id: str
@@ -39,19 +39,22 @@ class Event:
         return f"{self.stream}.{self.number}"
 
 
-def write(events: Sequence[Event]) -> None:
+def write(events: Sequence[CallStreamEvent]) -> None:
     """Keep events, and tell the processes that may wait for them. May be repeated."""
     with transaction.atomic():
         StreamEvent.objects.bulk_create(
             [
                 StreamEvent(
-                    session_id=event.session_id, stream=event.stream, number=event.number,
-                    message=event.message.decode(), is_last=event.is_last,
+                    session_id=event.session_id,
+                    stream=event.stream,
+                    number=event.number,
+                    message=event.message.decode(),
+                    is_last=event.is_last,
                 )
                 for event in events
             ],
             ignore_conflicts=True,
-        )  # fmt: skip
+        )
         for stream in sorted({event.stream for event in events if event.is_awaited}):
             bus.publish(bus.STREAM_GREW, stream)
 
@@ -66,7 +69,7 @@ def is_whole(session_id: str, stream: str, number: int) -> bool:
     return StreamEvent.objects.filter(session_id=session_id, stream=stream, number=number, is_last=True).exists()
 
 
-def after(session_id: str, stream: str, number: int) -> list[Event]:
+def after(session_id: str, stream: str, number: int) -> list[CallStreamEvent]:
     """Give the events that follow, without a gap, a page at a time."""
     rows = StreamEvent.objects.filter(session_id=session_id, stream=stream, number__gt=number).order_by("number")
     found = []
@@ -74,7 +77,7 @@ def after(session_id: str, stream: str, number: int) -> list[Event]:
         number += 1
         if row.number != number:
             break
-        found.append(Event(session_id, stream, number, row.message.encode(), row.is_last))
+        found.append(CallStreamEvent(session_id, stream, number, row.message.encode(), row.is_last))
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from django.conf import settings
@@ -10,69 +11,89 @@ from django.db import connection, transaction
 from django.db.models import Q
 from django.utils import timezone
 
+from sessions_app import transports
 from sessions_app.caller import Caller
-from sessions_app.models import McpSession, RemoteConnection, Transport
+from sessions_app.models import McpSession, RemoteConnection
 from sessions_app.protocol import revisions
 from sessions_app.protocol.errors import ServerBusy, SessionNotFound
 from sessions_app.store import SessionView
 
-TRANSPORT = Transport.REMOTE.value
+TRANSPORT = transports.REMOTE.name
 REVISION = revisions.NEWEST_HANDSHAKE
 """Whose words the profile speaks, since it has no handshake to agree on others."""
 
 _LOCK = 0x6D637272  # "mcrr"
-_BEATS_MISSED = 3
-"""Signs of life that a stream may miss before its place is given to another: its process was killed."""
 LONGEST_REQUEST_ID = 300
 """Characters, as JSON."""
 _GRACE_SECONDS = 5
 """After its time is up, for a request to be recorded before its connection takes another."""
 
 
-def open(caller: Caller) -> SessionView:
-    """Make a connection of `caller`; raise ServerBusy where as many are open as may be."""
+def open(caller: Caller, process_id: str, is_gone: Callable[[str], bool]) -> SessionView:
+    """Make a connection of `caller` whose stream `process_id` holds; raise ServerBusy where as many are open as may be.
+
+    Places of processes that are gone are free. One of a process that lives is nobody else's, however long the process
+    or the database says nothing.
+    """
     with transaction.atomic():
         if connection.vendor == "postgresql":  # SQLite lets one transaction write at a time anyway
             with connection.cursor() as cursor:
                 cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
-        now = timezone.now()
-        horizon = now - _BEATS_MISSED * timedelta(seconds=settings.MCPHUB_HEARTBEAT_SECONDS)
-        RemoteConnection.objects.filter(seen_at__lt=horizon).delete()
+        holders = set(RemoteConnection.objects.values_list("process_id", flat=True)) - {process_id}
+        RemoteConnection.objects.filter(process_id__in=list(filter(is_gone, holders))).delete()
         if RemoteConnection.objects.count() >= settings.MCPHUB_MAX_CLIENTS:
             busy = ServerBusy(
                 f"{settings.MCPHUB_MAX_CLIENTS} clients are connected here, as many as may be. Use /mcp instead."
             )
             busy.retry_after_seconds = settings.MCPHUB_HEARTBEAT_SECONDS
             raise busy
+        now = timezone.now()
         row = McpSession.objects.create(
-            session_id=str(uuid.uuid4()), transport=TRANSPORT, principal=caller.principal, protocol_version=REVISION,
-            caller_label=caller.label[:150], created_at=now, last_activity_at=now,
+            session_id=str(uuid.uuid4()),
+            transport=TRANSPORT,
+            principal=caller.principal,
+            protocol_version=REVISION,
+            caller_label=caller.label[:150],
+            created_at=now,
+            last_activity_at=now,
             expires_at=now + timedelta(seconds=settings.MCPHUB_SESSION_IDLE_SECONDS),
-        )  # fmt: skip
-        RemoteConnection.objects.create(session=row, seen_at=now)
+        )
+        RemoteConnection.objects.create(session=row, process_id=process_id, seen_at=now)
     return SessionView.of(row)
 
 
-def seen(session_id: str) -> datetime | None:
-    """Note that the stream is open; give since when it is idle, None with a request under way.
+def seen(session_id: str, process_id: str) -> datetime | None:
+    """Note that the stream is open; give since when nothing was asked on it, None with a request under way.
 
-    Raises SessionNotFound where its place was given to another.
+    Raises SessionNotFound where the session has ended. The place is the stream's even where the row was removed:
+    on another machine a process that the database did not hear of for long looks like one that is gone.
     """
-    RemoteConnection.objects.filter(pk=session_id).update(seen_at=timezone.now())
-    row = RemoteConnection.objects.select_related("session").filter(pk=session_id).first()
-    if row is None:
-        raise SessionNotFound
-    return row.session.created_at if row.received_at is None else row.finished_at
+    now = timezone.now()
+    with transaction.atomic():
+        session = McpSession.objects.live().select_for_update().filter(pk=session_id).first()
+        if session is None:
+            raise SessionNotFound
+        row, is_new = RemoteConnection.objects.update_or_create(
+            session=session, defaults={"seen_at": now, "process_id": process_id}
+        )
+    if is_new:
+        return now
+    return session.created_at if row.received_at is None else row.finished_at
 
 
 def claim(session_id: str, request_id: str, method: str) -> bool:
-    """Take the connection's one place for a request; False where another is under way. One statement decides."""
+    """Take the connection's one place for a request; False where another is under way. One statement decides.
+
+    Raises SessionNotFound where no stream is open any more that could bring the answer.
+    """
     now = timezone.now()
     overdue = now - timedelta(seconds=settings.MCPHUB_CALL_TIMEOUT_SECONDS + _GRACE_SECONDS)
     free = Q(received_at=None) | Q(finished_at__isnull=False) | Q(received_at__lt=overdue)
     taken = RemoteConnection.objects.filter(free, pk=session_id).update(
         request_id=request_id, method=method[:100], received_at=now, finished_at=None
     )
+    if not taken and not RemoteConnection.objects.filter(pk=session_id).exists():
+        raise SessionNotFound
     return taken > 0
 
 

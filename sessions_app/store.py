@@ -7,27 +7,30 @@ ledger, in the transaction that records the call.
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, TypeVar
 
 from channels.db import database_sync_to_async
 from django.conf import settings
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, OperationalError, transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
 from sessions_app import bus
+from sessions_app.batching import Batcher
 from sessions_app.caller import Caller
-from sessions_app.gathering import Gathering
 from sessions_app.models import McpSession
 from sessions_app.protocol import json
 from sessions_app.protocol.errors import AlreadyInitialized, AuditUnavailable, ServerBusy, SessionNotFound
 from sessions_app.protocol.lifecycle import LifecycleError, SessionEvent, SessionState, advance
+
+logger = logging.getLogger(__name__)
 
 _Found = TypeVar("_Found")
 
@@ -58,11 +61,16 @@ class SessionView:
     @classmethod
     def of(cls, row: McpSession) -> SessionView:
         return cls(
-            session_id=row.session_id, principal=row.principal, transport=row.transport,
-            initialized=row.state == SessionState.INITIALIZED.value, protocol_version=row.protocol_version,
-            client_name=row.client_name, client_version=row.client_version,
-            client_capabilities=row.client_capabilities, log_level=row.log_level,
-        )  # fmt: skip
+            session_id=row.session_id,
+            principal=row.principal,
+            transport=row.transport,
+            initialized=row.state == SessionState.INITIALIZED.value,
+            protocol_version=row.protocol_version,
+            client_name=row.client_name,
+            client_version=row.client_version,
+            client_capabilities=row.client_capabilities,
+            log_level=row.log_level,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +101,8 @@ class Sessions:
     """One a process."""
 
     def __init__(self) -> None:
-        self._opened = Gathering(_Room().open, "mcphub-sessions")
-        self._stood_for = Gathering(_stand_for, "mcphub-implicit-sessions")
+        self._opened = Batcher(_Room().open, "mcphub-sessions")
+        self._stood_for = Batcher(_stand_for, "mcphub-implicit-sessions")
         self._views: OrderedDict[str, SessionView] = OrderedDict()
         self._implicit: dict[tuple[str, str, str, str], str] = {}
         self._identities: dict[str, tuple[str, str, str, str]] = {}
@@ -113,7 +121,7 @@ class Sessions:
 
         A caller at its bound loses the session it used least recently. Raises ServerBusy at the hub's bound.
         """
-        return self._keep(await _soon(self._opened.ask(_Wanted(caller, transport, client))))
+        return self._keep(await _soon(self._opened.submit(_Wanted(caller, transport, client))))
 
     async def initialize(self, session_id: str, **client: Any) -> SessionView:
         """Take a created session through `initialize`; raise SessionNotFound where it has ended.
@@ -146,14 +154,19 @@ class Sessions:
         self.forget(session_id)
 
     async def implicit(
-        self, caller: Caller, *, transport: str, client_name: str = "", client_version: str = "",
+        self,
+        caller: Caller,
+        *,
+        transport: str,
+        client_name: str = "",
+        client_version: str = "",
         protocol_version: str = "",
-    ) -> str:  # fmt: skip
+    ) -> str:
         """Give the id of the session that stands for a stateless caller and its client program."""
         identity = (caller.principal, transport, client_name[:200], client_version[:100])
         known = self._implicit.get(identity)
         if known is None:
-            known = await _soon(self._stood_for.ask(_Program(caller, *identity[1:], protocol_version)))
+            known = await _soon(self._stood_for.submit(_Program(caller, *identity[1:], protocol_version)))
             if len(self._implicit) < _KEPT_VIEWS:
                 self._implicit[identity] = known
                 self._identities[known] = identity
@@ -191,12 +204,28 @@ def end(session_ids: list[str], event: SessionEvent, reason: str) -> int:
     return McpSession.objects.filter(session_id__in=session_ids).end(event, reason)
 
 
+def end_of(principals: Collection[str], reason: str) -> int:
+    """End the live sessions of callers who may not call any more; give how many."""
+    return McpSession.objects.filter(principal__in=principals, state__in=_LIVE).end(SessionEvent.CLOSE, reason)
+
+
 def sweep(limit: int = 1000) -> int:
     """Expire sessions that nobody used in time; give how many. A few at a time, so that no lock is long."""
     now = timezone.now()
     idle = McpSession.objects.filter(state__in=_LIVE, expires_at__lt=now).order_by("expires_at")
     ids = list(idle.values_list("session_id", flat=True)[:limit])
     return end(ids, SessionEvent.EXPIRE, "idle") if ids else 0
+
+
+def expire_due() -> None:
+    """Expire what is due for a list that is about to be read; the sweeper comes round later.
+
+    A database that takes no writes now does not keep anybody from reading.
+    """
+    try:
+        sweep()
+    except OperationalError as error:
+        logger.warning("Sessions that are due could not be expired before they were listed: %s", error)
 
 
 def touch(session_ids: list[str]) -> None:
@@ -280,10 +309,17 @@ def _row(wanted: _Wanted) -> McpSession:
     initialized = "protocol_version" in wanted.client
     state = advance(SessionState.CREATED, SessionEvent.INITIALIZE) if initialized else SessionState.CREATED
     return McpSession(
-        session_id=secrets.token_urlsafe(24), transport=wanted.transport, principal=wanted.caller.principal,
-        caller_label=wanted.caller.label[:150], created_at=now, last_activity_at=now, expires_at=now + _idle(),
-        state=state.value, initialized_at=now if initialized else None, **_client(wanted.client),
-    )  # fmt: skip
+        session_id=secrets.token_urlsafe(24),
+        transport=wanted.transport,
+        principal=wanted.caller.principal,
+        caller_label=wanted.caller.label[:150],
+        created_at=now,
+        last_activity_at=now,
+        expires_at=now + _idle(),
+        state=state.value,
+        initialized_at=now if initialized else None,
+        **_client(wanted.client),
+    )
 
 
 def _initialize(session_id: str, client: dict[str, Any]) -> SessionView:
@@ -349,11 +385,16 @@ def _made(program: _Program) -> str:
         known = _standing().filter(implicit_key=unnamed.key).values_list("pk", flat=True).first()
         return known or _made(unnamed)
     row = McpSession(
-        session_id=secrets.token_urlsafe(24), transport=program.transport, principal=caller.principal,
-        caller_label=caller.label[:150], is_implicit=True, implicit_key=program.key,
-        protocol_version=program.protocol_version, expires_at=timezone.now() + _IMPLICIT_LIFE,
+        session_id=secrets.token_urlsafe(24),
+        transport=program.transport,
+        principal=caller.principal,
+        caller_label=caller.label[:150],
+        is_implicit=True,
+        implicit_key=program.key,
+        protocol_version=program.protocol_version,
+        expires_at=timezone.now() + _IMPLICIT_LIFE,
         **_client({"client_name": program.name, "client_version": program.version}),
-    )  # fmt: skip
+    )
     try:
         with transaction.atomic():
             row.save(force_insert=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.db import connection
 
-from invocations.chain.models import AuditEvent
+from sessions_app.history.models import AuditEvent
 from sessions_app.models import BusEvent
 
 # Rows that the migrations leave are events, too, and a test of events begins without any.

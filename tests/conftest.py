@@ -7,32 +7,67 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.conf import settings
+from django.conf import settings as django_settings
 from django.db import connection
 from django.utils import translation
+from hypothesis import HealthCheck, settings
 
-from tests import template
+from tests import left_out, programs, template
 from tests.committed import Rows
+
+HERE = Path(__file__).parent
+OF_PROGRAMS = {"browser", "chat", "clients", "conformance", "rigs", "upstreams", "wire"}
+"""Folders whose tests speak to programs that they start; elsewhere a test that starts one is marked `program`."""
+
+# Properties assert behaviour, never time: a loaded machine must not fail them.
+for name, examples in {"default": 40, "fast": 15, "long": 100}.items():
+    settings.register_profile(name, max_examples=examples, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("default")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "postgresql: about what only PostgreSQL has; left out on SQLite")
+    config.addinivalue_line("markers", "program: starts a program; left out of `make test-fast`")
+    config.addinivalue_line("markers", "slow: seconds of work, with many rows or pages; left out of `make test-fast`")
     config.addinivalue_line("markers", "rig: many processes, of `make rigs`; what is `long` begins first")
+    config.pluginmanager.register(programs.Watch())
+    config.pluginmanager.register(left_out.Summary())
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """What a process finds out once, by a program, is known before a test asks."""
+    from tools_catalog.upstream.confinement.machine import this_machine
+
+    this_machine()
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Not even import what the fast tests leave out."""
+    is_fast = "not program" in config.option.markexpr
+    return True if is_fast and collection_path.parent == HERE and collection_path.name in OF_PROGRAMS else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect, not skip: on SQLite there is nothing that these tests could show. What takes longest begins first."""
+    """Mark what starts programs by its folder; deselect, not skip, what only PostgreSQL has: SQLite could show nothing.
+
+    What takes longest begins first: rigs that are `long`; then what waits for programs, folder by folder, so that a
+    run ends with many short files of which no process gets a long last one.
+    """
+    for item in items:
+        folder = item.path.relative_to(HERE).parts[0]
+        if folder in OF_PROGRAMS:
+            item.add_marker("program")
+        if folder == "browser":
+            item.add_marker("rig")
+    starting = {item.path for item in items if item.get_closest_marker("program")}
+    items.sort(key=lambda item: item.path not in starting)
     items.sort(key=lambda item: not any(mark.kwargs.get("long") for mark in item.iter_markers("rig")))
-    if "postgresql" in settings.DATABASES["default"]["ENGINE"]:
+    if "postgresql" in django_settings.DATABASES["default"]["ENGINE"]:
         return
     kept = [item for item in items if item.get_closest_marker("postgresql") is None]
     if len(kept) < len(items):
         config.hook.pytest_deselected(items=[item for item in items if item not in kept])
         items[:] = kept
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--write-policy", action="store_true", help="write who gets in where, instead of comparing")
 
 
 @pytest.fixture(scope="session")

@@ -21,35 +21,25 @@ from typing import Any, TypeVar
 import httpx2
 import psycopg
 
-from tests import template
+from tests import forking, template
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = forking.ROOT
 POSTGRES = os.environ.get("MCPHUB_TEST_POSTGRES", "postgres://postgres@127.0.0.1:5432")
 """A PostgreSQL server on which databases may be made and dropped."""
 
+FIXTURES = "tests.conformance.fixtures"
+"""The tools that MCP's official suite calls, as a pack of an operator's own."""
+
 _READY_SECONDS = 240
 _STOP_SECONDS = 40
-
-_OPERATOR = """
-import contextlib, io, json, os, sys, traceback
-os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mcphub.settings")
-import django
-django.setup()
-for line in sys.stdin:
-    printed, failure = io.StringIO(), ""
-    try:
-        with contextlib.redirect_stdout(printed):
-            exec(json.loads(line), {})
-    except Exception:
-        failure = traceback.format_exc()
-    print(json.dumps([printed.getvalue(), failure]), flush=True)
-"""
 
 Found = TypeVar("Found")
 
 
 class Hub:
     """One `mcphub serve`. Enter it: the hub accepts connections; leave it: it has stopped with status 0."""
+
+    python: Sequence[str] = (sys.executable,)
 
     def __init__(
         self,
@@ -76,6 +66,10 @@ class Hub:
             "PYTHONUNBUFFERED": "1",
             **(environment or {}),
         }
+        own = [pack for pack in packs if "." in pack]  # an app that is a pack
+        if own:
+            apps = self.environment.get("MCPHUB_APPS", "")
+            self.environment["MCPHUB_APPS"] = ",".join(filter(None, [apps, *own]))
         self._process: subprocess.Popen[str] | None = None
         self._operator: subprocess.Popen[str] | None = None
         self._lines: queue.Queue[str | None] = queue.Queue()
@@ -86,10 +80,8 @@ class Hub:
         if self._bundle is not None and self._bundle != self._kept_bundle():
             self.command("catalog", "load", str(self._bundle))
         with (self.folder / "stderr.log").open("w") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "mcphub.cli", "serve", "--port", str(self.port), *self._flags],
-                cwd=ROOT, env=self.environment, stdout=subprocess.PIPE, stderr=log, text=True,
-            )  # fmt: skip
+            words = ["serve", "--port", str(self.port), *self._flags]
+            self._process = self._spawn("mcphub.cli", *words, stdout=subprocess.PIPE, stderr=log, text=True)
         threading.Thread(target=self._read, daemon=True).start()
         self._await_ready()
         return self
@@ -105,7 +97,7 @@ class Hub:
 
     def stop(self) -> int:
         """Send SIGTERM and give the exit status; kill what does not stop in time."""
-        self.close_shell()
+        self.end_operator()
         process = self._process
         assert process is not None
         if process.poll() is None:
@@ -122,9 +114,10 @@ class Hub:
         assert self._process is not None
         self._process.kill()
         self._process.wait()
-        self.close_shell()
+        self.end_operator()
 
-    def close_shell(self) -> None:
+    def end_operator(self) -> None:
+        """End the process that `operate` uses; the next use starts another."""
         if self._operator is not None:
             self._operator.communicate("")
             self._operator = None
@@ -132,28 +125,25 @@ class Hub:
     def command(self, *words: str, stdin: str | None = None) -> str:
         """Run another `mcphub` command over the same data, in a process of its own; give what it prints."""
         self._make_database()
-        done = subprocess.run(
-            [sys.executable, "-m", "mcphub.cli", *words],
-            cwd=ROOT, env=self.environment, input=stdin, capture_output=True, text=True, timeout=240,
-        )  # fmt: skip
+        done = forking.run("mcphub.cli", *words, env=self.environment, input=stdin, timeout=240)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
-    def shell(self, code: str) -> str:
-        """Run Python with the hub's models in another process, as an operator's edit does; give what it prints."""
+    def operate(self, function: Callable[..., Found], *arguments: Any, **named: Any) -> Found:
+        """Run a function of `tests.operations` or its like in a process beside the hub; give its result, as of JSON."""
         if self._operator is None:
-            self._operator = subprocess.Popen(
-                [sys.executable, "-c", _OPERATOR], cwd=ROOT, env=self.environment,
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-            )  # fmt: skip
-        operator = self._operator
-        assert operator.stdin is not None
-        assert operator.stdout is not None
-        operator.stdin.write(json.dumps(code) + "\n")
-        operator.stdin.flush()
-        printed, failure = json.loads(operator.stdout.readline())
+            self._operator = forking.start(
+                "tests.operations", env=self.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            )
+        assert self._operator.stdin is not None
+        assert self._operator.stdout is not None
+        asked = [function.__module__, function.__qualname__, arguments, named]
+        self._operator.stdin.write(json.dumps(asked) + "\n")
+        self._operator.stdin.flush()
+        result, failure = json.loads(self._operator.stdout.readline())
         assert not failure, failure
-        return str(printed).strip()
+        given: Found = result
+        return given
 
     def rows(self, **filters: Any) -> list[dict[str, Any]]:
         """The recorded calls, newest first, as the auditor reads them."""
@@ -178,6 +168,9 @@ class Hub:
 
     def log(self) -> str:
         return (self.folder / "stderr.log").read_text()
+
+    def _spawn(self, module: str, *words: str, **options: Any) -> subprocess.Popen[str]:
+        return forking.start(module, *words, env=self.environment, **options)
 
     def _make_database(self) -> None:
         if "MCPHUB_DATABASE_URL" not in self.environment:

@@ -23,7 +23,9 @@ import django
 
 ROOT = Path(__file__).resolve().parent.parent
 _KEPT_SECONDS = 86_400
-_MIGRATE = "import django; django.setup(); from mcphub.first_run import migrate; migrate()"
+_MIGRATE = "import django; django.setup(); from mcphub.process.first_run import migrate; migrate()"
+is_making = False
+"""Whether a template is being made, by programs that no test asked for."""
 _PACKAGES = ("mcphub", "invocations", "tools_catalog", "sessions_app")
 
 
@@ -46,7 +48,7 @@ def copy_to(path: Path, *, bundle: Path | None = None, apps: str = "") -> None:
                     old.unlink()
             _make(template, ["-c", _MIGRATE])
         if bundle is not None:
-            migrated, sources = template, (*_PACKAGES, *filter(None, [apps.replace(".", "/")]))
+            migrated, sources = template, (*_PACKAGES, *filter(None, apps.replace(".", "/").split(",")))
             template = folder / f"{_fingerprint(sources, apps.encode() + bundle.read_bytes())}.sqlite3"
             if not template.exists():
                 load = ["-m", "mcphub.cli", "catalog", "load", str(bundle)]
@@ -63,9 +65,14 @@ def _make(path: Path, words: list[str], *, begin: Path | None = None, **variable
             shutil.copyfile(begin.with_suffix(".mark"), mark)
         environment = {name: value for name, value in os.environ.items() if not name.startswith("MCPHUB_")}
         environment |= {"MCPHUB_DATA_DIR": data, "DJANGO_SETTINGS_MODULE": "mcphub.settings", **variables}
-        done = subprocess.run(
-            [sys.executable, *words], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
-        )
+        global is_making
+        is_making = True
+        try:
+            done = subprocess.run(
+                [sys.executable, *words], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+            )
+        finally:
+            is_making = False
         assert done.returncode == 0, done.stderr
         connection = sqlite3.connect(made)
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")

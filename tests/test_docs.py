@@ -4,22 +4,37 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from pathlib import Path
 
 import pytest
 
-from invocations.mapping import DEFAULTS
+from invocations.mapping.error_map import DEFAULTS
 from mcphub import clients
-from mcphub.chat.errors import KINDS
+from mcphub.chat.errors import ERROR_CODES
 from sessions_app.protocol import errors
 from sessions_app.protocol.errors import HubError
-from tools_catalog.backends.http import HttpConfiguration, Service
+from tests import tool_api
+from tools_catalog.backends.http.backend import HttpConfiguration, Service
 
 HOME = Path(__file__).parent.parent
-PAGES = [HOME / "README.md", HOME / "CHANGELOG.md", *sorted((HOME / "docs").glob("*.md"))]
+PAGES = [*sorted(HOME.glob("*.md")), *sorted((HOME / "docs").glob("*.md"))]
+NAMED_PATH = re.compile(
+    r"(?<![\w/.:-])(?:mcphub|invocations|tools_catalog|sessions_app|tests|benchmarks|docs|deploy|templates)/[\w./*-]*"
+)
+NO_PATHS = {
+    "mcphub/idempotencyKey",
+    "mcphub/duplicateOf",
+    "mcphub/invocationId",
+    "mcphub/error",
+    "mcphub/connection",
+    "benchmarks/results/",
+    "docs/start.md",
+}
+"""Names of MCP's `_meta`, a folder that a command makes, and an example of an argument."""
+PACKAGES = ("mcphub", "invocations", "tools_catalog", "sessions_app")
+NOT_DRAWN = {"migrations/", "management/"}
 NOT_IN_A_SESSION = {"header_mismatch", "unsupported_protocol_version"}
-NOT_STATELESS = {"duplicate_request", "session_not_found", "url_elicitation_required"}
+NOT_STATELESS = {"session_not_found", "url_elicitation_required"}
 
 
 def anchors(text: str) -> set[str]:
@@ -49,6 +64,44 @@ def test_links_lead_somewhere(page: Path) -> None:
         there = page.parent / file if file else page
         assert there.exists(), target
         assert not anchor or anchor in anchors(there.read_text()), target
+
+
+def test_the_page_for_authors_of_tools_is_that_of_the_code() -> None:
+    assert tool_api.PAGE.read_text() == tool_api.page(), "make tool-api"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_paths_that_are_named_exist(page: Path) -> None:
+    named = {path.rstrip(".") for path in NAMED_PATH.findall(page.read_text())} - NO_PATHS
+    assert sorted(path for path in named if not any(HOME.glob(path))) == []
+
+
+def test_decisions_are_numbered_and_found_by_their_index() -> None:
+    page = (HOME / "docs" / "decisions.md").read_text()
+    titles = re.findall(r"^### (.+)$", page, re.MULTILINE)
+    assert re.findall(r"^- \[(.+)\]\(#", page, re.MULTILINE) == titles
+    numbers = [re.match(r"([A-Z])(\d+)\. ", title) for title in titles]
+    assert all(numbers), "a title without a number"
+    places = [(each[1], int(each[2])) for each in numbers if each]
+    assert len(set(places)) == len(places)
+    by_section = [[number for letter, number in places if letter == section] for section in dict(places)]
+    assert all(numbers == sorted(numbers) for numbers in by_section)
+    named = set()
+    for source in (file for package in PACKAGES for file in (HOME / package).rglob("*.py")):
+        named |= set(re.findall(r"decisions\.md, ([A-Z]\d+)", source.read_text()))
+    assert named - {f"{letter}{number}" for letter, number in places} == set()
+
+
+def test_the_drawing_of_the_floors_names_what_is_there() -> None:
+    drawing = next(iter(re.findall(r"```text\n(.*?)```", (HOME / "ARCHITECTURE.md").read_text(), re.DOTALL)))
+    floor = HOME
+    for line in drawing.splitlines():
+        if named := re.match(r"[┌├]─ (\w+) ", line):
+            floor = HOME / named[1]
+        lost = [word for word in re.findall(r"\w+(?:/|\.py)", line) if not (floor / word).exists()]
+        assert lost == [], f"{floor.name}: {line}"
+    rooms = {f"{made.parent.name}/" for each in PACKAGES for made in HOME.glob(f"{each}/*/__init__.py")}
+    assert sorted(room for room in rooms - NOT_DRAWN if room not in drawing) == []
 
 
 def test_every_variable_is_documented() -> None:
@@ -89,7 +142,7 @@ def statuses(code: str, kind: type[HubError]) -> tuple[str, str]:
     else:
         assert issubclass(kind, errors.ProtocolError)
         stateless = errors.HTTP_STATUS[kind.jsonrpc_code]
-        # These two are met before a session is: the door answers them.
+        # These two are met before a session is: the transport answers them.
         session = 400 if code in ("parse_error", "invalid_request") else 200
     return "-" if code in NOT_STATELESS else str(stateless), "-" if code in NOT_IN_A_SESSION else str(session)
 
@@ -101,19 +154,11 @@ def test_the_table_of_errors_is_that_of_the_code() -> None:
         number, stateless, session, retry, *words = table[rule.internal_code]
         assert (number, retry) == (str(rule.json_rpc_code), "yes" if rule.retryable else "no"), rule.internal_code
         if rule.internal_code in errors.PROVIDER_CODES:
-            kind = KINDS[rule.internal_code.upper()]
+            kind = ERROR_CODES[rule.internal_code.upper()]
             assert (number, stateless, session) == (str(kind.jsonrpc_code), str(kind.http_status), "-")
         else:
             assert (stateless, session) == statuses(rule.internal_code, kinds()[rule.internal_code]), rule.internal_code
         assert all(words), rule.internal_code
-
-
-def test_every_runtime_dependency_has_its_reason() -> None:
-    project = tomllib.loads((HOME / "pyproject.toml").read_text())["project"]
-    wanted = {re.split(r"[<>=~]", entry)[0] for entry in project["dependencies"]}
-    reasons = rows("decisions.md", 2)
-    assert set(reasons) == wanted
-    assert all(words for (words,) in reasons.values())
 
 
 def test_documented_http_tools_can_be_read() -> None:

@@ -1,7 +1,7 @@
 from django.apps import AppConfig
 from django.utils.translation import gettext_lazy as _
 
-from sessions_app.triggers import Announce, RefuseUpdate, install_after_migrate
+from sessions_app.kit.triggers import Announce, RefuseUpdate, install_after_migrate
 from tools_catalog.upstream.states import refused_in_sql
 
 RULES = (
@@ -40,6 +40,8 @@ class ToolsCatalogConfig(AppConfig):
 
     def ready(self) -> None:
         from tools_catalog.backends import python
+        from tools_catalog.kinds import registry
 
         install_after_migrate(self, RULES)
-        python.discover(("starter", "conformance", "transcript"))
+        registry.discover()
+        python.discover(("starter", "transcript"))

@@ -6,7 +6,7 @@ import operator
 import re
 from typing import Any
 
-from tools_catalog.backends.http_configuration import Service
+from tools_catalog.backends.http.configuration import Service
 
 _BOUND = re.compile(r"\s*(>=|<=|==|>|<)\s*([0-9]+(?:\.[0-9]+)*)\s*")
 _COMPARE = {">=": operator.ge, "<=": operator.le, "==": operator.eq, ">": operator.gt, "<": operator.lt}

@@ -29,6 +29,13 @@ async def application(scope, receive, send):
 
 
 uvicorn.run(
-    application, port=given.port, loop="uvloop", http="httptools", ws="none", lifespan="off",
-    log_level="warning", access_log=False, server_header=False,
-)  # fmt: skip
+    application,
+    port=given.port,
+    loop="uvloop",
+    http="httptools",
+    ws="none",
+    lifespan="off",
+    log_level="warning",
+    access_log=False,
+    server_header=False,
+)

@@ -26,6 +26,12 @@ for number in range(given.tools):
 
 application = server.http_app(path="/mcp", json_response=True, stateless_http=not given.stateful)
 uvicorn.run(
-    application, port=given.port, loop="uvloop", http="httptools", ws="none", log_level="warning",
-    access_log=False, server_header=False,
-)  # fmt: skip
+    application,
+    port=given.port,
+    loop="uvloop",
+    http="httptools",
+    ws="none",
+    log_level="warning",
+    access_log=False,
+    server_header=False,
+)

@@ -15,6 +15,12 @@ given = options.parse_args()
 
 application = create_proxy(given.upstream, name="proxy").http_app(path="/mcp", json_response=True, stateless_http=True)
 uvicorn.run(
-    application, port=given.port, loop="uvloop", http="httptools", ws="none", log_level="warning",
-    access_log=False, server_header=False,
-)  # fmt: skip
+    application,
+    port=given.port,
+    loop="uvloop",
+    http="httptools",
+    ws="none",
+    log_level="warning",
+    access_log=False,
+    server_header=False,
+)

@@ -19,11 +19,7 @@ options.add_argument("--decorated", action="store_true")
 options.add_argument("--stateful", action="store_true")
 given = options.parse_args()
 
-NUMBERS = {
-    "type": "object",
-    "properties": {"a": {"type": "number"}, "b": {"type": "number"}},
-    "required": ["a", "b"],
-}
+NUMBERS = {"type": "object", "properties": {"a": {"type": "number"}, "b": {"type": "number"}}, "required": ["a", "b"]}
 RESULT = {"type": "object", "properties": {"result": {"type": "number"}}, "required": ["result"]}
 NAMES = ["add", *(f"add_{number:04}" for number in range(1, given.tools))]
 TOOLS = [
@@ -57,6 +53,12 @@ else:
 
 application = server.streamable_http_app(json_response=True, stateless_http=not given.stateful)
 uvicorn.run(
-    application, port=given.port, loop="uvloop", http="httptools", ws="none", log_level="warning",
-    access_log=False, server_header=False,
-)  # fmt: skip
+    application,
+    port=given.port,
+    loop="uvloop",
+    http="httptools",
+    ws="none",
+    log_level="warning",
+    access_log=False,
+    server_header=False,
+)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import random
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -10,6 +12,7 @@ from invocations.chain import records
 from invocations.chain.keys import KeyFolder
 from invocations.chain.log import Block, Log
 from invocations.chain.verifier import (
+    NOTHING,
     TABLES,
     Bad,
     Checkpoint,
@@ -18,11 +21,16 @@ from invocations.chain.verifier import (
     Summary,
     Verifier,
     canonical,
+    check_signature,
     leaf_hash,
     loads,
 )
 
 _ENDS = ("after", "through")
+_SIGNATURES_AT_ONCE = 1000
+"""Of a turn: of the blocks that came since the last one. What is more waits for the next turn."""
+_SAMPLE = 100
+"""Of a turn: blocks among the older ones, drawn by lot."""
 
 
 def verify(
@@ -72,12 +80,15 @@ def _check_tombstones(log: Log) -> None:
         stored = dict(zip(columns, row, strict=True))
         name = f"Tombstone {stored['id']}"
         try:
-            told = loads(stored["text"])
+            tombstone = loads(stored["text"])
             due = {
-                "text": canonical(told).decode(), "kind": told["kind"], "first_block": told["first_block"],
-                "last_block": told["last_block"], "row_count": told["count"],
-                "removed_at": log.moment(datetime.fromisoformat(told["removed_at"])),
-            }  # fmt: skip
+                "text": canonical(tombstone).decode(),
+                "kind": tombstone["kind"],
+                "first_block": tombstone["first_block"],
+                "last_block": tombstone["last_block"],
+                "row_count": tombstone["count"],
+                "removed_at": log.moment(datetime.fromisoformat(tombstone["removed_at"])),
+            }
         except (ValueError, TypeError, KeyError):
             raise Bad(f"{name} was changed after it was signed: its text cannot be read.") from None
         _compare(name, stored, due)
@@ -99,7 +110,9 @@ def _check_spans(log: Log) -> None:
 
 def verify_block(log: Log, keys: KeyFolder, block: Block) -> None:
     """Raise Bad unless this block and its rows are as they were sealed."""
-    verifier = Verifier(keys.publics(), digested=not log.is_sqlite)
+    publics = keys.publics()
+    check_signatures(log, {key.key_id: key for key in publics}, block.number, block.number)
+    verifier = Verifier(publics, digested=not log.is_sqlite)
     verifier.feed(records.begin(log, keys, block.number))
     for record in records.tombstones(log):
         verifier.feed(record)
@@ -107,3 +120,89 @@ def verify_block(log: Log, keys: KeyFolder, block: Block) -> None:
         verifier.feed(record)
     verifier.feed(records.end(1, verifier.summary.rows))
     verifier.finish()
+
+
+def check_signatures(log: Log, keys: Mapping[str, PublicKey], first: int, last: int) -> None:
+    """Raise Bad unless each of these blocks follows the one before it, bears the signature of a key among `keys`, and
+    stores beside the signature what its header says. Rows are not read.
+
+    The nodes before `first` are taken as stored. Who changed them changed a block that does not fit them.
+    """
+    tree = Frontier(first, log.frontier(first))
+    previous = log.node(0, first - 1).hex() if first else NOTHING
+    due = first
+    at_once = min(200, last - first + 1)
+    for block, stored in zip(log.blocks(first, last, at_once), log.derived(first, at_once), strict=False):
+        if block.number != due or stored["number"] != due:
+            raise Bad(f"Block {due} is missing: block {block.number} stands in its place.")
+        try:
+            if block.header["previous"] != previous:
+                raise Bad(f"Block {due} does not follow the block before it.")
+            leaf = block.leaf
+            made = tree.append(leaf)
+            check_signature(block.header, block.signature, keys, tree)
+            _compare(f"Block {due}", stored, log.derive(block.header, made, tree.root()))
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError):
+            raise Bad(f"Block {due} was changed after it was sealed: its header cannot be read.") from None
+        previous = leaf.hex()
+        due += 1
+    if due <= last:
+        raise Bad(f"Block {due} is missing; the log tells of more blocks.")
+
+
+class Sweep:
+    """Verifies the log bit by bit.
+
+    At each turn: the signatures of all blocks since the last turn, and of some older ones drawn by lot; then, with
+    their rows, the newest blocks, and of the others those that follow its last turn's. It begins anywhere among the
+    latter, so that short-lived processes do not look at the same blocks again and again.
+    """
+
+    def __init__(self, log: Log, keys: KeyFolder, signed: int = 0, at_once: int = _SIGNATURES_AT_ONCE) -> None:
+        """`signed`: through so many blocks an earlier process has verified the signatures."""
+        self._log = log
+        self._keys = keys
+        self._signed = signed
+        self._at_once = at_once
+        self._newest = 0
+        self._next: int | None = None
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the last turn left blocks whose signatures nobody has verified yet."""
+        return self._signed < self._newest
+
+    def turn(self, seconds: float) -> int:
+        """Verify; rows for about so long. Give how many blocks' signatures are verified by now. Raises Bad."""
+        size = self._log.size()
+        self._check_signatures(size)
+        for numbers in (self._unseen(size), self._others(size)):
+            until = time.monotonic() + seconds / 2
+            for number in numbers:
+                block = self._log.block(number)
+                if block is None:
+                    raise Bad(f"Block {number} is missing; the log tells of {size} blocks.")
+                verify_block(self._log, self._keys, block)
+                if time.monotonic() >= until:
+                    break
+        self._newest = size
+        return self._signed
+
+    def _check_signatures(self, size: int) -> None:
+        keys = {key.key_id: key for key in self._keys.publics()}
+        first = min(self._signed, size)
+        through = min(size, first + self._at_once)
+        if first < through:
+            check_signatures(self._log, keys, first, through - 1)
+        for number in random.sample(range(first), min(first, _SAMPLE)):
+            check_signatures(self._log, keys, number, number)
+        self._signed = through
+
+    def _unseen(self, size: int) -> Iterator[int]:
+        yield from range(size - 1, self._newest - 1, -1)
+
+    def _others(self, size: int) -> Iterator[int]:
+        for _ in range(size):
+            at = random.randrange(size) if self._next is None else self._next % size  # noqa: S311 - no secret
+            self._next = at + 1
+            yield at

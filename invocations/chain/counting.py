@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from invocations.tallies import KEPT_SECONDS, SUBJECTS, Key, Tally
+from invocations.figures.tallies import KEPT_SECONDS, SUBJECTS, Key, Tally
 
 if TYPE_CHECKING:
     from invocations.chain.log import Log
@@ -32,16 +32,18 @@ def add(log: Log, counted: Mapping[Key, Tally]) -> None:
             known = log.run(
                 "SELECT name, calls, errors, durations FROM invocations_calltally WHERE subject = ? AND span = ? "  # noqa: S608 - no foreign text
                 f"AND slot = ? AND name IN ({', '.join('?' * len(asked))})",
-                *place, *asked,
-            )  # fmt: skip
+                *place,
+                *asked,
+            )
             for name, calls, errors, durations in known.fetchall():
                 named[name].add(Tally(calls, errors, Tally.load(durations)))
         rows += [(*place, name, of.calls, of.errors, of.dump()) for name, of in named.items()]
     log.run_many(
         "INSERT INTO invocations_calltally (subject, span, slot, name, calls, errors, durations) "
         "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (subject, span, slot, name) DO UPDATE SET "
-        "calls = excluded.calls, errors = excluded.errors, durations = excluded.durations", rows
-    )  # fmt: skip
+        "calls = excluded.calls, errors = excluded.errors, durations = excluded.durations",
+        rows,
+    )
 
 
 def forget(log: Log, now: datetime, most: int = 2000) -> bool:
@@ -55,8 +57,11 @@ def forget(log: Log, now: datetime, most: int = 2000) -> bool:
             removed = log.run(
                 "DELETE FROM invocations_calltally WHERE id IN (SELECT id FROM invocations_calltally "
                 "WHERE subject = ? AND span = ? AND slot < ? ORDER BY slot LIMIT ?)",
-                subject, span, _slot(log, f"{now - timedelta(seconds=seconds):%Y-%m-%dT%H:%M:%S}"), most,
-            ).rowcount  # fmt: skip
+                subject,
+                span,
+                _slot(log, f"{now - timedelta(seconds=seconds):%Y-%m-%dT%H:%M:%S}"),
+                most,
+            ).rowcount
             has_more |= removed >= most
     return has_more
 

@@ -7,20 +7,26 @@ from __future__ import annotations
 
 import csv
 import io
+import unicodedata
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from invocations.chain import records
 from invocations.chain.keys import KeyFolder
 from invocations.chain.log import Log, Values
-from invocations.chain.records import Selection
+from invocations.chain.records import RowSelection
 from invocations.chain.sealer import checkpoint_note
 from invocations.chain.tables import INVOCATION
 from invocations.chain.verifier import canonical, loads
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""What makes a spreadsheet take a text for a formula."""
+_FORMULA = "=+-@\N{MINUS SIGN}"
+"""What makes a spreadsheet take a text for a formula, once what it may skip or fold is away."""
+_SKIPPED = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Mn", "Zl", "Zp", "Zs"})
+"""Categories of characters that are blank, invisible or drawn over others."""
+_FILLERS = "\u115f\u1160\u3164\uffa0\u2800"
+"""Letters and signs that are blank."""
 
 
 class CannotExport(Exception):
@@ -35,14 +41,23 @@ def need_block(log: Log, first: int) -> None:
 
 
 def write_jsonl(
-    out: BinaryIO, log: Log, keys: KeyFolder, selection: Selection, first: int = 0, last: int | None = None,
-    *, resume: Path | None = None, sealed: Callable[[int], object] | None = None,
-) -> tuple[int, int]:  # fmt: skip
+    out: BinaryIO,
+    log: Log,
+    keys: KeyFolder,
+    selection: RowSelection,
+    first: int = 0,
+    last: int | None = None,
+    *,
+    resume: Path | None = None,
+    sealed: Callable[[int], object] | None = None,
+) -> tuple[int, int]:
     """Write the export, or the rest of it; give the numbers of blocks and rows in the whole file."""
     last = log.size() - 1 if last is None else min(last, log.size() - 1)
     blocks = rows = 0
     if resume is not None:
-        first, blocks, rows = _resume(resume, selection, out)
+        first, blocks, rows, known = _resume(resume, selection, out)
+        for record in islice(records.tombstones(log), known, None):
+            out.write(canonical(record) + b"\n")
     else:
         size = log.size()
         checkpoint = checkpoint_note(log, keys, size) if size else None
@@ -58,10 +73,13 @@ def write_jsonl(
     return blocks, rows
 
 
-def _resume(path: Path, selection: Selection, out: BinaryIO) -> tuple[int, int, int]:
-    """Cut the file after its last whole block; give the next block's number, and what stands before it."""
-    blocks = rows = at = 0
-    whole: tuple[int, int, int, int] | None = None
+def _resume(path: Path, selection: RowSelection, out: BinaryIO) -> tuple[int, int, int, int]:
+    """Cut the file after its last whole block; give the next block's number, and what stands before it.
+
+    That is how many blocks, rows and tombstones.
+    """
+    blocks = rows = known = at = 0
+    whole: tuple[int, int, int, int, int] | None = None
     began: dict[str, Any] | None = None
     with path.open("rb") as lines:
         for line in lines:
@@ -76,24 +94,29 @@ def _resume(path: Path, selection: Selection, out: BinaryIO) -> tuple[int, int, 
                     raise CannotExport(f"{path} was made with other filters: {record['filters']}.")
                 began = record
             elif "block" in record or "end" in record:
-                whole = (at, began["first_block"] + blocks, blocks, rows)
+                whole = (at, began["first_block"] + blocks, blocks, rows, known)
                 blocks += "block" in record
+            known += "tombstone" in record
             rows += "values" in record
             at += len(line)
     if began is None:
         raise CannotExport(f"{path} is empty; leave --resume out.")
     if whole is None:
         raise CannotExport(f"{path} holds no whole block; leave --resume out.")
-    offset, number, blocks, rows = whole
+    offset, *told = whole
     out.seek(offset)
     out.truncate()
-    return number, blocks, rows
+    return told[0], told[1], told[2], told[3]
 
 
 def write_csv(
-    out: BinaryIO, log: Log, selection: Selection, *, resume: Path | None = None,
+    out: BinaryIO,
+    log: Log,
+    selection: RowSelection,
+    *,
+    resume: Path | None = None,
     written: Callable[[int], object] | None = None,
-) -> int:  # fmt: skip
+) -> int:
     """Write the calls that are selected, one a line, sealed or not; give how many were written now."""
     columns = ["id", *(name for name in INVOCATION.columns if name != "id")]
     after = _resume_csv(resume, out) if resume is not None else 0
@@ -134,8 +157,16 @@ def for_spreadsheets(value: Any) -> Any:
     """Keep a text to one line, so that a cut of the file shows, and from being taken for a formula."""
     if isinstance(value, str):
         value = value.replace("\r", "\\r").replace("\n", "\\n")
-        value = f"'{value}" if value.startswith(_FORMULA) else value
+        value = f"'{value}" if value.startswith(("\t", "\r")) or _is_formula(value) else value
     return value
+
+
+def _is_formula(text: str) -> bool:
+    """Whether the first character that is seen begins a formula, in its full-width and small forms too."""
+    for character in text:
+        if unicodedata.category(character) not in _SKIPPED and character not in _FILLERS:
+            return unicodedata.normalize("NFKC", character)[0] in _FORMULA
+    return False
 
 
 def csv_line(cells: Any) -> bytes:

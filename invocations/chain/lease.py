@@ -30,9 +30,10 @@ class Lease:
                 self._log.run(
                     "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND objid = ? AND classid = 0 "
                     "AND pid = pg_backend_pid()) OR pg_try_advisory_lock(?)",
-                    _KEY, _KEY,
+                    _KEY,
+                    _KEY,
                 ).fetchone()[0]
-            )  # fmt: skip
+            )
         if self._file is not None:
             return True
         file = self._beside.open("a")

@@ -15,18 +15,8 @@ from typing import Any
 
 from invocations.chain import counting
 from invocations.chain.tables import AUDITED, Audited
-from invocations.chain.verifier import (
-    NOTHING,
-    TABLES,
-    Bad,
-    Frontier,
-    canonical,
-    leaf_hash,
-    loads,
-    node_hash,
-    row_bytes,
-)
-from invocations.tallies import Key, Tally
+from invocations.chain.verifier import NOTHING, TABLES, Bad, Frontier, canonical, leaf_hash, loads, node_hash, row_bytes
+from invocations.figures.tallies import Key, Tally
 
 _LEAF = struct.Struct(">q32s")
 _AT_ONCE, _DIGESTED_AT_ONCE = 100, 1000
@@ -186,14 +176,19 @@ class Log:
         ).fetchall()
         return {row[0] for row in rows}
 
-    def add_event(self, kind: str, actor: str, actor_label: str, after: dict[str, Any]) -> None:
+    def add_event(self, kind: str, actor: str, actor_label: str, via: str, after: dict[str, Any]) -> None:
         """Append an event within this connection's transaction."""
         now = datetime.now(UTC)
         self.run(
-            "INSERT INTO invocations_auditevent (happened_at, kind, actor, actor_label, subject_id, subject_label, "
-            "after, reason) VALUES (?, ?, ?, ?, '', '', ?, '')",
-            self.moment(now), kind, actor, actor_label, canonical(after).decode(),
-        )  # fmt: skip
+            "INSERT INTO sessions_app_auditevent (happened_at, kind, actor, actor_label, via, subject_model, "
+            "subject_id, subject_label, after, reason) VALUES (?, ?, ?, ?, ?, '', '', '', ?, '')",
+            self.moment(now),
+            kind,
+            actor,
+            actor_label,
+            via,
+            canonical(after).decode(),
+        )
 
     def as_stored(self, column: str) -> str:
         """Give what to select for a column: of a time on SQLite the text, which Django's connections parse else."""
@@ -207,11 +202,12 @@ class Log:
 
     _COLUMNS = "number, header, signature, tree_root, key_id"
 
-    def blocks(self, first: int = 0, last: int | None = None) -> Iterator[Block]:
+    def blocks(self, first: int = 0, last: int | None = None, at_once: int = 200) -> Iterator[Block]:
         """Give blocks in order, a few hundred at a time."""
         while True:
             rows = self.run(
-                f"SELECT {self._COLUMNS} FROM invocations_auditblock WHERE number >= ? ORDER BY number LIMIT 200",  # noqa: S608
+                f"SELECT {self._COLUMNS} FROM invocations_auditblock WHERE number >= ? ORDER BY number "  # noqa: S608
+                f"LIMIT {at_once:d}",
                 first,
             ).fetchall()
             for row in rows:
@@ -219,7 +215,7 @@ class Log:
                 if last is not None and block.number > last:
                     return
                 yield block
-            if len(rows) < 200:
+            if len(rows) < at_once:
                 return
             first = block.number + 1
 
@@ -248,27 +244,33 @@ class Log:
         except (struct.error, TypeError):
             raise Bad(f"Block {number}: the stored hashes of its rows were changed after it was sealed.") from None
 
-    def derived(self) -> Iterator[dict[str, Any]]:
+    def derived(self, first: int = 0, at_once: int = 200) -> Iterator[dict[str, Any]]:
         """Give of each block what is stored beside its signature, which `derive` makes of the header."""
-        first, columns = 0, ", ".join(self.as_stored(name) for name in _DERIVED)
+        columns = ", ".join(self.as_stored(name) for name in _DERIVED)
         while True:
             rows = self.run(
-                f"SELECT {columns} FROM invocations_auditblock WHERE number >= ? ORDER BY number LIMIT 200",  # noqa: S608
+                f"SELECT {columns} FROM invocations_auditblock WHERE number >= ? ORDER BY number LIMIT {at_once:d}",  # noqa: S608
                 first,
             ).fetchall()
             for row in rows:
                 yield dict(zip(_DERIVED, row, strict=True))
-            if len(rows) < 200:
+            if len(rows) < at_once:
                 return
             first = rows[-1][0] + 1
 
     def derive(self, header: Values, made: list[bytes], root: bytes) -> dict[str, Any]:
         """`made`: the subtrees that the block completes; `root`: of the tree with it."""
         values = (
-            header["number"], canonical(header).decode(), *(header[table][1] for table in TABLES), header["first"],
-            header["count"], self.moment(datetime.fromisoformat(header["sealed_at"])), header["key"], root.hex(),
+            header["number"],
+            canonical(header).decode(),
+            *(header[table][1] for table in TABLES),
+            header["first"],
+            header["count"],
+            self.moment(datetime.fromisoformat(header["sealed_at"])),
+            header["key"],
+            root.hex(),
             "".join(node.hex() for node in made),
-        )  # fmt: skip
+        )
         return dict(zip(_DERIVED, values, strict=True))
 
     def size(self) -> int:
@@ -283,12 +285,22 @@ class Log:
         assert block is not None
         header = block.header
         return Head(
-            Frontier(size, self.frontier(size)), block.leaf.hex(), header["first"] + header["count"],
-            {table: header[table][1] for table in TABLES}, block.key_id,
-        )  # fmt: skip
+            Frontier(size, self.frontier(size)),
+            block.leaf.hex(),
+            header["first"] + header["count"],
+            {table: header[table][1] for table in TABLES},
+            block.key_id,
+        )
 
-    def append(self, header: dict[str, Any], leaves: list[tuple[int, bytes]], made: list[bytes], root: bytes,
-               signature: str, counted: dict[Key, Tally]) -> None:  # fmt: skip
+    def append(
+        self,
+        header: dict[str, Any],
+        leaves: list[tuple[int, bytes]],
+        made: list[bytes],
+        root: bytes,
+        signature: str,
+        counted: dict[Key, Tally],
+    ) -> None:
         """Write a block, and what its calls add to the tallies; raise LostRace where its number is taken."""
         values = {**self.derive(header, made, root), "signature": signature}
         with self.transaction():
@@ -310,7 +322,10 @@ class Log:
         """Give the root of the complete subtree of 2^level blocks that begins at block index * 2^level."""
         number = ((index + 1) << level) - 1
         row = self.run("SELECT nodes FROM invocations_auditblock WHERE number = ?", number).fetchone()
-        return bytes.fromhex(row[0][level * 64 : level * 64 + 64])
+        try:
+            return bytes.fromhex(row[0][level * 64 : level * 64 + 64])
+        except (TypeError, ValueError):
+            raise Bad(f"Block {number} is missing, or its column nodes was changed.") from None
 
     def frontier(self, size: int) -> list[bytes]:
         return [self.node(level, index) for level, index in _cover(0, size)]

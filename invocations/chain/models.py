@@ -1,8 +1,8 @@
-"""The tables of the audit's proof: sealed blocks, what operators did, what retention removed and what holds it."""
+"""The tables of the audit's proof: sealed blocks, what retention removed and what holds it."""
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.core.exceptions import ValidationError
@@ -11,41 +11,9 @@ from django.db import models
 from django.db.models import F, Q
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
-from simple_history.models import HistoricalRecords
 
-from invocations.append_only import AppendOnly
-from sessions_app.fields import JSONText
-
-
-class AuditEvent(AppendOnly):
-    """Something that an operator, or the hub for one, did: to a definition, a key, a permission, the audit itself.
-
-    `kind` is `<subject>.<deed>`; `before` and `after` hold the fields that changed.
-    """
-
-    id = models.BigAutoField(_("sequence"), primary_key=True)
-    happened_at = models.DateTimeField(_("time"), default=timezone.now)
-    kind = models.CharField(_("kind"), max_length=60)
-    actor = models.CharField(_("principal"), max_length=64, blank=True)
-    actor_label = models.CharField(_("by"), max_length=150, blank=True)
-    subject_id = models.CharField(_("row"), max_length=64, blank=True)
-    subject_label = models.CharField(_("subject"), max_length=200, blank=True)
-    before = JSONText(_("before"), null=True, blank=True)
-    after = JSONText(_("after"), null=True, blank=True)
-    reason = models.CharField(_("reason"), max_length=500, blank=True)
-
-    class Meta:
-        verbose_name = _("audit event")
-        verbose_name_plural = _("configuration history")
-        ordering = ["-id"]
-        indexes = [
-            models.Index(fields=["kind", "-id"], name="audit_event_by_kind"),
-            models.Index(fields=["actor", "-id"], name="audit_event_by_actor"),
-            models.Index(fields=["happened_at"], name="audit_event_by_time"),
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.kind} {self.subject_label}"
+from sessions_app.history.recording import RecordedModel
+from sessions_app.kit.append_only import AppendOnly
 
 
 class AuditBlock(AppendOnly):
@@ -148,21 +116,43 @@ class AuditTombstone(AppendOnly):
         return f"{self.kind} {self.first_block}-{self.last_block}"
 
 
-class AuditPolicy(models.Model):
+class AuditVerdict(models.Model):
+    """What the last verification of the audit found: one row (`watching.py`). An empty problem is none."""
+
+    verified_at = models.DateTimeField(_("verified"))
+    size = models.BigIntegerField(_("blocks"))
+    problem = models.TextField(_("problem"), blank=True)
+    undelivered = models.TextField(_("checkpoints that did not arrive"), blank=True, default="")
+
+    class Meta:
+        default_permissions = ()
+        constraints = [models.CheckConstraint(condition=Q(id=1), name="audit_verdict_is_one")]
+
+    def __str__(self) -> str:
+        return self.problem or str(self.verified_at)
+
+
+class AuditPolicy(RecordedModel):
     """How long the audit is kept: one row, edited by an operator."""
 
+    RECORDED_AS = "retention_policy"
+
     rows_days = models.PositiveIntegerField(
-        _("days that rows are kept"), null=True, blank=True, validators=[MinValueValidator(1)],
+        _("days that rows are kept"),
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(1)],
         help_text=_("After that whole sealed blocks are removed and a signed tombstone stays. Empty: for ever."),
-    )  # fmt: skip
+    )
     bodies_days = models.PositiveIntegerField(
-        _("days that bodies are kept"), null=True, blank=True, validators=[MinValueValidator(1)],
+        _("days that bodies are kept"),
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(1)],
         help_text=_(
             "After that arguments, results and errors are erased; their digests stay and still verify. Empty: as rows."
         ),
-    )  # fmt: skip
-    history = HistoricalRecords()
-    _change_reason: str | None = None
+    )
 
     class Meta:
         verbose_name = _("retention policy")
@@ -185,8 +175,10 @@ class AuditPolicy(models.Model):
         return cls.objects.filter(pk=1).first() or cls(pk=1)
 
 
-class AuditHold(models.Model):
+class AuditHold(RecordedModel):
     """A legal hold: blocks with a row that it describes lose neither rows nor bodies until it is released."""
+
+    RECORDED_AS = "legal_hold"
 
     name = models.CharField(_("name"), max_length=100, unique=True)
     reason = models.CharField(_("reason"), max_length=500)
@@ -202,9 +194,6 @@ class AuditHold(models.Model):
     created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
     released_at = models.DateTimeField(_("released"), null=True, blank=True, editable=False)
 
-    history = HistoricalRecords()
-    _change_reason: str | None = None
-
     class Meta:
         verbose_name = _("legal hold")
         verbose_name_plural = _("legal holds")
@@ -215,28 +204,38 @@ class AuditHold(models.Model):
 
     def clean(self) -> None:
         described = (
-            self.tool_name, self.principal, self.session_id, self.received_from, self.received_until,
-            self.first_block, self.last_block,
-        )  # fmt: skip
+            self.tool_name,
+            self.principal,
+            self.session_id,
+            self.received_from,
+            self.received_until,
+            self.first_block,
+            self.last_block,
+        )
         if all(value in (None, "") for value in described):
-            raise ValidationError(_("Say what is held: a tool, a caller, a session, a time or a range of blocks."))
+            raise ValidationError(
+                _("Enter what the hold covers: a tool, a caller, a session, a time or a range of blocks.")
+            )
 
     def description(self) -> dict[str, Any]:
         """Give what is held, by the names of the command's flags."""
         described = {
-            "tool": self.tool_name, "principal": self.principal, "session": self.session_id,
+            "tool": self.tool_name,
+            "principal": self.principal,
+            "session": self.session_id,
             "from": self.received_from and self.received_from.isoformat(),
             "until": self.received_until and self.received_until.isoformat(),
-            "first-block": self.first_block, "last-block": self.last_block,
-        }  # fmt: skip
+            "first-block": self.first_block,
+            "last-block": self.last_block,
+        }
         return {name: value for name, value in described.items() if value not in (None, "")}
 
     def release(self, reason: str = "") -> None:
         self.released_at = timezone.now()
-        self._change_reason = reason[:100] or None
+        self.change_reason = reason
         self.save(update_fields=["released_at"])
 
 
-def horizon(days: int) -> Any:
+def horizon(days: int, now: datetime | None = None) -> datetime:
     """Give the moment before which what was sealed is older than `days`."""
-    return timezone.now() - timedelta(days=days)
+    return (now or timezone.now()) - timedelta(days=days)

@@ -19,17 +19,25 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from invocations.chain import counting, marks
-from invocations.chain.keys import KeyFolder, KeyProblem
+from invocations.chain import checking, counting, marks, watching
+from invocations.chain.keys import KeyFolder, KeyProblem, KeySource
 from invocations.chain.lease import Lease
 from invocations.chain.log import Log
+from invocations.chain.places import Deliveries, one_line, place_of, undelivered
 from invocations.chain.publishing import Publisher
 from invocations.chain.sealer import Sealer
+from invocations.chain.verifier import Bad
+from invocations.chain.watching import Rewritten
+from tools_catalog.upstream.confinement.kernel import be_undumpable
 
 TAKEN = 3
 """Exit status: another process seals."""
 _RETRY_SECONDS = 5.0
 _FORGET_SECONDS = 3600.0
+_TURN_SECONDS = 2.0
+"""Of one periodic verification, beside the calls: some hundred thousand rows."""
+_LAST_PUSH_SECONDS = 5.0
+"""At the end, for the last checkpoint to leave."""
 
 
 class Database:
@@ -72,32 +80,45 @@ def say(level: str, sentence: str) -> None:
         print(json.dumps([level, sentence]), flush=True)
 
 
-class Work:
-    def __init__(self, told: dict[str, Any]) -> None:
-        self._every = told["seal_seconds"]
-        self._publish_every = told["checkpoint_seconds"]
-        self._database = Database(told["database"])
+class SealingWork:
+    def __init__(self, options: dict[str, Any]) -> None:
+        self._every = options["seal_seconds"]
+        self._publish_every = options["checkpoint_seconds"]
+        self._database = Database(options["database"])
         self._log = Log(self._database, self._database.is_sqlite)
-        beside = Path(told["database"]["parameters"]["path"] + "-sealer") if self._database.is_sqlite else None
+        beside = Path(options["database"]["parameters"]["path"] + "-sealer") if self._database.is_sqlite else None
         self._lease = Lease(self._log, beside)
-        self._sealer = Sealer(self._log, KeyFolder(Path(told["folder"])))
-        self._publisher = Publisher(Path(told["folder"]) / "checkpoints")
+        keys = KeyFolder(Path(options["folder"]), KeySource.of(options["signing"]) if options["signing"] else None)
+        known = watching.head_of(options["known"]) if options["known"] else None
+        self._sealer = Sealer(self._log, keys, watch=watching.Watch(self._log, known, keys.publics))
+        self._keys = keys
+        self._sweep: checking.Sweep | None = None
+        self._outside = watching.Outside(Path(options["checkpoints"]), keys.publics)
+        self._tries = options["checkpoint_tries"]
+        places = [place_of(words) for words in options["places"]]
+        self._deliveries = Deliveries(places, self._tries, min(1.0, self._publish_every))
+        self._publisher = Publisher(Path(options["checkpoints"]), self._deliveries)
+        self._file_failures = 0
+        self._file_problem = ""
+        self._undelivered: str | None = None
+        self._verify_every = options["verify_seconds"]
+        self._compares_at = 0.0
+        self._alarm = ""
+        self._is_due = False
         self._published_at = 0.0
         self._forgets_at = 0.0
         self._said = ""
         self._marked = False
 
     def run(self) -> int:
-        ended = looked = False
+        ended = False
         while True:
             pause = self._every
             try:
                 if not self._lease.take():
                     return TAKEN
-                if not looked and self._publisher.is_ahead(self._sealer):
-                    say("error", "The audit's log is shorter than a checkpoint that was published: it was cut, or an "
-                        "old copy was restored. Run `mcphub audit verify`.")  # fmt: skip
-                looked = True
+                if self._alarm or time.monotonic() >= self._compares_at:
+                    self._compare()
                 if self._sealer.seal() or not self._marked:
                     marks.follow(self._log, self._log.head().through["invocation"])
                     self._marked = True
@@ -108,20 +129,89 @@ class Work:
                         self._forgets_at = time.monotonic() + _FORGET_SECONDS
                 if ended or time.monotonic() - self._published_at >= self._publish_every:
                     self._publish()
+                if self._is_due:
+                    self._verify()
+                self._tell_undelivered()
                 self._said = ""
+            except (Rewritten, Bad) as problem:
+                self._sound(str(problem))
+                pause = _RETRY_SECONDS
             except (self._database.errors, OSError, KeyProblem) as error:
                 self._complain(error)
                 self._database.close()
                 pause = _RETRY_SECONDS
             if ended:
+                self._deliveries.end(_LAST_PUSH_SECONDS)
                 return 0
             ended = bool(select.select([sys.stdin], [], [], pause)[0])
 
+    def _compare(self) -> None:
+        """Compare with what this process and the file outside remember. Raises Rewritten."""
+        size = self._sealer.watch.head().tree.size
+        if not self._outside.compare(self._log) and size and not self._compares_at:
+            say(
+                "warning",
+                f"There is no checkpoint in {self._outside.file}, and the audit has {size} blocks: if the database was "
+                "rolled back or rewritten before now, nothing shows it.",
+            )
+        if self._alarm:
+            say("warning", "The audit's log is again the one that it was, and is sealed on.")
+        self._alarm = ""
+        self._compares_at = time.monotonic() + self._verify_every
+        self._is_due = True
+
+    def _verify(self) -> None:
+        """Verify a part; keep the verdict. Where that left signatures of new blocks, the next part is due soon."""
+        self._is_due, size, problem = False, self._log.size(), ""
+        if self._sweep is None:
+            last = watching.verdict(self._log)
+            self._sweep = checking.Sweep(self._log, self._keys, signed=last.size if last and not last.problem else 0)
+        try:
+            size = self._sweep.turn(_TURN_SECONDS)
+        except Bad as bad:
+            problem = str(bad)
+        watching.keep(self._log, size, problem)
+        if self._sweep.is_behind:
+            self._compares_at = min(self._compares_at, time.monotonic() + _RETRY_SECONDS)
+        if problem:
+            say("error", f"ALARM: the audit is not as it was sealed: {problem} Run `mcphub audit verify`.")
+
+    def _sound(self, problem: str) -> None:
+        """Say that nothing is sealed any more, and why; keep the verdict, and what proves it."""
+        if problem == self._alarm:
+            return
+        with contextlib.suppress(self._database.errors, Bad):
+            watching.keep(self._log, self._log.size(), problem)
+        with contextlib.suppress(OSError, KeyProblem):
+            self._publisher.testify(self._sealer)
+        say("error", f"ALARM: the audit is sealed no more. {problem} Run `mcphub audit verify`.")
+        self._alarm = problem
+
     def _publish(self) -> None:
-        note = self._publisher.publish(self._sealer)
+        """Publish the head. What goes wrong with the file is no reason to stop sealing, and told after some tries."""
+        try:
+            note = self._publisher.publish(self._sealer)
+        except OSError as error:
+            self._file_failures += 1
+            if self._file_failures >= self._tries:
+                self._file_problem = undelivered(self._publisher.file, self._tries, error)
+            self._published_at = time.monotonic() - self._publish_every + min(self._publish_every, _RETRY_SECONDS)
+            return
+        self._file_failures, self._file_problem = 0, ""
         if note is not None:
             self._published_at = time.monotonic()
-            say("info", "Audit checkpoint: " + note.strip("\n").replace("\n", " | "))
+            say("info", "Audit checkpoint: " + one_line(note))
+
+    def _tell_undelivered(self) -> None:
+        """Say, and keep beside the verdict, which places checkpoints do not arrive at."""
+        problem = " ".join(filter(None, [self._file_problem, self._deliveries.problem]))
+        if problem == self._undelivered or not watching.keep_undelivered(self._log, problem):
+            return
+        if problem:
+            say("error", f"ALARM: {problem}")
+        elif self._undelivered:
+            say("info", "Checkpoints arrive everywhere again.")
+        self._undelivered = problem
 
     def _complain(self, error: Exception) -> None:
         sentence = f"The audit cannot be sealed: {str(error).strip() or type(error).__name__}"
@@ -132,9 +222,11 @@ class Work:
 
 def main() -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal, for the hub; our end is that of the input
+    with contextlib.suppress(OSError, AttributeError):  # only Linux has it
+        be_undumpable()  # it may hold the key
     with contextlib.suppress(OSError):
         os.nice(5)
-    return Work(json.loads(sys.stdin.readline())).run()
+    return SealingWork(json.loads(sys.stdin.readline())).run()
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""Checkpoints on their way out of the database: appended to a file. Needs no Django."""
+"""Checkpoints on their way out of the database: to a file, and to other places. Needs no Django."""
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
+from invocations.chain.places import Deliveries, FilePlace
 from invocations.chain.sealer import Sealer
 from invocations.chain.verifier import Bad, Checkpoint, read_checkpoints
 
@@ -12,35 +12,47 @@ _TAIL_BYTES = 4096
 
 
 class Publisher:
-    """Appends a checkpoint to `file` whenever the log has grown."""
+    """Appends a checkpoint to `file` whenever the log has grown, and hands it to the other places.
 
-    def __init__(self, file: Path) -> None:
-        self.file = file
+    The other places get the first one in any case: what an earlier process could not bring there may still be missing.
+    """
+
+    def __init__(self, file: Path, others: Deliveries | None = None) -> None:
+        self.file = FilePlace(file)
+        self._others = others
+        self._handed = 0
         self._size = self._last_size()
 
     def publish(self, sealer: Sealer) -> str | None:
-        """Give the note that was appended, or None where the log has not grown."""
+        """Give the note that was appended, or None where the log has not grown. Raises OSError of the file."""
         found = sealer.checkpoint()
-        if found is None or found[0] <= self._size:
+        if found is None:
             return None
         size, note = found
-        self.file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with self.file.open("a") as file:
-            file.write(f"{note}\n")
-            file.flush()
-            os.fsync(file.fileno())
+        self._hand(size, note)
+        if size <= self._size:
+            return None
+        self.file.put(note)
         self._size = size
         return note
 
-    def is_ahead(self, sealer: Sealer) -> bool:
-        """Whether what was published tells of more blocks than there are: the log was cut, or an old copy restored."""
-        found = sealer.checkpoint()
-        return self._size > (found[0] if found else 0)
+    def testify(self, sealer: Sealer) -> None:
+        """Append what this process sealed last, though the log does not have it any more: the next start finds it."""
+        found = sealer.last_sealed()
+        if found is not None and (size := Checkpoint.parse(found).size) > self._size:
+            self._hand(size, found)
+            self.file.put(found)
+            self._size = size
+
+    def _hand(self, size: int, note: str) -> None:
+        if self._others is not None and size > self._handed:
+            self._others.hand(note)
+            self._handed = size
 
     def _last_size(self) -> int:
         try:
-            with self.file.open("rb") as file:
-                file.seek(max(0, self.file.stat().st_size - _TAIL_BYTES))
+            with self.file.path.open("rb") as file:
+                file.seek(max(0, self.file.path.stat().st_size - _TAIL_BYTES))
                 tail = file.read().decode(errors="replace")
         except FileNotFoundError:
             return 0

@@ -15,7 +15,7 @@ Record = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Selection:
+class RowSelection:
     """Which rows are shown; of the others only the hash. Empty: all."""
 
     tool: str = ""
@@ -83,7 +83,7 @@ def records(
     log: Log,
     first: int = 0,
     last: int | None = None,
-    selection: Selection | None = None,
+    selection: RowSelection | None = None,
     *,
     digests: bool = False,
     sealed: Callable[[int], object] | None = None,
@@ -104,7 +104,7 @@ def _block(block: Block, rows: str) -> Record:
     return {"block": block.header, "signature": block.signature, "rows": rows}
 
 
-def _shown(block: Block, rows: Iterator[Record], selection: Selection | None) -> Iterator[Record]:
+def _shown(block: Block, rows: Iterator[Record], selection: RowSelection | None) -> Iterator[Record]:
     """Give the block with the rows that were selected; without any, the block alone."""
     if selection is None or not selection.words():
         yield _block(block, "here")
@@ -148,9 +148,7 @@ def _rows(log: Log, block: Block, digests: bool) -> Iterator[Record]:
             if leaf is None or leaf[0] > values["id"]:
                 yield _problem(of.name, values["id"], position, "was inserted after the block was sealed")
                 continue
-            yield {
-                "row": of.name, "id": leaf[0], "position": position, "hash": leaf[1].hex(), "values": values,
-            }  # fmt: skip
+            yield {"row": of.name, "id": leaf[0], "position": position, "hash": leaf[1].hex(), "values": values}
             position, leaf = position + 1, next(waiting, None)
         while leaf is not None:
             yield _problem(of.name, leaf[0], position, "was deleted after it was sealed")

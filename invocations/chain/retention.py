@@ -15,11 +15,14 @@ from itertools import islice
 from typing import Any
 
 from invocations.chain import checking, records
-from invocations.chain.keys import KeyFolder, Signer
+from invocations.chain.commanding import Signs
+from invocations.chain.keys import KeyFolder, sign_tombstone
 from invocations.chain.log import Block, Log
 from invocations.chain.models import AuditHold, AuditPolicy, horizon
 from invocations.chain.tables import AUDITED, ENVELOPE, INVOCATION, Audited
-from invocations.chain.verifier import TABLES, body_digest, canonical
+from invocations.chain.verifier import NOTHING, TABLES, body_digest, canonical, loads, tombstone_hash
+from sessions_app.history import source
+from sessions_app.history.events import Actor
 
 logger = logging.getLogger(__name__)
 
@@ -29,7 +32,7 @@ _MOST_BLOCKS = 100
 
 
 @dataclass
-class Plan:
+class RetentionPlan:
     """Neighbouring blocks, all of which lose their rows, or the bodies in them."""
 
     kind: str
@@ -40,45 +43,47 @@ class Plan:
         return sum(int(block.header["count"]) for block in self.blocks)
 
 
-def due(log: Log) -> Iterator[Plan]:
-    """Give what the policy wants removed now and no hold keeps, one after another: do each before the next."""
+def due(log: Log, now: datetime | None = None) -> Iterator[RetentionPlan]:
+    """Give what the policy wants removed and no hold keeps, one after another: do each before the next."""
     policy = AuditPolicy.current()
     if policy.rows_days:
-        yield from _plans(log, "rows", policy.rows_days)
+        yield from _plans(log, "rows", horizon(policy.rows_days, now))
     if policy.bodies_days:
-        yield from _plans(log, "bodies", policy.bodies_days)
+        yield from _plans(log, "bodies", horizon(policy.bodies_days, now))
 
 
-def apply(log: Log, keys: KeyFolder, *, who: dict[str, str] | None = None, most: int = 0) -> tuple[int, int]:
+def apply(
+    log: Log, keys: KeyFolder, *, who: Actor | None = None, most: int = 0, now: datetime | None = None
+) -> tuple[int, int]:
     """Do what is due; give how many rows went and how many lost their bodies. `most` plans at a time, 0: all.
 
     Raises KeyProblem, and Bad where a block is not as it was sealed: it is left as it is.
     """
     done = {"rows": 0, "bodies": 0}
-    for plan in islice(due(log), most or None):
+    for plan in islice(due(log, now), most or None):
         for block in plan.blocks:
             checking.verify_block(log, keys, block)
-        _execute(log, plan, keys.signer(), who or {"actor": "hub", "actor_label": ""})
+        _execute(log, plan, keys.signer(), who or Actor("hub"))
         done[plan.kind] += plan.rows
     if any(done.values()):
         logger.info("Retention removed %d rows, and the bodies of %d", done["rows"], done["bodies"])
     return done["rows"], done["bodies"]
 
 
-def _plans(log: Log, kind: str, days: int) -> Iterator[Plan]:
+def _plans(log: Log, kind: str, before: datetime) -> Iterator[RetentionPlan]:
     holds = list(AuditHold.objects.filter(released_at__isnull=True))
     run: list[Block] = []
-    for block in _old(log, kind, horizon(days)):
+    for block in _old(log, kind, before):
         neighbours = not run or block.number == run[-1].number + 1
         kept = _is_kept(log, block, kind, holds)
         size = sum(each.header["count"] for each in run) + block.header["count"]
         if run and (not neighbours or kept or size > _MOST_ROWS or len(run) == _MOST_BLOCKS):
-            yield Plan(kind, run)
+            yield RetentionPlan(kind, run)
             run = []
         if not kept:
             run.append(block)
     if run:
-        yield Plan(kind, run)
+        yield RetentionPlan(kind, run)
 
 
 def _old(log: Log, kind: str, before: datetime) -> Iterator[Block]:
@@ -95,7 +100,7 @@ def _old(log: Log, kind: str, before: datetime) -> Iterator[Block]:
 def _is_kept(log: Log, block: Block, kind: str, holds: list[AuditHold]) -> bool:
     after, through = block.span("event")
     if kind == "rows" and _any(
-        log, "invocations_auditevent", after, through, "kind IN ('audit.key_rotated', 'audit.key_lost')"
+        log, "sessions_app_auditevent", after, through, "kind IN ('audit.key_rotated', 'audit.key_lost')"
     ):
         return True
     return any(_holds(log, block, hold) for hold in holds)
@@ -130,29 +135,63 @@ def _any(log: Log, table: str, after: int, through: int, condition: str, *values
 # What goes ---------------------------------------------------------------------------------------------
 
 
-def _execute(log: Log, plan: Plan, signer: Signer, who: dict[str, str]) -> None:
+def _execute(log: Log, plan: RetentionPlan, signer: Signs, who: Actor) -> None:
+    """Sign before the transaction, which calls wait for: a key behind a command may take its time."""
+    while True:
+        tombstone = _tombstone(log, plan, signer, datetime.now(UTC))
+        if _remove_under(log, plan, tombstone, sign_tombstone(signer, tombstone), who):
+            return
+
+
+def _remove_under(log: Log, plan: RetentionPlan, tombstone: dict[str, Any], signature: str, who: Actor) -> bool:
+    """Write the tombstone and remove; False, and nothing done, where another tombstone came in between."""
     first, last = plan.blocks[0], plan.blocks[-1]
-    now = datetime.now(UTC)
-    tombstone = {
-        "count": plan.rows, "first_block": first.number, "key": signer.public.key_id, "kind": plan.kind,
-        "last_block": last.number, "last_hash": last.leaf.hex(), "log": signer.public.name,
-        "removed_at": now.isoformat(timespec="microseconds"),
-    }  # fmt: skip
-    spans = [bound for table in TABLES for bound in (first.span(table)[0], last.span(table)[1])]
     with log.transaction():
+        if not log.is_sqlite:  # there no two write at once; each tombstone names the one before
+            log.run("SELECT pg_advisory_xact_lock(hashtext('mcphub tombstones'))")
+        if tombstone["previous"] != _last_tombstone(log):
+            return False
         log.run(
             "INSERT INTO invocations_audittombstone (kind, first_block, last_block, envelopes_after, "
             "envelopes_through, invocations_after, invocations_through, events_after, events_through, row_count, "
             "text, signature, removed_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            plan.kind, first.number, last.number, *spans, plan.rows, canonical(tombstone).decode(),
-            signer.sign_tombstone(tombstone), log.moment(now),
-        )  # fmt: skip
+            plan.kind,
+            first.number,
+            last.number,
+            *[bound for table in TABLES for bound in (first.span(table)[0], last.span(table)[1])],
+            plan.rows,
+            canonical(tombstone).decode(),
+            signature,
+            log.moment(datetime.fromisoformat(tombstone["removed_at"])),
+        )
         for block in plan.blocks:
             if plan.kind == "rows":
                 _remove(log, block)
             else:
                 _erase(log, block)
-        log.add_event(f"audit.{plan.kind}_removed", who["actor"], who["actor_label"], tombstone)
+        log.add_event(f"audit.{plan.kind}_removed", *who, source.current().via, tombstone)
+    return True
+
+
+def _last_tombstone(log: Log) -> str:
+    before = log.run("SELECT text FROM invocations_audittombstone ORDER BY id DESC LIMIT 1").fetchone()
+    return tombstone_hash(loads(before[0])) if before else NOTHING
+
+
+def _tombstone(log: Log, plan: RetentionPlan, signer: Signs, now: datetime) -> dict[str, Any]:
+    """Give what is signed of a removal. It names the tombstone before, so that none goes unseen."""
+    first, last = plan.blocks[0], plan.blocks[-1]
+    return {
+        "count": plan.rows,
+        "first_block": first.number,
+        "key": signer.public.key_id,
+        "kind": plan.kind,
+        "last_block": last.number,
+        "last_hash": last.leaf.hex(),
+        "log": signer.public.name,
+        "previous": _last_tombstone(log),
+        "removed_at": now.isoformat(timespec="microseconds"),
+    }
 
 
 def _remove(log: Log, block: Block) -> None:

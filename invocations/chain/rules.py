@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from invocations.chain.tables import ENVELOPE, EVENT, INVOCATION, Audited
-from sessions_app.triggers import AppendOnly, Dialects
+from sessions_app.kit.triggers import AppendOnlyTrigger, Dialects
 
 _TOMBSTONES = "invocations_audittombstone"
 
@@ -39,15 +39,15 @@ def _both(condition: str) -> Dialects:
 
 
 RULES = (
-    *(AppendOnly(of.table, _both(_covered(of, "rows")), _only_bodies_go(of)) for of in (ENVELOPE, INVOCATION)),
-    AppendOnly(EVENT.table, _both(_covered(EVENT, "rows"))),
-    AppendOnly("invocations_auditblock"),
-    AppendOnly(
+    *(AppendOnlyTrigger(of.table, _both(_covered(of, "rows")), _only_bodies_go(of)) for of in (ENVELOPE, INVOCATION)),
+    AppendOnlyTrigger(EVENT.table, _both(_covered(EVENT, "rows"))),
+    AppendOnlyTrigger("invocations_auditblock"),
+    AppendOnlyTrigger(
         "invocations_auditleaves",
         _both(
             f"OLD.block_id >= coalesce((SELECT first_block FROM {_TOMBSTONES} WHERE kind = 'rows' "  # noqa: S608
             "AND last_block >= OLD.block_id ORDER BY last_block LIMIT 1), OLD.block_id + 1)"
         ),
     ),
-    AppendOnly(_TOMBSTONES),
+    AppendOnlyTrigger(_TOMBSTONES),
 )

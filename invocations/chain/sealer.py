@@ -11,11 +11,13 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from invocations import tallies
-from invocations.chain.keys import KeyFolder, KeyProblem, Signer, note
+from invocations.chain.commanding import Signs
+from invocations.chain.keys import KeyFolder, KeyProblem, note, sign_checkpoint
 from invocations.chain.log import Head, Log, LostRace, row_leaf
 from invocations.chain.tables import AUDITED, INVOCATION
-from invocations.chain.verifier import canonical, leaf_hash, merkle_root
+from invocations.chain.verifier import Frontier, canonical, leaf_hash, merkle_root
+from invocations.chain.watching import Watch
+from invocations.figures import tallies
 
 MOST_ROWS = 2048
 """Of one table in one block. A block is verified, removed and held as a whole."""
@@ -26,15 +28,28 @@ _PATIENCE_SECONDS = 2.0
 class Sealer:
     """Seals over one connection."""
 
-    def __init__(self, log: Log, keys: KeyFolder, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+    def __init__(
+        self,
+        log: Log,
+        keys: KeyFolder,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        *,
+        watch: Watch | None = None,
+    ) -> None:
         self._log = log
         self._keys = keys
         self._now = now
-        self._head: Head | None = None
+        self.watch = watch or Watch(log, publics=keys.publics)
+        self._sealed: tuple[int, bytes, str, str] | None = None
         self.sealed_rows = 0
 
     def seal(self) -> int:
-        """Seal what is there; give how many rows that was. Raises KeyProblem, or what the database raises."""
+        """Seal what is there; give how many rows that was.
+
+        Raises Rewritten where the log is not the one that this process saw last, KeyProblem, or what the database
+        raises.
+        """
+        self.watch.head()
         bounds = self._bounds()
         if bounds is None:
             return 0
@@ -57,9 +72,7 @@ class Sealer:
         return bounds
 
     def _block(self, bounds: dict[str, int]) -> int:
-        head = self._head
-        if head is None or head.tree.size != self._log.size():
-            head = self._head = self._log.head()
+        head = self.watch.head()
         leaves: list[tuple[int, bytes]] = []
         spans: dict[str, list[int]] = {}
         calls = tallies.Count()
@@ -78,27 +91,38 @@ class Sealer:
             return 0
         signer = self._signer(head)
         header = {
-            **spans, "count": len(leaves), "first": head.position, "format": 1, "key": signer.public.key_id,
-            "number": head.tree.size, "previous": head.previous,
+            **spans,
+            "count": len(leaves),
+            "first": head.position,
+            "format": 1,
+            "key": signer.public.key_id,
+            "number": head.tree.size,
+            "previous": head.previous,
             "root": merkle_root([leaf for _, leaf in leaves]).hex(),
             "sealed_at": self._now().isoformat(timespec="microseconds"),
-        }  # fmt: skip
+        }
         leaf = leaf_hash(canonical(header))
-        self._head = None  # until the block is committed nobody knows where the log ends
-        made = head.tree.append(leaf)
-        root = head.tree.root()
+        tree = Frontier(head.tree.size, head.tree.roots)  # the watch keeps its own until the block is committed
+        made = tree.append(leaf)
+        root = tree.root()
         try:
-            signature = signer.sign_checkpoint(head.tree.size, root)
+            signature = sign_checkpoint(signer, tree.size, root)
             self._log.append(header, leaves, made, root, signature, calls.found())
         except LostRace:
             return self._block(bounds)
-        self._head = Head(
-            head.tree, leaf.hex(), head.position + len(leaves), {name: span[1] for name, span in spans.items()},
-            signer.public.key_id,
-        )  # fmt: skip
+        self.watch.saw(
+            Head(
+                tree,
+                leaf.hex(),
+                head.position + len(leaves),
+                {name: span[1] for name, span in spans.items()},
+                signer.public.key_id,
+            )
+        )
+        self._sealed = (tree.size, root, signature, signer.public.key_id)
         return len(leaves)
 
-    def _signer(self, head: Head) -> Signer:
+    def _signer(self, head: Head) -> Signs:
         """Give the key; a machine that has another one than the log must not sign it."""
         if head.tree.size == 0:
             return self._keys.signer(may_make=True)
@@ -107,33 +131,42 @@ class Sealer:
         assert last is not None
         if signer.public.key_id != last.key_id and not self._introduced(signer):
             raise KeyProblem(
-                f"The audit is signed with the key {last.key_id}, and {self._keys.private} is {signer.public.key_id}. "
+                f"The audit is signed with the key {last.key_id}, and {self._keys.where} is {signer.public.key_id}. "
                 "Copy the folder from the machine that began the audit, so that all sign with one key."
             )
         return signer
 
-    def _introduced(self, signer: Signer) -> bool:
+    def _introduced(self, signer: Signs) -> bool:
         """Whether a rotation, whose event the log holds, made this the key."""
         rows = self._log.run(
-            "SELECT after FROM invocations_auditevent WHERE kind IN ('audit.key_rotated', 'audit.key_lost') "
+            "SELECT after FROM sessions_app_auditevent WHERE kind IN ('audit.key_rotated', 'audit.key_lost') "
             "ORDER BY id DESC LIMIT 1"
         ).fetchone()
         return rows is not None and str(signer.public) in rows[0]
 
     def check_key(self) -> None:
-        """Raise KeyProblem where the next block could not be signed here."""
+        """Raise KeyProblem where the next block could not be signed here; it signs something on trial."""
         head = self._log.head()
-        if head.tree.size:
-            self._signer(head)
+        if head.tree.size or self._keys.given is not None:
+            signer = self._signer(head) if head.tree.size else self._keys.signer()
+            sign_checkpoint(signer, 0, Frontier().root())
 
     def unsealed(self) -> int:
         """Give about how many rows wait: the distance between ids, which may have gaps."""
         head, highest = self._log.head(), self._log.highest()
         return sum(max(0, highest[name] - through) for name, through in head.through.items())
 
+    def last_sealed(self) -> str | None:
+        """Give the signed note of what this process sealed last, whatever the database says by now."""
+        if self._sealed is None:
+            return None
+        size, root, signature, key_id = self._sealed
+        public = next((key for key in self._keys.publics() if key.key_id == key_id), None)
+        return note(public, size, root, signature) if public else None
+
     def checkpoint(self) -> tuple[int, str] | None:
-        """Give size and signed note of the log as it is; None while it is empty."""
-        size = self._log.size()
+        """Give size and signed note of the log as it is; None while it is empty. Raises Rewritten."""
+        size = self.watch.head().tree.size
         return (size, checkpoint_note(self._log, self._keys, size)) if size else None
 
 

@@ -9,19 +9,22 @@ import os
 import subprocess
 import sys
 import threading
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from django.conf import settings
 from django.db import connections
 
-from invocations.chain import retention
-from invocations.chain.keys import KeyFolder
+from invocations.chain import retention, watching
+from invocations.chain.commanding import SigningCommand
+from invocations.chain.keys import KeyFolder, KeySource
 from invocations.chain.lease import Lease
 from invocations.chain.log import Log
 from invocations.chain.publishing import Publisher
 from invocations.chain.sealer import Sealer
-from sessions_app.database import Dedicated
+from sessions_app.kit.database import Dedicated
 
 logger = logging.getLogger(__name__)
 
@@ -31,11 +34,25 @@ _RETAINED_AT_ONCE = 20
 
 
 def keys() -> KeyFolder:
-    return KeyFolder(settings.MCPHUB_AUDIT_DIR)
+    told = settings.MCPHUB_SIGNING
+    command = SigningCommand(told.command, told.seconds) if told.command else None
+    given = KeySource(told.text, told.source, told.problem, command, told.public_key)
+    return KeyFolder(settings.MCPHUB_AUDIT_DIR, given)
 
 
 def checkpoints() -> Path:
-    return Path(settings.MCPHUB_AUDIT_DIR) / "checkpoints"
+    return Path(settings.MCPHUB_CHECKPOINT_FILE or Path(settings.MCPHUB_AUDIT_DIR) / "checkpoints")
+
+
+def places() -> list[dict[str, Any]]:
+    """Describe the places that checkpoints go to besides the file, in words that JSON carries."""
+    found: list[dict[str, Any]] = []
+    if settings.MCPHUB_CHECKPOINT_SYSLOG:
+        found.append({"kind": "syslog", "address": settings.MCPHUB_CHECKPOINT_SYSLOG})
+    if settings.MCPHUB_CHECKPOINT_WEBHOOK:
+        allow, proxy = list(settings.MCPHUB_EGRESS_ALLOW), settings.MCPHUB_EGRESS_PROXY
+        found.append({"kind": "webhook", "url": settings.MCPHUB_CHECKPOINT_WEBHOOK, "allow": allow, "proxy": proxy})
+    return found
 
 
 def log_on(connection: Any) -> Log:
@@ -62,15 +79,15 @@ def publisher() -> Publisher:
 
 def where() -> dict[str, Any]:
     """Say where the database is, in words that JSON carries."""
-    told = connections["default"].settings_dict
+    configured = connections["default"].settings_dict
     if connections["default"].vendor == "sqlite":
-        return {"vendor": "sqlite", "parameters": {"path": str(told["NAME"])}}
+        return {"vendor": "sqlite", "parameters": {"path": str(configured["NAME"])}}
     names = {"dbname": "NAME", "user": "USER", "password": "PASSWORD", "host": "HOST", "port": "PORT"}
     ours = {"pool", "isolation_level", "assume_role", "server_side_binding"}
-    options = {name: value for name, value in told["OPTIONS"].items() if name not in ours}
+    options = {name: value for name, value in configured["OPTIONS"].items() if name not in ours}
     return {
         "vendor": "postgresql",
-        "parameters": {**options, **{name: told[key] for name, key in names.items() if told.get(key)}},
+        "parameters": {**options, **{name: configured[key] for name, key in names.items() if configured.get(key)}},
     }
 
 
@@ -79,21 +96,64 @@ def lease_of(log: Log) -> Lease:
     return Lease(log, Path(f"{path}-sealer") if path else None)
 
 
+@dataclass(frozen=True)
+class Standing:
+    """What this process knows of the audit's verification. Costs whoever asks no statement."""
+
+    verdict: watching.Verdict | None = None
+    alarm: str = ""
+    """Why the audit needs a person's look."""
+
+
+_standing = Standing()
+
+
+def standing() -> Standing:
+    """Give it as of the last look of this process's hub, some seconds ago at most."""
+    return _standing
+
+
+def _know(found: Standing) -> None:
+    global _standing
+    _standing = found
+
+
 class Sealing:
     """One a hub. `look` is called now and then, on one thread at a time."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[str] | None = None
-        self._complained = ""
+        self._complained = self._sounded = ""
         self._database = Dedicated()
         self._log = log_of(self._database)
+        self._watch = watching.Watch(self._log)
+        self._began_at = datetime.now(UTC)
+        self.alarm = ""
+        """Why the audit needs a person's look, as of the last look."""
 
-    def look(self) -> None:
-        """Start the sealing process where rows wait and none runs, here or elsewhere."""
-        if not settings.MCPHUB_SEAL_SECONDS or (self._process is not None and self._process.poll() is None):
-            return
+    def look(self, *, is_last: bool = False) -> None:
+        """Start the sealing process where there is something to seal or to watch and none runs, here or elsewhere.
+
+        Each hub remembers where the log ended, so that the process it starts knows it too. A hub that stops
+        (`is_last`) starts one for what is not sealed only.
+        """
         try:
-            if self.is_behind() and not lease_of(self._log).is_taken():
+            found = watching.verdict(self._log)
+            alarm = found.alarm(settings.MCPHUB_VERIFY_SECONDS, self._began_at) if found else ""
+            if settings.MCPHUB_SEAL_SECONDS:
+                try:
+                    self._watch.head()
+                except watching.Rewritten as problem:
+                    alarm = str(problem)
+                    self._sound(alarm)
+            self.alarm = alarm
+            _know(Standing(found, alarm))
+            if not settings.MCPHUB_SEAL_SECONDS:
+                return
+            if self._process is not None and self._process.poll() is None:
+                return
+            is_due = self._log.size() > 0 and not is_last
+            if not lease_of(self._log).is_taken() and (is_due or self.is_behind()):
                 self._start()
         except Exception:
             self._database.close()
@@ -118,7 +178,8 @@ class Sealing:
     def stop(self) -> None:
         """Let the process seal what is there and end; one that has not begun yet is started for it."""
         with contextlib.suppress(Exception):  # the database is gone, and the next start seals
-            self.look()
+            self.look(is_last=True)
+        _know(Standing())
         process, self._process = self._process, None
         if process is not None:
             assert process.stdin is not None
@@ -131,19 +192,35 @@ class Sealing:
                 process.wait()
         self._database.close()
 
+    def _sound(self, problem: str) -> None:
+        if problem != self._sounded:
+            logger.error("ALARM: the audit's log is not the one that this hub saw. %s", problem)
+            watching.keep(self._log, self._log.size(), problem)
+        self._sounded = problem
+
     def _start(self) -> None:
+        given = keys().given
         process = subprocess.Popen(
             [sys.executable, "-m", "invocations.chain.process"],
             env={**os.environ, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)},
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        )  # fmt: skip
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         assert process.stdin is not None
-        told = {
-            "database": where(), "folder": str(settings.MCPHUB_AUDIT_DIR),
+        options = {
+            "database": where(),
+            "folder": str(settings.MCPHUB_AUDIT_DIR),
+            "signing": given.words() if given else None,
             "seal_seconds": settings.MCPHUB_SEAL_SECONDS,
             "checkpoint_seconds": settings.MCPHUB_CHECKPOINT_SECONDS,
-        }  # fmt: skip
-        process.stdin.write(json.dumps(told) + "\n")
+            "checkpoints": str(checkpoints()),
+            "places": places(),
+            "checkpoint_tries": settings.MCPHUB_CHECKPOINT_TRIES,
+            "verify_seconds": settings.MCPHUB_VERIFY_SECONDS,
+            "known": watching.words_of(self._watch.known) if self._watch.known is not None else None,
+        }
+        process.stdin.write(json.dumps(options) + "\n")
         process.stdin.flush()
         threading.Thread(target=self._hear, args=[process], name="mcphub-sealing", daemon=True).start()
         self._process = process

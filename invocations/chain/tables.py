@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from invocations import columns
 from invocations.chain.verifier import BODIES
+from invocations.columns import AuditTable, ColumnType
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,35 +54,30 @@ def _audited(name: str, table: str, **kinds: str) -> Audited:
     return Audited(name, table, dict(sorted(columns.items())))
 
 
-ENVELOPE = _audited(
-    "envelope",
-    "invocations_mcprequestenvelope",
-    text="invocation_id session_id process_id request_id method params tool_name tool_version tool_digest principal "
-    "context",
-    integer="id",
-    time="received_at",
-)
-INVOCATION = _audited(
-    "invocation",
-    "invocations_mcptoolinvocation",
-    text="invocation_id session_id process_id request_id tool_name tool_version tool_digest arguments arguments_digest "
-    "status result error error_code duplicate_of transport protocol_version principal caller_label client_name "
-    "client_version client_address trace_id continues turn_id tool_call_id "
-    "replay_of left_out connection",
-    integer="id jsonrpc_code duration_ms occurrences turn_round",
-    boolean="retryable",
-    time="received_at started_at finished_at",
-)
+_KINDS = {
+    ColumnType.TEXT: "text",
+    ColumnType.SMALL_INTEGER: "integer",
+    ColumnType.INTEGER: "integer",
+    ColumnType.BIG_INTEGER: "integer",
+    ColumnType.BOOLEAN: "boolean",
+    ColumnType.TIME: "time",
+}
+
+
+def _declared(of: AuditTable) -> Audited:
+    return Audited(of.name, of.table, dict(sorted((column.name, _KINDS[column.type]) for column in of.columns)))
+
+
+ENVELOPE, INVOCATION = _declared(columns.ENVELOPE), _declared(columns.INVOCATION)
 EVENT = _audited(
     "event",
-    "invocations_auditevent",
-    text="kind actor actor_label subject_id subject_label before after reason",
+    "sessions_app_auditevent",
+    text="kind actor actor_label via subject_model subject_id subject_label before after reason",
     integer="id",
     time="happened_at",
 )
 AUDITED = (ENVELOPE, INVOCATION, EVENT)
 """In the order in which rows stand in a block.
 
-A column that a later version adds is null in the rows that were there before, and a hash leaves nulls out: then it
-only has to be added here. Where that cannot be, it stays out of the hash.
+A column that a later version adds is null in the rows that were there before, and a hash leaves nulls out.
 """

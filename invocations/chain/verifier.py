@@ -18,7 +18,7 @@ import bisect
 import hashlib
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
@@ -50,6 +50,7 @@ BODIES = {"envelope": ("params",), "invocation": ("arguments", "result", "error"
 NOTHING = "0" * 64
 """What the first block names as the block before it."""
 KEY_ROTATED = "audit.key_rotated"
+REMOVALS = ("audit.rows_removed", "audit.bodies_removed")
 """The kind of event by which the old key introduces the next one."""
 
 
@@ -371,6 +372,8 @@ class Verifier:
         self._state = ""
         self._introduced: list[str] = []
         self._tombstones: list[tuple[dict[str, Any], str]] = []
+        self._told: list[dict[str, Any]] = []
+        """The tombstones that sealed events tell of."""
         self._gone = {"rows": Spans(), "bodies": Spans()}
         self._ended = False
 
@@ -383,6 +386,7 @@ class Verifier:
                 self._open(record)
             elif "tombstone" in record:
                 tombstone = record["tombstone"]
+                self._follow(tombstone)
                 self._tombstones.append((tombstone, record["signature"]))
                 self._gone[tombstone["kind"]].add(tombstone["first_block"], tombstone["last_block"])
             elif "export" in record:
@@ -409,6 +413,10 @@ class Verifier:
                 signed = b""
             if key is None or not key.has_signed(signed, tombstone_bytes(tombstone)):
                 raise Bad(f"The tombstone of blocks {_span(tombstone)} is not signed by a key that is trusted.")
+        there = {tombstone_hash(tombstone) for tombstone, _ in self._tombstones}
+        for tombstone in self._told:
+            if tombstone_hash(tombstone) not in there:
+                raise Bad(f"The tombstone of blocks {_span(tombstone)}, of which a sealed event tells, is missing.")
         missed = [size for size in self._checkpoints if size > self._tree.size]
         if missed:
             raise Bad(
@@ -417,6 +425,12 @@ class Verifier:
             )
         self.summary.keys = sorted(self._keys)
         return self.summary
+
+    def _follow(self, tombstone: dict[str, Any]) -> None:
+        """Raise Bad where a tombstone does not follow the one before it. Its event may have been removed later."""
+        due = tombstone_hash(self._tombstones[-1][0]) if self._tombstones else NOTHING
+        if tombstone.get("previous", due) != due:
+            raise Bad(f"The tombstone before that of blocks {_span(tombstone)} is missing, or was moved.")
 
     def _so_far(self) -> str:
         return f"{self.summary.blocks} blocks and {self.summary.rows} rows"
@@ -429,8 +443,12 @@ class Verifier:
         self._previous, self._position = record["previous"], record["first_position"]
         self._through = {table: record["through"][table] for table in TABLES}
         if not record["first_block"] and (self._previous, self._position, *self._through.values()) != (
-            NOTHING, 0, 0, 0, 0,
-        ):  # fmt: skip
+            NOTHING,
+            0,
+            0,
+            0,
+            0,
+        ):
             raise Bad("The log does not begin at its begin.")
         if record["checkpoint"]:
             checkpoint = Checkpoint.parse(record["checkpoint"])
@@ -454,19 +472,7 @@ class Verifier:
         leaf = leaf_hash(canonical(header))
         self._tree.append(leaf)
         self._previous = leaf.hex()
-        key = self._keys.get(header["key"])
-        if key is None:
-            raise Bad(
-                f"Block {number} is signed with the key {header['key']}, which no trusted key introduced. If it is "
-                "yours, give its public key as well."
-            )
-        text = checkpoint_text(key.name, self._tree.size, self._tree.root()).encode()
-        try:
-            signature = from_base64(record["signature"])
-        except (ValueError, TypeError):
-            signature = b""
-        if key.name != self._origin or not key.has_signed(signature, text):
-            raise Bad(f"Block {number} does not bear the signature of key {key.key_id}: header or signature changed.")
+        check_signature(header, record["signature"], self._keys, self._tree, self._origin)
         self._header = header
         self._state, self._leaves, self._introduced, self._last_id = record["rows"], [], [], 0
         self._due = [(table, counts[table]) for table in TABLES if counts[table]]
@@ -507,6 +513,8 @@ class Verifier:
                     raise Bad(f"The bodies of {where} are gone, and no tombstone says so.")
             if table == "event" and values["kind"] == KEY_ROTATED:
                 self._introduced.append(json.loads(values["after"])["key"])
+            if table == "event" and values["kind"] in REMOVALS:
+                self._told.append(json.loads(values["after"]))
             self.summary.rows += 1
         self._leaves.append(stored)
         self._position += 1
@@ -550,8 +558,32 @@ class Verifier:
                 raise Bad(f"The log was rewritten at or before block {checkpoint.size - 1}: its checkpoint differs.")
 
 
+def check_signature(
+    header: dict[str, Any], signature: str, keys: Mapping[str, PublicKey], tree: Frontier, origin: str | None = None
+) -> None:
+    """Raise Bad unless the block, the last one of `tree`, bears the signature of the key that it names."""
+    number, key = header["number"], keys.get(header["key"])
+    if key is None:
+        raise Bad(
+            f"Block {number} is signed with the key {header['key']}, which no trusted key introduced. If it is "
+            "yours, give its public key as well."
+        )
+    try:
+        signed = from_base64(signature)
+    except (ValueError, TypeError):
+        signed = b""
+    text = checkpoint_text(key.name, tree.size, tree.root()).encode()
+    if (origin is not None and key.name != origin) or not key.has_signed(signed, text):
+        raise Bad(f"Block {number} does not bear the signature of key {key.key_id}: header or signature changed.")
+
+
 def tombstone_bytes(tombstone: dict[str, Any]) -> bytes:
     return b"mcphub audit tombstone\n" + canonical(tombstone)
+
+
+def tombstone_hash(tombstone: dict[str, Any]) -> str:
+    """Give what the next tombstone names this one by."""
+    return hashlib.sha256(tombstone_bytes(tombstone)).hexdigest()
 
 
 def _span(tombstone: dict[str, Any]) -> str:

@@ -63,7 +63,7 @@ def load(apps, schema_editor):
             internal_code=code,
             defaults={
                 "json_rpc_code": number, "message_template": "{message}", "retryable": retryable,
-                "data_schema": GENERAL,
+                "data_schema": GENERAL, "loaded_by": "shipped with the hub",
             },
         )
     apps.get_model("invocations", "AuditPolicy").objects.get_or_create(pk=1)

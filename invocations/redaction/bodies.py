@@ -17,17 +17,41 @@ from sessions_app.protocol import json
 _LONGEST_MESSAGE = 4096
 
 
-class Stored:
-    """The bodies of one call as its rows hold them. Made only where something may be left out."""
+class StoredBodies:
+    """The bodies of one call as its rows hold them. Made only where something is left out, or may be."""
 
-    __slots__ = ("_arguments", "_hidden", "_redactor", "_scrubbed", "arguments", "digest", "left_out")
+    __slots__ = (
+        "_arguments",
+        "_hidden",
+        "_longest_result",
+        "_redactor",
+        "_scrubbed",
+        "arguments",
+        "digest",
+        "left_out",
+    )
 
-    def __init__(self, arguments: Any, text: str, redactor: Redactor | None, limit: int | None = None) -> None:
-        """`text`: the canonical JSON of the arguments. `limit`: characters that are kept of them."""
+    def __init__(
+        self,
+        arguments: Any,
+        text: str,
+        redactor: Redactor | None,
+        limit: int | None = None,
+        *,
+        longest_result: int | None = None,
+        is_spared: bool = False,
+    ) -> None:
+        """`text`: the canonical JSON of the arguments. `limit`: characters that are kept of them.
+
+        Of a result longer than `longest_result` nothing but size and digest is kept. `is_spared`: nothing is hidden of
+        the arguments.
+        """
         self._redactor = redactor
+        self._longest_result = longest_result
         self._hidden: Hidden | None = None
         if redactor is not None:
             self._hidden = redactor.hidden()
+        if redactor is not None and self._hidden is not None and not is_spared:
             text = redactor.arguments(arguments, text, self._hidden)
         self.digest = json.digest(text)
         """Of the arguments before they were cut short."""
@@ -36,20 +60,48 @@ class Stored:
 
     def outcome(self, result: str | None, error: dict[str, Any] | None) -> tuple[str | None, str | None]:
         """Give result and error as canonical JSON to store; complete `left_out`."""
-        said: str | None = None
+        message: str | None = None
         for name in ("result", "error"):
             self.left_out.pop(name, None)
         if result is not None:
+            is_summed = self._longest_result is not None and len(result) > self._longest_result
             if self._redactor is not None and self._hidden is not None:
                 self._hidden.begin()
-                result = self._redactor.result(result, self._hidden)
-            result = self._kept("result", result)
+                if not is_summed:
+                    result = self._redactor.result(result, self._hidden)
+            result = self._kept("result", result, 0 if is_summed else None)
         if error is not None:
-            if self._hidden:
+            if self._redactor is not None and self._hidden is not None:
                 self._hidden.begin()
-                error = self._hidden.scrub(error)
-            said = self._kept("error", json.canonical(error), error=error)
-        return result, said
+                error = self._redactor.error(error, self._hidden)
+            message = self._kept("error", json.canonical(error), error=error)
+        return result, message
+
+    def beside(self, value: dict[str, Any], *, is_result: bool = False) -> dict[str, Any]:
+        """Give what is kept of the call beside its rows, such as a task's result, as it is recorded.
+
+        The value itself where nothing of it is hidden.
+        """
+        if self._redactor is None or self._hidden is None:
+            return value
+        if not is_result:
+            fresh = self._redactor.error(value, self._hidden)
+            return value if fresh == value else fresh
+        text = json.canonical(value)
+        recorded = self._redactor.result(text, self._hidden)
+        return value if recorded is text else dict(json.loads_stored(recorded))
+
+    @property
+    def hidden(self) -> Hidden | None:
+        """What was taken out of the bodies so far."""
+        return self._hidden
+
+    def cleaned(self, text: str) -> str:
+        """Give a text that names what was asked for, without what is kept of no argument."""
+        if self._redactor is None or self._hidden is None:
+            return text
+        self._hidden.begin()
+        return str(self._redactor.words(text, self._hidden))
 
     @property
     def marks(self) -> str | None:
@@ -65,8 +117,8 @@ class Stored:
             size = {"bytes": len(text.encode("utf-8", "surrogatepass")), "sha256": json.digest(text), "truncated": True}
             mark |= size
             if error is not None:
-                told = error["data"]
-                data = {"errorCode": told["errorCode"], "retryable": told["retryable"], "details": {}, **size}
+                data_kept = error["data"]
+                data = {"errorCode": data_kept["errorCode"], "retryable": data_kept["retryable"], "details": {}, **size}
                 text = json.canonical(
                     {"code": error["code"], "message": error["message"][:_LONGEST_MESSAGE], "data": data}
                 )
@@ -77,8 +129,15 @@ class Stored:
         return text
 
 
-def stored(arguments: Any, text: str, redactor: Redactor | None) -> Stored | None:
+def stored(arguments: Any, text: str, redactor: Redactor | None) -> StoredBodies | None:
     """Give what is stored of a call; None where its arguments are, as they are, and its outcome may be too."""
-    if redactor is None and len(text) <= settings.MCPHUB_AUDIT_BODY_CHARACTERS:
+    if len(text) <= settings.MCPHUB_AUDIT_BODY_CHARACTERS and (redactor is None or redactor.spares(arguments, text)):
         return None
-    return Stored(arguments, text, redactor)
+    return StoredBodies(arguments, text, redactor)
+
+
+def stored_outcome(arguments: str, text: str, redactor: Redactor | None) -> StoredBodies | None:
+    """Give what is stored of a call whose arguments are as they are; None where its result or error, `text`, is too."""
+    if len(text) <= settings.MCPHUB_AUDIT_BODY_CHARACTERS and (redactor is None or redactor.spares_outcome(text)):
+        return None
+    return StoredBodies(None, arguments, redactor, is_spared=True)

@@ -9,10 +9,12 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
-from collections.abc import Sequence
+from base64 import b64encode
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, quote_plus
 
+from invocations.redaction.forms import Forms, is_card
 from invocations.redaction.places import Marker, Paths
 from sessions_app.protocol import json
 from sessions_app.protocol.errors import ParseError
@@ -22,8 +24,15 @@ _PROBE = 16
 """Of a longer secret so much is looked for: messages shorten what they quote."""
 _SHORT = 4
 """A shorter secret is looked for as a whole word: inside words it would be everywhere."""
-_MOST_SECRETS = 1000
-"""Spellings that are looked for, up to five of each value."""
+_MOST_SECRETS = 2000
+"""Spellings that are looked for, some twenty of each value."""
+_ENCODED = 6
+"""Bytes from which on a value is looked for in Base64 and as digits too: shorter ones would be found by chance."""
+_LONGEST_ENCODED = 300
+_MOST_SOUGHT = 1 << 18
+"""Characters of all values together that are handed on to be looked for elsewhere."""
+_MOST_NESTED = 4
+"""Of JSON texts within JSON texts."""
 _MOST_PLACES = 50
 _DEEPEST = 256
 
@@ -60,10 +69,28 @@ class Hidden:
         self.places: list[str] = []
         self._keys = keys
         self._secrets: dict[str, Tag] = {}
+        self._values: list[Any] = []
         self._is_flooded = False
 
     def __bool__(self) -> bool:
-        return bool(self._secrets)
+        return bool(self._secrets) or self._is_flooded
+
+    @property
+    def size(self) -> int:
+        return len(self._secrets) + self._is_flooded
+
+    def values(self) -> list[Any]:
+        """Give what is looked for elsewhere, for `seek`; [None] where it is too much: then no text stays."""
+        length = sum(len(value) for value in self._values if isinstance(value, str))
+        return [None] if self._is_flooded or length > _MOST_SOUGHT else list(self._values)
+
+    def seek(self, values: Iterable[Any]) -> None:
+        """Look for what was taken out elsewhere too."""
+        for value in values:
+            if value is None:
+                self._is_flooded = True
+            else:
+                self._remember(value)
 
     def begin(self) -> None:
         """Count the places of another body."""
@@ -102,17 +129,56 @@ class Hidden:
     def look_into_texts(self, value: Any, markers: Sequence[Marker], path: str = "$") -> Any:
         """Give the value with the same hidden in texts that are JSON themselves."""
 
+        return self._within_texts(value, lambda held, where: self.take_out(held, markers, where), path)
+
+    def _within_texts(self, value: Any, change: Callable[[Any, str], Any], path: str, nested: int = 0) -> Any:
+        """Give the value with each text that is a JSON document changed, and written anew where it changed."""
+
         def inside(text: str, where: str) -> str:
-            if text[:1] not in ("{", "[") or isinstance(text, Tag):
+            if isinstance(text, Tag) or text.lstrip()[:1] not in ("{", "[", '"') or nested >= _MOST_NESTED:
                 return text
             try:
-                held = json.loads(text.encode())
+                held = json.loads(text.encode(), max_depth=1024)
             except (ParseError, UnicodeEncodeError):
                 return text
-            fresh = self.take_out(held, markers, f"{where}→$")
+            fresh = self._within_texts(change(held, f"{where}→$"), change, f"{where}→$", nested + 1)
             return text if fresh is held else json.canonical(fresh)
 
         return _mapped(value, inside, path)
+
+    # By form ---------------------------------------------------------------------------------------
+
+    def take_forms(self, value: Any, forms: Forms, path: str = "$") -> Any:
+        """Give the value without the secrets that are told by their form, in names of members and numbers too."""
+
+        def name(text: str) -> str:
+            return self._without_forms(text, forms)
+
+        def clean(text: str, where: str) -> str:
+            fresh = text if isinstance(text, Tag) else self._without_forms(text, forms)
+            if fresh is not text:
+                self._place(where)
+            return fresh
+
+        def number(value: int | float, where: str) -> Any:
+            if forms.has_cards and isinstance(value, int) and is_card(str(value)):
+                return self._hide(value, where)
+            return value
+
+        def change(value: Any, where: str) -> Any:
+            return _mapped(value, clean, where, number, name)
+
+        return change(self._within_texts(value, change, path), path)
+
+    def _without_forms(self, text: str, forms: Forms) -> str:
+        parts, at = [], 0
+        for begin, end in forms.spans(text):
+            secret = text[begin:end]
+            if not secret.startswith("redacted:"):
+                self._remember(secret)
+                parts += [text[at:begin], tag(secret, self._keys)]
+                at = end
+        return "".join([*parts, text[at:]]) if parts else text
 
     def _hide(self, value: Any, path: str) -> Tag:
         self._place(path)
@@ -121,15 +187,24 @@ class Hidden:
             item = stack.pop()
             if isinstance(item, dict):
                 stack += item.values()
+                stack += [name for name in item if _tells(name)]
             elif isinstance(item, list | tuple):
                 stack += item
             elif isinstance(item, str | int | float) and not isinstance(item, bool) and item != "":
-                if len(self._secrets) >= _MOST_SECRETS:
-                    self._is_flooded = True
+                self._remember(item)
+                if self._is_flooded:
                     break
-                for form in _forms(item):
-                    self._secrets.setdefault(form, tag(item, self._keys))
         return tag(value, self._keys)
+
+    def _remember(self, secret: str | int | float) -> None:
+        """Look for a value elsewhere too."""
+        if len(self._secrets) >= _MOST_SECRETS:
+            self._is_flooded = True
+        elif secret not in self._secrets:
+            self._values.append(secret)
+            mark = tag(secret, self._keys)
+            for form in _forms(secret):
+                self._secrets.setdefault(form, mark)
 
     def _place(self, path: str) -> None:
         if len(self.places) < _MOST_PLACES:
@@ -141,7 +216,7 @@ class Hidden:
 
     def scrub(self, value: Any, path: str = "$") -> Any:
         """Give the value without the texts and numbers that were taken out, wherever they show."""
-        if not self._secrets:
+        if not self:
             return value
         if self._is_flooded:  # too many to look for each: no text stays
             self._place(path)
@@ -157,14 +232,41 @@ class Hidden:
         # Names of members are texts too, but a short secret there is a name by chance.
         long = {form: mark for form, mark in self._secrets.items() if len(form) >= _SHORT}
         names = _Search(long).replaced if long else None
-        return _mapped(value, clean, path, long, names)
+        numbers = (lambda number, _: self._secrets.get(json.canonical(number), number)) if self._secrets else None
+        fresh = _mapped(value, clean, path, numbers, names)
+        if names is not None:
+            self.places = [names(place) for place in self.places]  # a place names members, perhaps a secret one
+        return fresh
 
 
 def _forms(secret: str | int | float) -> set[str]:
     """How a value may be quoted: as it is, within JSON, in an address."""
     text = secret if isinstance(secret, str) else json.canonical(secret)
     clean = text.encode("utf-8", "replace").decode()
-    return {text, json.canonical(text)[1:-1], _ascii(text), quote(clean, safe=""), repr(text)[1:-1]}
+    found = {text, json.canonical(text)[1:-1], _ascii(text), quote(clean, safe=""), repr(text)[1:-1]}
+    raw = clean.encode()
+    if len(raw) < _ENCODED:
+        return found
+    raw = raw[:_LONGEST_ENCODED]
+    percent = "".join(f"%{byte:02X}" for byte in raw)
+    found |= {raw.hex(), raw.hex().upper(), percent, percent.lower(), quote(clean, safe="").lower(), quote_plus(clean)}
+    found.add("".join(f"\\u{ord(letter):04x}" for letter in clean[:_LONGEST_ENCODED]))
+    return found | _in_base64(raw)
+
+
+def _in_base64(raw: bytes) -> set[str]:
+    """Give what Base64, plain and for addresses, makes of the bytes, wherever in a text they begin."""
+    found = set()
+    for before in range(3):
+        bits = 8 * (before + len(raw))
+        core = b64encode(b"\0" * before + raw)[-(-8 * before // 6) : bits // 6].decode()
+        found |= {core, core.replace("+", "-").replace("/", "_")}
+    return {core for core in found if len(core) >= _ENCODED}
+
+
+def _tells(name: str) -> bool:
+    """Whether the name of a hidden member may be a secret itself: long, of letters and digits."""
+    return len(name) >= 8 and any(map(str.isdigit, name)) and any(map(str.isalpha, name))
 
 
 def _ascii(text: str) -> str:
@@ -182,7 +284,7 @@ class _Search:
         for form in secrets:
             self._by_probe.setdefault(form[:_PROBE], []).append(form)
         probes = sorted(self._by_probe, key=len, reverse=True)
-        self._pattern = re.compile("|".join(map(_bounded, probes)))
+        self._pattern = re.compile(_either(probes))
 
     def replaced(self, text: str) -> str:
         """Put a tag in place of each secret, or of as much of its beginning as a message quotes."""
@@ -202,6 +304,16 @@ class _Search:
         return end
 
 
+def _either(probes: list[str]) -> str:
+    """Give a pattern for any of the texts, longest first; by their beginnings, so that most are never tried."""
+    groups: dict[str, list[str]] = {}
+    for probe in probes:
+        groups.setdefault(probe[:2] if len(probe) >= _SHORT and not probe.isdigit() else "", []).append(probe)
+    plain = [_bounded(probe) for probe in groups.pop("", [])]
+    deep = [f"{re.escape(head)}(?:{'|'.join(re.escape(each[2:]) for each in of)})" for head, of in groups.items()]
+    return "|".join([*deep, *plain])
+
+
 def _bounded(probe: str) -> str:
     found = re.escape(probe)
     if probe.isdigit():
@@ -212,14 +324,16 @@ def _bounded(probe: str) -> str:
 def _mapped(value: Any, change: Any, path: str, numbers: Any = None, names: Any = None, depth: int = 0) -> Any:
     """Give the value with each text in it changed; itself where nothing was.
 
-    `numbers`: what stands for which number, by its JSON. `names` changes the names of members.
+    `numbers` changes numbers, `names` the names of members. What is nested too deeply is changed as its JSON.
     """
     if isinstance(value, str):
         return change(value, path)
     if numbers and isinstance(value, int | float) and not isinstance(value, bool):
-        return numbers.get(json.canonical(value), value)
-    if depth > _DEEPEST:
-        return value
+        return numbers(value, path)
+    if depth > _DEEPEST and isinstance(value, dict | list | tuple):
+        text = json.canonical(value)
+        fresh = change(text, path)
+        return value if fresh == text else fresh
     if isinstance(value, dict):
         pairs = []
         for key, child in value.items():

@@ -6,23 +6,27 @@ import logging
 
 from django.conf import settings
 
+from invocations.redaction.forms import FORMS
 from invocations.redaction.models import McpRedactionRule
 from invocations.redaction.places import parse
-from invocations.redaction.policy import HEADER, Policy, Rule
+from invocations.redaction.policy import FORM, HEADER, RedactionPolicy, RedactionRule
 
 logger = logging.getLogger(__name__)
 
 
-def load() -> Policy:
+def load() -> RedactionPolicy:
     """Give the policy. A rule that cannot be used, which only SQL by hand can make, is logged and left out."""
-    rules: list[Rule] = []
+    rules: list[RedactionRule] = []
     for row in McpRedactionRule.objects.filter(enabled=True):
         rule = row.rule()
         try:
-            if rule.kind != HEADER:
+            if rule.kind == FORM:
+                if rule.place not in FORMS:
+                    raise ValueError(rule.place)
+            elif rule.kind != HEADER:
                 parse(rule.place)
         except ValueError:
             logger.exception("The redaction rule %s cannot be used", row.pk)
             continue
         rules.append(rule)
-    return Policy(rules, settings.MCPHUB_ENCRYPTION_KEYS)
+    return RedactionPolicy(rules, settings.MCPHUB_ENCRYPTION_KEYS)

@@ -9,19 +9,22 @@ from django.db import models
 from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
-from simple_history.models import HistoricalRecords
 
-from invocations.redaction import places, policy
+from invocations.redaction import forms, places, policy
+from sessions_app.history.recording import RecordedModel
 
 _TOOL = re.compile(r"[A-Za-z0-9_.*-]+")
 
 
-class McpRedactionRule(models.Model):
+class McpRedactionRule(RecordedModel):
     """One place that is taken out of bodies before they are recorded; a keyed hash stays in it."""
+
+    RECORDED_AS = "redaction_rule"
 
     class Kind(models.TextChoices):
         PATH = policy.PATH, _("JSON path")
         HEADER = policy.HEADER, _("Header name")
+        FORM = policy.FORM, _("Known form")
 
     class Part(models.TextChoices):
         BOTH = policy.BOTH, _("Arguments and results")
@@ -30,23 +33,24 @@ class McpRedactionRule(models.Model):
 
     kind = models.CharField(_("kind"), max_length=6, choices=Kind, default=Kind.PATH)
     place = models.CharField(
-        _("place"), max_length=places.LONGEST_PATH,
+        _("place"),
+        max_length=places.LONGEST_PATH,
         help_text=_(
             "A path such as $.credentials.password, $.items[*].token or $..secret (at any depth); results begin "
-            "with $.structuredContent or $.content. Or the name of a header, such as Authorization."
+            "with $.structuredContent or $.content. Or the name of a header, such as Authorization. Or the name of a "
+            "known form, such as github_token."
         ),
-    )  # fmt: skip
+    )
     part = models.CharField(_("part"), max_length=9, choices=Part, default=Part.BOTH)
     tool_name = models.CharField(
-        _("tool"), max_length=64, blank=True,
+        _("tool"),
+        max_length=64,
+        blank=True,
         help_text=_("Exact name, or with * for any characters: tickets_*. Empty: every tool."),
-    )  # fmt: skip
+    )
     enabled = models.BooleanField(_("enabled"), default=True)
     note = models.CharField(_("note"), max_length=200, blank=True)
     created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
-
-    history = HistoricalRecords()
-    _change_reason: str | None = None
 
     class Meta:
         verbose_name = _("redaction rule")
@@ -54,15 +58,18 @@ class McpRedactionRule(models.Model):
         ordering = ["tool_name", "kind", "place"]
         constraints = [
             models.UniqueConstraint(
-                fields=["kind", "place", "part", "tool_name"], name="redaction_rule_once",
+                fields=["kind", "place", "part", "tool_name"],
+                name="redaction_rule_once",
                 violation_error_message=_("There is such a rule already."),
             ),
-            models.CheckConstraint(condition=Q(kind__in=[policy.PATH, policy.HEADER]), name="redaction_kind_known"),
+            models.CheckConstraint(
+                condition=Q(kind__in=[policy.PATH, policy.HEADER, policy.FORM]), name="redaction_kind_known"
+            ),
             models.CheckConstraint(
                 condition=Q(part__in=[policy.ARGUMENTS, policy.RESULT, policy.BOTH]), name="redaction_part_known"
             ),
             models.CheckConstraint(condition=~Q(place=""), name="redaction_place_present"),
-        ]  # fmt: skip
+        ]
 
     def __str__(self) -> str:
         return f"{self.tool_name or '*'} {self.place}"
@@ -71,6 +78,9 @@ class McpRedactionRule(models.Model):
         try:
             if self.kind == self.Kind.HEADER:
                 places.check_header(self.place)
+            elif self.kind == self.Kind.FORM:
+                if self.place not in forms.FORMS:
+                    raise ValueError(_("Write one of: %s.") % ", ".join(sorted(forms.FORMS)))
             else:
                 places.parse(self.place)
         except ValueError as error:
@@ -78,5 +88,5 @@ class McpRedactionRule(models.Model):
         if self.tool_name and not _TOOL.fullmatch(self.tool_name):
             raise ValidationError({"tool_name": _("Use the characters A-Z a-z 0-9 _ . - and * for any of them.")})
 
-    def rule(self) -> policy.Rule:
-        return policy.Rule(self.tool_name, self.part, self.kind, self.place)
+    def rule(self) -> policy.RedactionRule:
+        return policy.RedactionRule(self.tool_name, self.part, self.kind, self.place)

@@ -12,16 +12,9 @@ from typing import Any, Protocol
 
 from django.utils.translation import gettext as _
 
+from invocations.redaction.names import Same, exact
 from sessions_app.protocol import json
-from sessions_app.protocol.dialect import (
-    BELOW_MAP,
-    BELOW_ONE,
-    HOLDERS,
-    REFERENCES,
-    Document,
-    SchemaRejected,
-    children,
-)
+from sessions_app.protocol.dialect import BELOW_MAP, BELOW_ONE, HOLDERS, REFERENCES, Document, SchemaRejected, children
 from sessions_app.protocol.errors import ParseError
 
 LONGEST_PATH = 300
@@ -93,8 +86,9 @@ def check_header(name: str) -> None:
 class Paths:
     """Several paths at once. A state holds how many steps of which paths are taken."""
 
-    def __init__(self, paths: Iterable[Path]) -> None:
+    def __init__(self, paths: Iterable[Path], same: Same = exact) -> None:
         self._paths = tuple(paths)
+        self._same = same
         self.start: Any = tuple((path, 0) for path in self._paths)
 
     @property
@@ -113,7 +107,7 @@ class Paths:
 
     def deep(self) -> Paths:
         """Give the paths that hold at any depth, and so in JSON within a text too."""
-        return Paths(path for path in self._paths if path and path[0][0] == "deep")
+        return Paths((path for path in self._paths if path and path[0][0] == "deep"), self._same)
 
     def hides(self, state: Any, value: Any) -> bool:
         # A scalar where a path leads on, such as an object sent as text, cannot be looked into: it goes whole.
@@ -130,7 +124,11 @@ class Paths:
             kind, word = path[taken]
             if kind == "deep":
                 found.append((path, taken))
-            if kind == "any" or (word == key and (kind == "index") == isinstance(key, int)):
+            if kind == "any" or (
+                word == key
+                if isinstance(key, int) or kind == "index"
+                else isinstance(word, str) and self._same(word, key)
+            ):
                 found.append((path, taken + 1))
         return tuple(found)
 
@@ -138,8 +136,9 @@ class Paths:
 class Headers:
     """Members named as a header, in any case and at any depth, and pairs {"name": header, "value": …}."""
 
-    def __init__(self, names: Iterable[str]) -> None:
+    def __init__(self, names: Iterable[str], same: Same = exact) -> None:
         self.names = frozenset(name.casefold() for name in names)
+        self._same = same
         self.start: Any = "look"
 
     def hides(self, state: Any, value: Any) -> bool:
@@ -147,7 +146,7 @@ class Headers:
 
     def below(self, state: Any, parent: Any, key: str | int) -> Any:
         if isinstance(key, str):
-            if key.casefold() in self.names:
+            if key.casefold() in self.names or any(self._same(name, key) for name in self.names):
                 return "hide"
             if key == "value" and isinstance(parent.get("name"), str) and parent["name"].casefold() in self.names:
                 return "hide"
@@ -161,15 +160,16 @@ class Annotated:
     value of no valid form is hidden too.
     """
 
-    def __init__(self, schema: dict[str, Any], headers: frozenset[str] = frozenset()) -> None:
+    def __init__(self, schema: dict[str, Any], headers: frozenset[str] = frozenset(), same: Same = exact) -> None:
         """Raises ValueError for a schema that the hub would not take."""
+        self._same = same
         self._document = Document(schema)
         self._headers = headers
         self._telling: dict[int, bool] = {}
         self.start: Any = self._applied([schema])
 
     @classmethod
-    def of(cls, schema: Any, headers: frozenset[str] = frozenset()) -> Annotated | None:
+    def of(cls, schema: Any, headers: frozenset[str] = frozenset(), same: Same = exact) -> Annotated | None:
         """Give the marker of a schema; None where it marks nothing."""
         if not isinstance(schema, dict):
             return None
@@ -179,7 +179,7 @@ class Annotated:
         ):
             return None
         try:
-            found = cls(schema, headers)
+            found = cls(schema, headers, same)
         except SchemaRejected:
             return None
         return found if found.start else None
@@ -195,7 +195,7 @@ class Annotated:
             for keyword, token, child in children(node):
                 if isinstance(key, str):
                     applies = (
-                        (keyword == "properties" and token == key)
+                        (keyword == "properties" and (token == key or self._same(str(token), key)))
                         or (keyword == "patternProperties" and key not in node.get("properties", ()))
                         or (
                             keyword in ("additionalProperties", "unevaluatedProperties")
@@ -204,8 +204,10 @@ class Annotated:
                     )
                 else:
                     applies = (keyword in ("items", "prefixItems") and token in (None, key)) or keyword in (
-                        "additionalItems", "unevaluatedItems", "contains",
-                    )  # fmt: skip
+                        "additionalItems",
+                        "unevaluatedItems",
+                        "contains",
+                    )
                 if applies:
                     found.append(child)
         return self._applied(found)
@@ -263,9 +265,26 @@ class Annotated:
             if self._is_marked(node):
                 return True
             stack += [child for keyword, _token, child in children(node) if keyword not in HOLDERS]
-            stack += [self._document.targets[id(node), key] for key in REFERENCES
-                      if (id(node), key) in self._document.targets]  # fmt: skip
+            stack += [
+                self._document.targets[id(node), key] for key in REFERENCES if (id(node), key) in self._document.targets
+            ]
         return False
+
+
+class Undescribed:
+    """Texts at members that a schema has no name for, and below them. Without a schema: every text."""
+
+    start: Any = "look"
+
+    def __init__(self, names: frozenset[str]) -> None:
+        self._names = names
+
+    def hides(self, state: Any, value: Any) -> bool:
+        return state == "hide" and isinstance(value, str) and value != ""
+
+    def below(self, state: Any, parent: Any, key: str | int) -> Any:
+        is_described = state == "look" and (not isinstance(key, str) or key in self._names)
+        return "look" if is_described else "hide"
 
 
 def _is_closed(value: Any) -> bool:

@@ -5,21 +5,31 @@ A tool that nothing applies to has no Redactor, and its calls are recorded as th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from functools import cached_property
+from itertools import islice
 from typing import Any
 
+from invocations.redaction.forms import Forms
 from invocations.redaction.hiding import Hidden, Keys, tag
-from invocations.redaction.places import Annotated, Headers, Marker, Path, Paths, parse
+from invocations.redaction.names import Nearby, Same, any_case, is_near, names_in
+from invocations.redaction.places import Annotated, Headers, Marker, Path, Paths, Undescribed, parse
+from invocations.subject import RowSubject
 from sessions_app.protocol import json
 
 ARGUMENTS, RESULT, BOTH = "arguments", "result", "both"
-PATH, HEADER = "path", "header"
+PATH, HEADER, FORM = "path", "header", "form"
+_MOST_NEAR = 3
+_NAME = re.compile(r'"([^"]{1,128})":')
+_MOST_NAMES = 200
+"""So many names of a body are compared before it is looked through."""
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class RedactionRule:
     """One row of McpRedactionRule."""
 
     tool: str
@@ -35,52 +45,115 @@ class Rule:
 class Redactor:
     """For the calls of one tool."""
 
-    __slots__ = ("_in_arguments", "_in_result", "_keys", "_needles", "_texts", "_texts_of_result")
+    __slots__ = (
+        "_forms",
+        "_forms_of_result",
+        "_in_arguments",
+        "_in_result",
+        "_keys",
+        "_needles",
+        "_same",
+        "_texts",
+        "_texts_of_result",
+    )
 
-    def __init__(self, rules: Iterable[Rule], schemas: Mapping[str, Any], keys: Keys) -> None:
-        """`schemas` may hold `inputSchema` and `outputSchema`."""
+    def __init__(
+        self,
+        rules: Iterable[RedactionRule],
+        schemas: Mapping[str, Any],
+        keys: Keys,
+        *,
+        near: Iterable[Mapping[str, Any]] = (),
+        is_refused: bool = False,
+    ) -> None:
+        """`schemas` may hold `inputSchema` and `outputSchema`.
+
+        `near`: definitions of tools that may have been meant. `is_refused`: texts are hidden that no schema describes.
+        """
         self._keys = keys
         rules = list(rules)
+        self._forms = Forms(rule.place for rule in rules if rule.kind == FORM and rule.part in (ARGUMENTS, BOTH))
+        self._forms_of_result = Forms(rule.place for rule in rules if rule.kind == FORM and rule.part in (RESULT, BOTH))
         headers = Headers(rule.place for rule in rules if rule.kind == HEADER)
-        self._in_arguments, self._texts, needles = _markers(rules, ARGUMENTS, headers)
-        annotated = Annotated.of(schemas.get("inputSchema"), headers.names)
-        if annotated is not None:
-            self._in_arguments.append(annotated)
+        described = names_in(schemas.get("inputSchema"))
+        self._same = Nearby(described)
+        self._in_arguments, self._texts, needles = _markers(rules, ARGUMENTS, self._same)
+        for each in (schemas, *near):
+            annotated = Annotated.of(each.get("inputSchema"), headers.names, self._same)
+            if annotated is not None:
+                self._in_arguments.append(annotated)
+                needles = None
+        if is_refused:
+            self._in_arguments.append(Undescribed(described))
             needles = None
         self._needles = needles
-        self._in_result, self._texts_of_result, _ = _markers(rules, RESULT, headers)
-        structured = Annotated.of(schemas.get("outputSchema"), headers.names)
+        self._in_result, self._texts_of_result, _ = _markers(rules, RESULT, any_case)
+        structured = Annotated.of(schemas.get("outputSchema"), headers.names, any_case)
         if structured is not None:
             self._in_result.append(_Structured(structured))
 
     def __bool__(self) -> bool:
-        return bool(self._in_arguments or self._in_result)
+        return bool(self._in_arguments or self._in_result or self._forms or self._forms_of_result)
+
+    def spares(self, value: Any, text: str) -> bool:
+        """Whether the arguments are recorded as they are; told by a look at `text`, their canonical JSON."""
+        if self._in_arguments:
+            marked = self._needles is None or not isinstance(value, dict) or _may_hold(text, self._needles, self._same)
+            if marked:
+                return False
+        return not (self._forms and self._forms.may_be_in(text))
+
+    def spares_outcome(self, text: str) -> bool:
+        """Whether a result or an error is recorded as it is, of a call whose arguments are."""
+        return not self._in_result and not (self._forms_of_result and self._forms_of_result.may_be_in(text))
 
     def arguments(self, value: Any, text: str, hidden: Hidden) -> str:
         """Give the canonical JSON to record; `text` is that of `value`."""
-        if not self._in_arguments:
-            return text
-        if not isinstance(value, dict):
+        if self._in_arguments and not isinstance(value, dict):
             return json.canonical({"not_an_object": hidden.take_out(value, [_Whole()])})
-        if self._needles is not None and not _may_hold(text, self._needles):
+        marked = bool(self._in_arguments) and (self._needles is None or _may_hold(text, self._needles, self._same))
+        formed = bool(self._forms) and self._forms.may_be_in(text)
+        if not marked and not formed:
             return text
-        fresh = hidden.take_out(value, self._in_arguments)
-        if self._texts:
-            fresh = hidden.look_into_texts(fresh, self._texts)
+        fresh = value
+        if marked:
+            fresh = hidden.take_out(fresh, self._in_arguments)
+            if self._texts:
+                fresh = hidden.look_into_texts(fresh, self._texts)
+        if formed:
+            fresh = hidden.take_forms(fresh, self._forms)
         if fresh is value:
             return text
-        return json.canonical(hidden.scrub(_an_object(fresh)))
+        fresh = hidden.scrub(fresh)
+        return json.canonical(_an_object(fresh) if isinstance(value, dict) else {"not_an_object": fresh})
 
     def result(self, text: str, hidden: Hidden) -> str:
         """Give the canonical JSON to record of a result, from which what the arguments hid goes too."""
-        if not self._in_result and not hidden:
+        formed = bool(self._forms_of_result) and self._forms_of_result.may_be_in(text)
+        if not self._in_result and not hidden and not formed:
             return text
         value = json.loads(text.encode(), max_depth=1024)
         fresh = hidden.take_out(value, self._in_result)
         if self._texts_of_result:
             fresh = hidden.look_into_texts(fresh, self._texts_of_result)
+        if formed:
+            fresh = hidden.take_forms(fresh, self._forms_of_result)
         fresh = hidden.scrub(fresh)
         return text if fresh is value else json.canonical(_an_object(fresh))
+
+    def error(self, error: dict[str, Any], hidden: Hidden) -> dict[str, Any]:
+        """Give a failure as it is recorded: without what the arguments hid, and without known forms."""
+        fresh = hidden.take_forms(error, self._forms_of_result) if self._forms_of_result else error
+        return dict(hidden.scrub(fresh))
+
+    def words(self, value: Any, hidden: Hidden) -> Any:
+        """Give what is no tool's arguments or result, a text or JSON, without what is marked at any depth."""
+        fresh = value
+        if self._texts:
+            fresh = hidden.look_into_texts(hidden.take_out(fresh, self._texts), self._texts)
+        if self._forms:
+            fresh = hidden.take_forms(fresh, self._forms)
+        return hidden.scrub(fresh)
 
     def hidden(self) -> Hidden:
         return Hidden(self._keys)
@@ -89,14 +162,21 @@ class Redactor:
         return tag(value, self._keys)
 
 
-class Policy:
+class RedactionPolicy:
     """All rules at one moment. Immutable, but for what it remembers of tools."""
 
-    def __init__(self, rules: Iterable[Rule] = (), keys: Keys = ()) -> None:
+    def __init__(self, rules: Iterable[RedactionRule] = (), keys: Keys = ()) -> None:
         self.rules = tuple(rules)
         self._keys = keys
         self._known: dict[str, tuple[Any, Redactor | None]] = {}
-        self._unknown = Redactor(self.rules, {}, keys)
+
+    @cached_property
+    def words(self) -> Redactor:
+        """For what people and models say: the rules that hold for every tool, whichever part of a call they mean."""
+        return Redactor((replace(rule, part=BOTH) for rule in self.rules if not rule.tool), {}, self._keys)
+
+    def hidden(self) -> Hidden:
+        return Hidden(self._keys)
 
     def of(self, name: str, definition: Mapping[str, Any]) -> Redactor | None:
         """Give the redactor of a tool, whose definition is one object as long as it does not change."""
@@ -106,9 +186,45 @@ class Policy:
             known = self._known[name] = (definition, redactor if redactor else None)
         return known[1]
 
-    def of_unknown(self) -> Redactor | None:
-        """For calls of no tool that there is: perhaps one was misspelt, so every rule counts."""
-        return self._unknown if self._unknown else None
+    def of_read(self, subject: RowSubject, *, is_refused: bool = False, keeps_text: bool = False) -> Redactor | None:
+        """For a resource, a prompt or a completion; rules for tools of a name apply where it has that name.
+
+        `is_refused`, `keeps_text`: as `of_refused` has them. Of what the catalogue has not, every rule counts.
+        """
+        rules = [rule for rule in self.rules if not subject.is_known or rule.is_for(subject.target)]
+        schemas = {"inputSchema": subject.schema}
+        if is_refused or not subject.is_known:
+            redactor = Redactor(rules, schemas, self._keys, is_refused=not keeps_text)
+            return redactor if redactor else None
+        name = f"{subject.method} {subject.target}"  # no tool's, which has no blank
+        known = self._known.get(name)
+        if known is None or known[0] is not subject.definition:
+            redactor = Redactor(rules, schemas, self._keys)
+            known = self._known[name] = (subject.definition, redactor if redactor else None)
+        return known[1]
+
+    def tag(self, value: Any) -> str:
+        """Give the keyed digest of a value that is not kept."""
+        return tag(value, self._keys)
+
+    def of_refused(
+        self, name: str, definitions: Mapping[str, Mapping[str, Any]], *, keeps_text: bool = False
+    ) -> Redactor | None:
+        """For a call whose arguments no schema was asked about, or which its schema refused.
+
+        `definitions`: of the tools that there are, by name. Where `name` is none of them, every rule counts, and what
+        the schemas of tools with a name near to it mark. Unless `keeps_text`, of texts that no schema describes only
+        digests are kept.
+        """
+        definition = definitions.get(name)
+        is_strict = not keeps_text
+        if definition is not None:
+            rules = [rule for rule in self.rules if rule.is_for(name)]
+            redactor = Redactor(rules, definition, self._keys, is_refused=is_strict)
+        else:
+            near = islice((each for other, each in definitions.items() if is_near(other, name)), _MOST_NEAR)
+            redactor = Redactor(self.rules, {}, self._keys, near=near, is_refused=is_strict)
+        return redactor if redactor else None
 
 
 class _Structured:
@@ -138,11 +254,11 @@ class _Whole:
         return ()
 
 
-def _markers(rules: list[Rule], part: str, headers: Headers) -> tuple[list[Marker], list[Marker], list[str] | None]:
+def _markers(rules: list[RedactionRule], part: str, same: Same) -> tuple[list[Marker], list[Marker], list[str] | None]:
     """Give what marks the part, what marks texts in it, and what a text must hold for anything to be marked."""
     paths: list[Path] = [parse(rule.place) for rule in rules if rule.kind == PATH and rule.part in (part, BOTH)]
-    named = Headers(rule.place for rule in rules if rule.kind == HEADER and rule.part in (part, BOTH))
-    every = Paths(paths)
+    named = Headers((rule.place for rule in rules if rule.kind == HEADER and rule.part in (part, BOTH)), same)
+    every = Paths(paths, same)
     found: list[Marker] = [every] if paths else []
     deep = every.deep()
     texts: list[Marker] = [deep] if deep.start else []
@@ -154,11 +270,14 @@ def _markers(rules: list[Rule], part: str, headers: Headers) -> tuple[list[Marke
     return found, texts, needles
 
 
-def _may_hold(text: str, needles: list[str]) -> bool:
+def _may_hold(text: str, needles: list[str], same: Same) -> bool:
     if "\\" in text:
         return True  # a name may be written with escapes, here or in JSON within a text
     folded = text.casefold()
-    return any(needle.casefold() in folded for needle in needles)
+    if any(needle.casefold() in folded for needle in needles):
+        return True
+    names = set(_NAME.findall(text))
+    return len(names) > _MOST_NAMES or any(same(needle, name) for needle in needles for name in names)
 
 
 def _an_object(value: Any) -> Any:

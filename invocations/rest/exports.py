@@ -17,7 +17,7 @@ class Gone(Exception):
     """Who read the export has gone."""
 
 
-class Pipe:
+class ExportPipe:
     """A file that a thread writes and a response reads; a slow reader holds the writer up."""
 
     def __init__(self, write: Callable[[Any], object]) -> None:

@@ -13,14 +13,13 @@ from drf_spectacular.utils import OpenApiParameter
 from rest_framework import serializers
 from rest_framework.exceptions import ValidationError
 
+from invocations.lists import filters
 from invocations.models import McpToolInvocation
-from invocations.rest.filters import InvocationFilter
-from sessions_app.rest.errors import Conflict
+from invocations.rest.filters import CallFilters
+from sessions_app.kit.lists.walking import bounds
+from sessions_app.kit.rest.errors import Conflict
 
-FACETS = {
-    "status": "status", "tool": "tool_name", "version": "tool_version", "error_code": "error_code",
-    "client": "client_name", "principal": "principal", "transport": "transport",
-}  # fmt: skip
+FACETS = {name: each.of for name, each in filters.FACETS.items()}
 """Facet, named as the filter that takes its values -> column."""
 GROUPS: dict[str, str | int] = {
     "tool": "tool_name",
@@ -37,13 +36,14 @@ _FIRST = datetime.min.replace(tzinfo=UTC)
 DEFAULT_LIMIT, HIGHEST_LIMIT = 20, 1000
 
 LIMIT = OpenApiParameter(
-    "limit", {"type": "integer", "minimum": 1, "maximum": HIGHEST_LIMIT, "default": DEFAULT_LIMIT},
+    "limit",
+    {"type": "integer", "minimum": 1, "maximum": HIGHEST_LIMIT, "default": DEFAULT_LIMIT},
     description="Values of each facet, or groups, at most.",
-)  # fmt: skip
+)
 BY = OpenApiParameter("by", str, enum=list(GROUPS), default="tool", description="What a group has in common; UTC.")
 
 
-class FigureFilter(InvocationFilter):
+class FigureFilters(CallFilters):
     """The filters of the list, over a bounded time: the last day where none is given."""
 
     after: datetime
@@ -55,14 +55,11 @@ class FigureFilter(InvocationFilter):
         self.after = given["started_after"] or max(self.before, _FIRST + DEFAULT_TIME) - DEFAULT_TIME
         given["started_after"], given["started_before"] = self.after, self.before
         rows = super().filter_queryset(queryset)
-        if self.span is None:
-            return rows
-        assert self.span.least is not None
-        assert self.span.most is not None
-        if self.span.most - self.span.least >= MOST_ROWS:
+        least, most = bounds(rows)
+        if most - least >= MOST_ROWS:
             sentence = f"More than {MOST_ROWS} calls were recorded in this time. Choose a shorter one."
             raise Conflict(sentence)
-        return self.span.of(rows)
+        return rows
 
 
 def facets(rows: QuerySet[McpToolInvocation], limit: int) -> dict[str, Any]:
@@ -72,10 +69,10 @@ def facets(rows: QuerySet[McpToolInvocation], limit: int) -> dict[str, Any]:
         f"WHERE {column} <> '' GROUP BY {column} ORDER BY 3 DESC, 2 LIMIT {limit + 1}) AS of_{name}"
         for name, column in FACETS.items()
     ]
-    told = _over(rows, list(FACETS.values()), " UNION ALL ".join(["SELECT '', '', count(*) FROM called", *parts]))
+    counted = _over(rows, list(FACETS.values()), " UNION ALL ".join(["SELECT '', '', count(*) FROM called", *parts]))
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in FACETS}
     total = 0
-    for facet, value, count in told:
+    for facet, value, count in counted:
         if facet:
             found[facet].append({"value": value, "count": count})
         else:
@@ -95,7 +92,7 @@ def statistics(rows: QuerySet[McpToolInvocation], by: str, limit: int) -> dict[s
     column, group = (kept, kept) if isinstance(kept, str) else ("started_at", _begin(kept))
     ranks = ", ".join(f"min(CASE WHEN place * 100 >= size * {part} THEN duration_ms END)" for part in (50, 95, 99))
     # Few calls are alike in group and duration, yet many enough: what is ranked is a fraction of them.
-    told = _over(
+    ranked = _over(
         rows,
         [column, "duration_ms", "occurrences", "status"],
         "SELECT grouped, cast(sum(calls) AS bigint), cast(sum(errors) AS bigint), "  # noqa: S608 - our own names
@@ -108,11 +105,17 @@ def statistics(rows: QuerySet[McpToolInvocation], by: str, limit: int) -> dict[s
     )
     groups = [
         {
-            "group": f"{name[:10]}T{name[11:]}:00:00Z" if by == "hour" else name, "calls": calls, "errors": errors,
-            "error_rate": round(errors / calls, 6), "p50_ms": p50, "p95_ms": p95, "p99_ms": p99, "longest_ms": longest,
+            "group": f"{name[:10]}T{name[11:]}:00:00Z" if by == "hour" else name,
+            "calls": calls,
+            "errors": errors,
+            "error_rate": round(errors / calls, 6),
+            "p50_ms": p50,
+            "p95_ms": p95,
+            "p99_ms": p99,
+            "longest_ms": longest,
         }
-        for name, calls, errors, p50, p95, p99, longest in told
-    ]  # fmt: skip
+        for name, calls, errors, p50, p95, p99, longest in ranked
+    ]
     return {"by": by, "groups": groups[:limit], "more": len(groups) > limit}
 
 
@@ -173,7 +176,7 @@ class GroupSerializer(serializers.Serializer[Any]):
     calls = serializers.IntegerField(help_text="Refusals of a flood, counted in one row, each count.")
     errors = serializers.IntegerField()  # type: ignore[assignment]  # a declared field is no attribute of the class
     error_rate = serializers.FloatField(min_value=0, max_value=1)
-    p50_ms = serializers.IntegerField(help_text="Half of the rows took no longer.")
+    p50_ms = serializers.IntegerField(help_text="The median; percentiles are by nearest rank.")
     p95_ms = serializers.IntegerField()
     p99_ms = serializers.IntegerField()
     longest_ms = serializers.IntegerField()

@@ -21,10 +21,9 @@ from rest_framework.exceptions import ValidationError
 from invocations.chain.service import log_on
 from invocations.chain.settling import Settling
 from invocations.models import McpToolInvocation
-from invocations.rest.filters import InvocationFilter
+from invocations.rest.filters import CallFilters
 from sessions_app.protocol import json
 from sessions_app.protocol.errors import HubError, ServerBusy
-from sessions_app.rest.lists import FilterSet
 
 MOST_STREAMS = 32
 """In one process: each holds a thread and a connection while it reads."""
@@ -35,14 +34,14 @@ _CHECK_SECONDS = 5
 _BATCH = 200
 
 
-class LiveFilter(InvocationFilter):
+class LiveFilters(CallFilters):
     """The filters of the list, without a time: a stream runs from a sequence on."""
 
     def filter_queryset(self, queryset: QuerySet[McpToolInvocation]) -> Any:
         for name in ("started_after", "started_before"):
             if self.form.cleaned_data[name]:
                 raise ValidationError({name: ["A stream begins with Last-Event-ID, and has no end. Leave this out."]})
-        return FilterSet.filter_queryset(self, queryset)
+        return super().filter_queryset(queryset)
 
 
 class SettlingCalls:
@@ -102,7 +101,7 @@ async def events(
     _open.add(ticket)
     try:
         yield b"retry: 2000\n: calls as they are recorded\n\n"
-        told = checked = time.monotonic()
+        sent_at = checked = time.monotonic()
         while not _stopping.is_set():
             try:
                 chunk, position = await sync_to_async(_batch)(rows, position, shown)
@@ -118,11 +117,11 @@ async def events(
                 yield b"event: error\ndata: " + json.dumps({"code": error.code, "message": str(error)}) + b"\n\n"
                 return
             if chunk:
-                told = time.monotonic()
+                sent_at = time.monotonic()
                 yield chunk
                 continue
-            if time.monotonic() - told > _HEARTBEAT_SECONDS:
-                told = time.monotonic()
+            if time.monotonic() - sent_at > _HEARTBEAT_SECONDS:
+                sent_at = time.monotonic()
                 # Moves the client's last id past calls that its filter left out.
                 yield b"id: %d\n: still here\n\n" % position
             await asyncio.sleep(_LOOK_SECONDS)

@@ -7,8 +7,15 @@ from typing import Any
 from drf_spectacular.utils import extend_schema, extend_schema_field, extend_schema_view
 
 from invocations.models import McpErrorMapping
+from sessions_app.kit.rest.writing import (
+    JSONObject,
+    RowSerializer,
+    StrictInteger,
+    StrictText,
+    WritingViewSet,
+    attribute,
+)
 from sessions_app.protocol import errors
-from sessions_app.rest.writing import JSONObject, RowSerializer, StrictInteger, StrictText, WritingViewSet, attribute
 
 _DEFINED = sorted(errors.STANDARD_CODES | errors.PROTOCOL_CODES)
 _OWN = {"type": "integer", "minimum": errors.OWN_CODES.start, "maximum": errors.OWN_CODES.stop - 1}
@@ -23,8 +30,8 @@ class RpcCode(StrictInteger):
     def to_internal_value(self, data: Any) -> Any:
         number = super().to_internal_value(data)
         if number not in _DEFINED and number not in errors.OWN_CODES:
-            told = {"defined": ", ".join(map(str, _DEFINED)), "least": _OWN["minimum"], "most": _OWN["maximum"]}
-            self.fail("unknown", **told)
+            values = {"defined": ", ".join(map(str, _DEFINED)), "least": _OWN["minimum"], "most": _OWN["maximum"]}
+            self.fail("unknown", **values)
         return number
 
 
@@ -34,19 +41,20 @@ class ErrorMappingSerializer(RowSerializer[McpErrorMapping]):
     json_rpc_code = RpcCode(help_text="A standard code, one that MCP defines, or one of the hub's own block.")
     data_schema = JSONObject(required=False, help_text="JSON Schema that error.data keeps to.")
     reason = StrictText(
-        write_only=True,
-        required=False,
-        allow_blank=True,
-        max_length=100,
-        help_text="Why. Kept in the history.",
+        write_only=True, required=False, allow_blank=True, max_length=100, help_text="Why. Kept in the history."
     )
 
     class Meta:
         model = McpErrorMapping
         fields = [
-            "internal_code", "json_rpc_code", "message_template", "retryable", "data_schema", "updated_at",
+            "internal_code",
+            "json_rpc_code",
+            "message_template",
+            "retryable",
+            "data_schema",
+            "updated_at",
             "reason",
-        ]  # fmt: skip
+        ]
         read_only_fields = ["internal_code", "updated_at"]
 
     def _write(self, row: McpErrorMapping, values: dict[str, Any]) -> McpErrorMapping:
@@ -71,8 +79,5 @@ class ErrorMappingViewSet(WritingViewSet[McpErrorMapping]):
     lookup_field = "internal_code"
     lookup_value_regex = "[^/]+"
     required_scope = {"read": "audit:read", "write": "catalog:write"}
-    required_permission = {
-        "read": "invocations.view_mcperrormapping",
-        "write": "invocations.change_mcperrormapping",
-    }
+    required_permission = {"read": "invocations.view_mcperrormapping", "write": "invocations.change_mcperrormapping"}
     missing = "There is no such internal code. GET /api/error-mappings/ lists them."

@@ -10,11 +10,11 @@ from rest_framework import mixins
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from invocations.chain import events
-from invocations.governance import actor_of
-from invocations.rest.jsonpath import parse
+from invocations.lists.jsonpath import parse
+from sessions_app.history import events
+from sessions_app.history.events import actor_of
+from sessions_app.kit.rest.writing import RowViewSet
 from sessions_app.protocol.errors import AuditUnavailable
-from sessions_app.rest.writing import RowViewSet
 
 _Model = TypeVar("_Model", bound=models.Model)
 
@@ -31,17 +31,23 @@ def record(request: Request, *, read: list[str], searched: list[str], rows: list
 
 
 def note(
-    user: Any, where: str, read: list[str], rows: list[Any], subject: str = "", *, searched: Sequence[str] = (),
+    user: Any,
+    where: str,
+    read: list[str],
+    rows: list[Any],
+    subject: str = "",
+    *,
+    searched: Sequence[str] = (),
     query: dict[str, Any] | None = None,
-) -> None:  # fmt: skip
+) -> None:
     """Append the event for whoever reads bodies `where` that is, in the admin too."""
     after = {"bodies": read, "searched": list(searched), "rows": rows, "query": query or {}}
     try:
         with transaction.atomic():
-            events.record("bodies.read", **actor_of(user), subject=subject, label=where, after=after)
+            events.record("bodies.read", actor=actor_of(user), subject=subject, label=where, after=after)
     except DatabaseError as error:
         raise AuditUnavailable(
-            "Who reads bodies is recorded, and that failed, so none are shown. Try again, or name members without "
+            "Reading bodies must be recorded, and that failed, so none are shown. Try again, or name members without "
             "bodies in `fields`."
         ) from error
 

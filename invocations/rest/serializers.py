@@ -8,12 +8,14 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 from rest_framework.request import Request
 
+from invocations.columns import INVOCATION
+from invocations.lists.erased import left_out
 from invocations.models import McpToolInvocation
+from sessions_app.kit.rest.selection import Selectable
+from sessions_app.kit.rest.writing import JSONValue, RowSerializer
 from sessions_app.rest.access import is_granted
-from sessions_app.rest.selection import Selectable
-from sessions_app.rest.writing import JSONValue, RowSerializer
 
-BODIES = ("arguments", "result", "error")
+BODIES = INVOCATION.bodies
 READ_BODIES = "invocations.read_bodies"
 
 
@@ -60,48 +62,56 @@ _GONE = {
         "redacted": {"type": "array", "items": {"type": "string"}, "description": "Places; of many the first 50."},
         "truncated": {"type": "boolean"},
         "bytes": {"type": "integer", "description": "Of the whole body, redacted, as JSON."},
-        "sha256": {"type": "string", "description": "Of the same."},
+        "erased": {"type": "boolean", "description": "Retention erased the body."},
+        "sha256": {"type": "string", "description": "Of the whole body, redacted, as JSON."},
     },
     "additionalProperties": False,
-}  # fmt: skip
+}
 
 
 @extend_schema_field(
-    {
-        "type": ["object", "null"],
-        "properties": dict.fromkeys(BODIES, _GONE),
-        "additionalProperties": False,
-    }
+    {"type": ["object", "null"], "properties": dict.fromkeys(BODIES, _GONE), "additionalProperties": False}
 )
-class LeftOut(JSONValue):
-    pass
+class LeftOutField(JSONValue):
+    def get_attribute(self, instance: McpToolInvocation) -> Any:
+        return left_out(instance)
+
+
+class MethodField(serializers.CharField):
+    """Null, of a call of a tool, is said in words."""
+
+    def get_attribute(self, instance: McpToolInvocation) -> Any:
+        return instance.of_method
 
 
 class InvocationRowSerializer(RowSerializer[McpToolInvocation]):
-    """One recorded attempt at a call."""
+    """One recorded attempt at a call, or to read a resource, a prompt or a completion."""
 
     sequence = serializers.IntegerField(source="id", read_only=True, help_text="Grows with every recorded call.")
     session_id = serializers.CharField(read_only=True)
     process_id = serializers.CharField(read_only=True)
     request_id = RequestId(read_only=True, help_text="The id of the JSON-RPC request.")
+    method = MethodField(
+        read_only=True, help_text="`tools/call`, `resources/read`, `prompts/get` or `completion/complete`."
+    )
+    target = serializers.CharField(
+        read_only=True,
+        allow_null=True,
+        help_text="The resource by its URI or template, or the prompt by its name; null for a call of a tool.",
+    )
     arguments = ObjectBody()
     result = ObjectBody()
     error = ErrorBody(help_text="The JSON-RPC error.")
-    left_out = LeftOut(read_only=True, allow_null=True, help_text="What of the bodies is not stored; null: nothing.")
+    left_out = LeftOutField(
+        read_only=True, allow_null=True, help_text="What of the bodies is not on record; null: nothing."
+    )
     bodies_hidden = serializers.SerializerMethodField(
         help_text="True: arguments, result and error are withheld from you and read null."
     )
 
     class Meta:
         model = McpToolInvocation
-        fields = [
-            "sequence", "invocation_id", "session_id", "request_id", "tool_name", "tool_version",
-            "tool_digest", "arguments", "arguments_digest", "status", "result", "error", "error_code",
-            "jsonrpc_code", "retryable", "received_at", "started_at", "finished_at", "duration_ms",
-            "duplicate_of", "occurrences", "transport", "protocol_version", "principal", "caller_label",
-            "client_name", "client_version", "client_address", "trace_id", "continues", "turn_id",
-            "tool_call_id", "turn_round", "replay_of", "connection", "process_id", "left_out", "bodies_hidden",
-        ]  # fmt: skip
+        fields = [*INVOCATION.members, "bodies_hidden"]
         read_only_fields = fields
 
     def get_bodies_hidden(self, invocation: McpToolInvocation) -> bool:
@@ -113,6 +123,8 @@ class EnvelopeSerializer(serializers.Serializer[Any]):
 
     received_at = serializers.DateTimeField()
     method = serializers.CharField()
+    session_id = serializers.CharField()
+    params = ObjectBody(help_text="Parameters of the request, with the arguments as they are recorded.")
 
 
 class InvocationSerializer(Selectable, InvocationRowSerializer):
@@ -132,5 +144,6 @@ class InvocationDetailSerializer(InvocationRowSerializer):
     def get_envelope(self, invocation: Any) -> Any:
         if invocation.envelope_method is None:
             return None
-        found = {"received_at": invocation.envelope_received_at, "method": invocation.envelope_method}
-        return EnvelopeSerializer(found).data
+        members = ("received_at", "method", "session_id", "params")
+        found = {name: getattr(invocation, f"envelope_{name}", None) for name in members}
+        return EnvelopeSerializer(found, context=self.context).data

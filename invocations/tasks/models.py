@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import logging
+from typing import Any
+
 from django.db import models
 from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from sessions_app.fields import JSONText
+from invocations.redaction import records
+from sessions_app.kit.fields import JSONText
+from sessions_app.kit.shown import clipped
 from sessions_app.models import McpSession, ServerProcess
 from sessions_app.protocol import tasks
-from sessions_app.shown import clipped
+from tools_catalog.secrets import SecretError
+
+logger = logging.getLogger(__name__)
 
 _OVER = sorted(state.value for state in tasks.TERMINAL)
 
@@ -34,13 +41,22 @@ class McpTask(models.Model):
     principal = models.CharField(_("principal"), max_length=64, help_text=_("The only caller that may see the task."))
     caller_label = models.CharField(_("caller"), max_length=150, blank=True)
     session = models.ForeignKey(
-        McpSession, models.DO_NOTHING, db_constraint=False, db_index=False, related_name="tasks",
+        McpSession,
+        models.DO_NOTHING,
+        db_constraint=False,
+        db_index=False,
+        related_name="tasks",
         verbose_name=_("session"),
-    )  # fmt: skip
+    )
     process = models.ForeignKey(
-        ServerProcess, models.DO_NOTHING, db_constraint=False, db_index=False, related_name="tasks",
-        verbose_name=_("process"), help_text=_("Where the call runs."),
-    )  # fmt: skip
+        ServerProcess,
+        models.DO_NOTHING,
+        db_constraint=False,
+        db_index=False,
+        related_name="tasks",
+        verbose_name=_("process"),
+        help_text=_("Where the call runs."),
+    )
     tool_name = models.CharField(_("tool"), max_length=128)
     protocol_version = models.CharField(_("protocol version"), max_length=10, blank=True)
     state = models.CharField(_("state"), max_length=14, choices=State, default=State.WORKING)
@@ -49,6 +65,8 @@ class McpTask(models.Model):
     error = JSONText(_("error"), null=True, blank=True)
     input_requests = JSONText(_("questions"), default=dict, blank=True)
     input_responses = JSONText(_("answers"), default=dict, blank=True)
+    clear = models.TextField(null=True, blank=True, editable=False)  # noqa: DJ001 - null: the row shows all
+    """What of result, error, questions and answers is hidden, encrypted, as long as the row lives; see `kept`."""
     ttl_ms = models.PositiveBigIntegerField(_("lifetime, ms"))
     poll_ms = models.PositiveIntegerField(_("poll interval, ms"))
     created_at = models.DateTimeField(_("created"), default=timezone.now)
@@ -62,17 +80,16 @@ class McpTask(models.Model):
         ordering = ["-id"]
         permissions = [("cancel_mcptask", _("Can cancel the tasks of others"))]
         constraints = [
-            models.CheckConstraint(condition=Q(state__in=[state.value for state in tasks.TaskState]),
-                                   name="task_state_known"),
+            models.CheckConstraint(
+                condition=Q(state__in=[state.value for state in tasks.TaskState]), name="task_state_known"
+            ),
             models.CheckConstraint(
                 condition=Q(state__in=_OVER, finished_at__isnull=False) | (~Q(state__in=_OVER) & Q(finished_at=None)),
                 name="task_finished_when_terminal",
             ),
-            models.CheckConstraint(
-                condition=~Q(state="failed") | Q(error__isnull=False), name="task_failed_has_error"
-            ),
+            models.CheckConstraint(condition=~Q(state="failed") | Q(error__isnull=False), name="task_failed_has_error"),
             models.UniqueConstraint(fields=["request_key"], name="task_one_per_request"),
-        ]  # fmt: skip
+        ]
         indexes = [
             models.Index(fields=["principal", "-id"], name="task_by_caller"),  # lists and bounds of a caller
             models.Index(fields=["process", "state"], name="task_by_process"),  # recovery
@@ -82,22 +99,59 @@ class McpTask(models.Model):
     def __str__(self) -> str:
         return f"{clipped(self.tool_name, 64)} {self.task_id[:12]}…"
 
+    def kept(self) -> dict[str, Any]:
+        """Give what the row does not show: `result`, `error`, and by key `requests` and `responses`."""
+        if self.clear is None:
+            return {}
+        try:
+            return dict(records.unseal(self.clear, of=f"task {self.task_id}"))
+        except SecretError as error:
+            logger.warning("What is hidden of the task %s cannot be read: %s", self.task_id, error)
+            return {}
+
+    @staticmethod
+    def apart(task_id: str, kept: dict[str, Any]) -> str | None:
+        """Give what `clear` holds to keep this."""
+        return records.seal(kept, of=f"task {task_id}") if kept else None
+
+    @property
+    def answers(self) -> dict[str, Any]:
+        """What the client answered, as it did."""
+        return {**self.input_responses, **self.kept().get("responses", {})}
+
     @property
     def open_requests(self) -> dict[str, dict[str, object]]:
-        """What was asked and is not answered."""
-        return {key: asked for key, asked in self.input_requests.items() if key not in self.input_responses}
+        """What was asked and is not answered, as it was asked."""
+        asked = {**self.input_requests, **self.kept().get("requests", {})}
+        return {key: each for key, each in asked.items() if key not in self.input_responses}
 
     def outline(self, *, tool_failed: bool) -> tasks.Task:
         """The task without what it asks and what came of it."""
         return tasks.Task(
-            task_id=self.task_id, state=tasks.TaskState(self.state), created_at=self.created_at,
-            updated_at=self.updated_at, ttl_ms=self.ttl_ms, poll_ms=self.poll_ms, message=self.message,
-            invocation_id=self.invocation_id, result={"isError": True} if tool_failed else None,
-        )  # fmt: skip
+            task_id=self.task_id,
+            state=tasks.TaskState(self.state),
+            created_at=self.created_at,
+            updated_at=self.updated_at,
+            ttl_ms=self.ttl_ms,
+            poll_ms=self.poll_ms,
+            message=self.message,
+            invocation_id=self.invocation_id,
+            result={"isError": True} if tool_failed else None,
+        )
 
     def view(self) -> tasks.Task:
+        """The task as its caller sees it."""
+        kept = self.kept()
         return tasks.Task(
-            task_id=self.task_id, state=tasks.TaskState(self.state), created_at=self.created_at,
-            updated_at=self.updated_at, ttl_ms=self.ttl_ms, poll_ms=self.poll_ms, message=self.message,
-            invocation_id=self.invocation_id, result=self.result, error=self.error, requests=self.open_requests,
-        )  # fmt: skip
+            task_id=self.task_id,
+            state=tasks.TaskState(self.state),
+            created_at=self.created_at,
+            updated_at=self.updated_at,
+            ttl_ms=self.ttl_ms,
+            poll_ms=self.poll_ms,
+            message=self.message,
+            invocation_id=self.invocation_id,
+            result=kept.get("result", self.result),
+            error=kept.get("error", self.error),
+            requests=self.open_requests,
+        )

@@ -17,9 +17,10 @@ from django.db import IntegrityError, transaction
 from django.db.models import Exists, OuterRef, QuerySet
 from django.utils import timezone
 
-from invocations.mapping import ErrorMap, as_result
+from invocations.call_source import CallSource, clip
+from invocations.mapping.error_map import ErrorMap, as_result
 from invocations.models import McpIdempotencyKey, McpToolInvocation
-from invocations.origin import Origin, clip
+from invocations.redaction.records import Record
 from invocations.tasks.models import McpTask
 from sessions_app import bus
 from sessions_app.caller import ANONYMOUS
@@ -39,9 +40,9 @@ class Owner:
     session_id: str | None = None
 
     @classmethod
-    def of(cls, origin: Origin) -> Owner:
-        alone = origin.handshake and origin.caller.principal == ANONYMOUS.principal
-        return cls(origin.caller.principal, origin.session_id if alone else None)
+    def of(cls, source: CallSource) -> Owner:
+        alone = source.in_session and source.caller.principal == ANONYMOUS.principal
+        return cls(source.caller.principal, source.session_id if alone else None)
 
     def tasks(self) -> QuerySet[McpTask]:
         mine = McpTask.objects.filter(principal=self.principal, expires_at__gt=timezone.now())
@@ -52,7 +53,7 @@ class Owner:
 class Draft:
     """What is known of a task when it is made."""
 
-    origin: Origin
+    source: CallSource
     invocation_id: str
     process_id: str
     tool_name: str
@@ -73,8 +74,8 @@ class TaskTaken(Exception):
 
 def create(draft: Draft) -> Task:
     """Make a task that works; raise TaskTaken for a request that made one, ServerBusy at the caller's bound."""
-    origin = draft.origin
-    mine = McpTask.objects.filter(principal=origin.caller.principal, expires_at__gt=timezone.now())
+    source = draft.source
+    mine = McpTask.objects.filter(principal=source.caller.principal, expires_at__gt=timezone.now())
     for kept, limit, advice in (
         (mine.filter(state__in=_OPEN), settings.MCPHUB_MAX_OPEN_TASKS_PER_CALLER, "Wait for one, or cancel one."),
         (mine, settings.MCPHUB_MAX_TASKS_PER_CALLER, "Ask for shorter lifetimes, or wait until some expire."),
@@ -85,13 +86,23 @@ def create(draft: Draft) -> Task:
             raise busy
     now = timezone.now()
     row = McpTask(
-        task_id=secrets.token_urlsafe(24), invocation_id=draft.invocation_id, request_key=draft.request_key,
-        request_digest=draft.request_digest, principal=origin.caller.principal,
-        caller_label=clip(origin.caller.label, 150), session_id=origin.session_id, process_id=draft.process_id,
-        tool_name=draft.tool_name, protocol_version=origin.protocol_version, ttl_ms=draft.ttl_ms,
-        poll_ms=draft.poll_ms, message=_told(draft.message), created_at=now, updated_at=now,
+        task_id=secrets.token_urlsafe(24),
+        invocation_id=draft.invocation_id,
+        request_key=draft.request_key,
+        request_digest=draft.request_digest,
+        principal=source.caller.principal,
+        caller_label=clip(source.caller.label, 150),
+        session_id=source.session_id,
+        process_id=draft.process_id,
+        tool_name=draft.tool_name,
+        protocol_version=source.protocol_version,
+        ttl_ms=draft.ttl_ms,
+        poll_ms=draft.poll_ms,
+        message=_told(draft.message),
+        created_at=now,
+        updated_at=now,
         expires_at=now + timedelta(milliseconds=draft.ttl_ms),
-    )  # fmt: skip
+    )
     try:
         with transaction.atomic():
             row.save(force_insert=True)
@@ -108,10 +119,10 @@ def find(task_id: str, owner: Owner) -> Task:
     return _find(task_id, owner.tasks()).view()
 
 
-def first_under(origin: Origin, key: str) -> Task | None:
+def first_under(source: CallSource, key: str) -> Task | None:
     """Give the task that the caller's first call under an idempotency key became, if it did."""
-    used = McpIdempotencyKey.objects.filter(scope=f"caller:{origin.caller.principal}", key=key)
-    rows = Owner.of(origin).tasks().filter(invocation_id__in=used.values("invocation_id"))
+    used = McpIdempotencyKey.objects.filter(scope=f"caller:{source.caller.principal}", key=key)
+    rows = Owner.of(source).tasks().filter(invocation_id__in=used.values("invocation_id"))
     row = rows.first()
     return None if row is None else row.view()
 
@@ -121,7 +132,7 @@ def page(owner: Owner, below: int | None, size: int) -> tuple[list[Task], int | 
     # Results may be long, and a list tells of them only whether the tool failed, which the call's row says too.
     failed = McpToolInvocation.objects.filter(invocation_id=OuterRef("invocation_id"), status="error")
     rows = owner.tasks().order_by("-id").annotate(tool_failed=Exists(failed))
-    rows = rows.defer("result", "error", "input_requests", "input_responses")
+    rows = rows.defer("result", "error", "input_requests", "input_responses", "clear")
     if below is not None:
         rows = rows.filter(id__lt=below)
     found = list(rows[: size + 1])
@@ -144,8 +155,8 @@ def look(task_id: str) -> Task | None:
 
 def answers_of(task_id: str) -> dict[str, Any]:
     """Give what the client answered so far."""
-    row = McpTask.objects.filter(task_id=task_id).only("input_responses").first()
-    return {} if row is None else row.input_responses
+    row = McpTask.objects.filter(task_id=task_id).only("task_id", "input_responses", "clear").first()
+    return {} if row is None else row.answers
 
 
 def settle(
@@ -155,12 +166,25 @@ def settle(
     result: dict[str, Any] | None = None,
     error: dict[str, Any] | None = None,
     message: str = "",
+    shown: Mapping[str, dict[str, Any]] | None = None,
 ) -> bool:
-    """Bring an open task to its end; False where it has ended already."""
+    """Bring an open task to its end; False where it has ended already.
+
+    `shown`: result and error as the row shows them, where that is not as they are.
+    """
     now = timezone.now()
+    whole = {"result": result, "error": error}
+    recorded = {**whole, **(shown or {})}
+    kept = {name: value for name, value in whole.items() if value is not recorded[name]}
     with transaction.atomic():
         ended = McpTask.objects.filter(task_id=task_id, state__in=_OPEN).update(
-            state=state.value, result=result, error=error, message=_told(message), updated_at=now, finished_at=now
+            state=state.value,
+            result=recorded["result"],
+            error=recorded["error"],
+            clear=McpTask.apart(task_id, kept),
+            message=_told(message),
+            updated_at=now,
+            finished_at=now,
         )
         if ended:
             _tell(task_id)
@@ -173,16 +197,22 @@ def cancel(task_id: str, invocation_id: str, errors: ErrorMap) -> bool:
     return settle(task_id, TaskState.CANCELLED, result=as_result(rendered), message=rendered["message"])
 
 
-def ask(task_id: str, requests: Mapping[str, dict[str, Any]]) -> bool:
-    """Put requests to the client under keys that are new to the task; False where the task is over."""
+def ask(
+    task_id: str, requests: Mapping[str, dict[str, Any]], shown: Mapping[str, dict[str, Any]] | None = None
+) -> bool:
+    """Put requests to the client under keys that are new to the task; False where the task is over.
+
+    `shown`: the requests as the row shows them.
+    """
     with transaction.atomic():
         row = McpTask.objects.select_for_update().filter(task_id=task_id, state__in=_OPEN).first()
         if row is None:
             return False
-        row.input_requests = {**row.input_requests, **requests}
+        row.input_requests = {**row.input_requests, **(shown or requests)}
+        _keep(row, "requests", {key: asked for key, asked in requests.items() if row.input_requests[key] != asked})
         row.state = TaskState.INPUT_REQUIRED.value
         row.updated_at = timezone.now()
-        row.save(update_fields=["input_requests", "state", "updated_at"])
+        row.save(update_fields=["input_requests", "clear", "state", "updated_at"])
         _tell(task_id)
     return True
 
@@ -192,8 +222,8 @@ def withdraw(task_id: str, keys: list[str]) -> None:
     answer(task_id, None, dict.fromkeys(keys))
 
 
-def answer(task_id: str, owner: Owner | None, responses: Mapping[str, Any]) -> None:
-    """Keep the responses to what is asked; others are ignored (MCP 2026-07-28, Tasks, update).
+def answer(task_id: str, owner: Owner | None, responses: Mapping[str, Any], record: Record | None = None) -> None:
+    """Keep the responses to what is asked; others are ignored (MCP 2026-07-28, Tasks, update). `record` redacts them.
 
     The task works again with the last answer. Raises InvalidParams for a task that is not the owner's.
     """
@@ -204,11 +234,15 @@ def answer(task_id: str, owner: Owner | None, responses: Mapping[str, Any]) -> N
         fresh = {key: value for key, value in responses.items() if key in asked}
         if not fresh or row.state not in _OPEN:
             return
+        if record is not None:
+            shown = {key: record.arguments(row.tool_name, None, given) for key, given in fresh.items()}
+            _keep(row, "responses", {key: given for key, given in fresh.items() if shown[key] is not given})
+            fresh = shown
         row.input_responses = {**row.input_responses, **fresh}
         if not row.open_requests:
             row.state = TaskState.WORKING.value
         row.updated_at = timezone.now()
-        row.save(update_fields=["input_responses", "state", "updated_at"])
+        row.save(update_fields=["input_responses", "clear", "state", "updated_at"])
         _tell(task_id)
 
 
@@ -230,8 +264,8 @@ def interrupt(process_id: str, error: Mapping[str, Any]) -> int:
             # The process died between the two commits: the outcome was recorded, and nobody was told.
             total += settle(row.task_id, TaskState.COMPLETED, result=made.result)
             continue
-        told: Any = made.error if made is not None and made.error is not None else error
-        total += settle(row.task_id, TaskState.FAILED, error=told, message=str(told.get("message", "")))
+        problem: Any = made.error if made is not None and made.error is not None else error
+        total += settle(row.task_id, TaskState.FAILED, error=problem, message=str(problem.get("message", "")))
     return total
 
 
@@ -254,6 +288,13 @@ def _find(task_id: str, rows: QuerySet[McpTask]) -> McpTask:
 
 def _wellformed(task_ids: list[str]) -> list[str]:
     return [id_ for id_ in task_ids if len(id_) <= LONGEST_ID and id_.isascii() and id_.isprintable()]
+
+
+def _keep(row: McpTask, part: str, more: Mapping[str, Any]) -> None:
+    """Keep apart what the row does not show. The row is not saved."""
+    if more:
+        kept = row.kept()
+        row.clear = McpTask.apart(row.task_id, {**kept, part: {**kept.get(part, {}), **more}})
 
 
 def _told(message: str) -> str:

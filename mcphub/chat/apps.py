@@ -1,7 +1,7 @@
 from django.apps import AppConfig
 from django.utils.translation import gettext_lazy as _
 
-from sessions_app.triggers import Announce, install_after_migrate
+from sessions_app.kit.triggers import Announce, install_after_migrate
 
 RULES = (
     Announce("chat_chatprovider", "chat_providers_changed"),

@@ -1,20 +1,20 @@
-"""Every way a chat request can fail, and how each wire says it (seed 003's error states).
+"""Every way a chat request can fail, and how each wire says it.
 
-A `ChatError` ends the request. What a tool did wrong is no such error: the model is told, and the turn goes on.
+A `ChatError` ends the request. The failure of a tool is none: the model gets it as a result, and the turn goes on.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-from invocations.mapping import ErrorMap
+from invocations.mapping.error_map import ErrorMap
 from sessions_app.protocol import errors
 from sessions_app.protocol.errors import HubError
+from sessions_app.protocol.json import Json
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ErrorCode:
     """How one code is said: HTTP status, OpenAI's `type` and `code`, JSON-RPC number, worth a retry or not."""
 
     http_status: int
@@ -24,30 +24,46 @@ class Kind:
     retryable: bool
 
 
-KINDS: dict[str, Kind] = {
-    "INVALID_QUERY": Kind(400, "invalid_request_error", "invalid_query", -32602, False),
-    "RATE_LIMITED": Kind(429, "rate_limit_error", "rate_limit_exceeded", -31005, True),
-    "SESSION_NOT_FOUND": Kind(404, "invalid_request_error", "session_not_found", -31006, False),
-    "SESSION_BUSY": Kind(409, "invalid_request_error", "session_busy", -31018, True),
-    "NOT_FOUND": Kind(404, "invalid_request_error", "not_found", -32601, False),
-    "MODEL_NOT_FOUND": Kind(404, "invalid_request_error", "model_not_found", -32602, False),
-    "CONNECTION_FAILED": Kind(502, "api_error", "upstream_connection_failed", -31010, True),
-    "TRANSPORT_ERROR": Kind(502, "api_error", "upstream_transport_error", -31011, False),
-    "TIMEOUT": Kind(504, "timeout_error", "upstream_timeout", -31012, False),
-    "TOOL_NOT_FOUND": Kind(404, "invalid_request_error", "tool_not_found", -32602, False),
-    "INVALID_ARGUMENTS": Kind(400, "invalid_request_error", "invalid_arguments", -32602, False),
-    "EXECUTION_ERROR": Kind(502, "api_error", "tool_execution_error", -31033, False),
-    "PROVIDER_UNAVAILABLE": Kind(503, "api_error", "provider_unavailable", -31013, True),
-    "AUTHENTICATION_FAILED": Kind(502, "api_error", "provider_authentication_failed", -31014, False),
-    "QUOTA_EXCEEDED": Kind(429, "insufficient_quota", "insufficient_quota", -31015, False),
-    "AUDIT_UNAVAILABLE": Kind(503, "api_error", "audit_unavailable", -31016, True),
-    "SERVER_BUSY": Kind(503, "api_error", "server_busy", -31017, True),
-    "CONTENT_FILTER": Kind(400, "invalid_request_error", "content_filter", -32602, False),
-    "FORBIDDEN": Kind(403, "permission_error", "forbidden", -31003, False),
-    "UNAUTHORIZED": Kind(401, "authentication_error", "invalid_api_key", -31001, False),
-    "SERVER_ERROR": Kind(500, "api_error", "server_error", -32603, False),
+ERROR_CODES: dict[str, ErrorCode] = {
+    "INVALID_QUERY": ErrorCode(400, "invalid_request_error", "invalid_query", -32602, False),
+    "RATE_LIMITED": ErrorCode(429, "rate_limit_error", "rate_limit_exceeded", -31005, True),
+    "SESSION_NOT_FOUND": ErrorCode(404, "invalid_request_error", "session_not_found", -31006, False),
+    "SESSION_BUSY": ErrorCode(409, "invalid_request_error", "session_busy", -31018, True),
+    "NOT_FOUND": ErrorCode(404, "invalid_request_error", "not_found", -32601, False),
+    "MODEL_NOT_FOUND": ErrorCode(404, "invalid_request_error", "model_not_found", -32602, False),
+    "TIMEOUT": ErrorCode(504, "timeout_error", "request_timeout", -31012, False),
+    "TOOL_NOT_FOUND": ErrorCode(404, "invalid_request_error", "tool_not_found", -32602, False),
+    "PROVIDER_UNAVAILABLE": ErrorCode(503, "api_error", "provider_unavailable", -31013, True),
+    "AUTHENTICATION_FAILED": ErrorCode(502, "api_error", "provider_authentication_failed", -31014, False),
+    "QUOTA_EXCEEDED": ErrorCode(429, "insufficient_quota", "insufficient_quota", -31015, False),
+    "AUDIT_UNAVAILABLE": ErrorCode(503, "api_error", "audit_unavailable", -31016, True),
+    "SERVER_BUSY": ErrorCode(503, "api_error", "server_busy", -31017, True),
+    "CONTENT_FILTER": ErrorCode(400, "invalid_request_error", "content_filter", -32602, False),
+    "FORBIDDEN": ErrorCode(403, "permission_error", "forbidden", -31003, False),
+    "UNAUTHORIZED": ErrorCode(401, "authentication_error", "invalid_api_key", -31001, False),
+    "SERVER_ERROR": ErrorCode(500, "api_error", "server_error", -32603, False),
 }
-"""By the code of seed 003, and some more in its manner."""
+"""What ends a request, by the code of the hub's own contract. OpenAI's wire and JSON-RPC have theirs beside it."""
+
+TOOL_ERROR_CODES: dict[str, str] = {
+    "connection_failed": "CONNECTION_FAILED",
+    "egress_refused": "CONNECTION_FAILED",
+    "transport_error": "TRANSPORT_ERROR",
+    "timeout": "TIMEOUT",
+    "tool_not_found": "TOOL_NOT_FOUND",
+    "tool_disabled": "TOOL_NOT_FOUND",
+    "invalid_arguments": "INVALID_ARGUMENTS",
+    "invalid_params": "INVALID_ARGUMENTS",
+    "execution_error": "EXECUTION_ERROR",
+    "upstream_error": "EXECUTION_ERROR",
+    "result_invalid": "EXECUTION_ERROR",
+}
+"""What ends a call of a tool, by the internal code of the audit. The turn goes on: the model is told."""
+
+
+def tool_error_code(internal_code: str) -> str:
+    """Give the code of the hub's own contract for the failure of a call; empty for no failure."""
+    return TOOL_ERROR_CODES.get(internal_code, internal_code.upper())
 
 
 class ChatError(Exception):
@@ -67,9 +83,9 @@ class ChatError(Exception):
         http_status: int | None = None,
         openai_code: str | None = None,
         invocation_id: str = "",
-        details: dict[str, Any] | None = None,
+        details: dict[str, Json] | None = None,
     ) -> None:
-        kind = KINDS[code]
+        kind = ERROR_CODES[code]
         self.code = code
         self.message = message
         self.param = param
@@ -83,9 +99,7 @@ class ChatError(Exception):
         self.jsonrpc_code = kind.jsonrpc_code
         self.invocation_id = invocation_id
         self.details = details or {}
-        """What the door may tell besides: `rounds` and `invocation_ids` of a turn that failed half-way."""
-        self.messages_added: list[dict[str, Any]] = []
-        """What a turn that failed half-way had added to the conversation."""
+        """What the endpoint may tell besides: `rounds` and `invocation_ids` of a turn that failed half-way."""
         super().__init__(message)
 
     @property
@@ -97,7 +111,7 @@ class ChatError(Exception):
         """What the case says goes before what the code says."""
         self._retry = value
 
-    def say_as(self, mapping: ErrorMap) -> ChatError:
+    def apply_mapping(self, mapping: ErrorMap) -> ChatError:
         """Take number, words and retry from the operators' mapping, where it has the code."""
         found = mapping.words(self.code.lower(), self.message, invocation_id=self.invocation_id)
         if found is not None:
@@ -106,23 +120,45 @@ class ChatError(Exception):
 
     @classmethod
     def of(cls, error: HubError) -> ChatError:
-        """Say what a door of the hub refused."""
+        """Give the chat error of what the hub refused."""
         code = next((code for kind, code in _SAID_AS if isinstance(error, kind)), "SERVER_ERROR")
         if code == "SERVER_ERROR" and isinstance(error, errors.ProtocolError):
             code = "INVALID_QUERY"
         return cls(
-            code, error.message, http_status=error.http_status, retry_after=error.retry_after_seconds,
+            code,
+            error.message,
+            http_status=error.http_status,
+            retry_after=error.retry_after_seconds,
             openai_code=error.code if code in ("INVALID_QUERY", "SERVER_ERROR") else None,
             invocation_id=error.invocation_id,
-        )  # fmt: skip
+        )
 
-    def body(self) -> dict[str, Any]:
+    def body(self) -> dict[str, Json]:
         """Give the error as OpenAI's wire says it, with what a turn had done when it failed as `x_mcp`."""
         error = {"message": self.message, "type": self.type, "param": self.param, "code": self.openai_code}
-        told = {"errorCode": self.code, "retryable": self.should_retry, **self.details}
+        extension = {"errorCode": self.code, "retryable": self.should_retry, **self.details}
         if self.invocation_id:
-            told["invocationId"] = self.invocation_id
-        return {"error": error, "x_mcp": told}
+            extension["invocationId"] = self.invocation_id
+        return {"error": error, "x_mcp": extension}
+
+
+def invalid(
+    param: str,
+    message: str,
+    *,
+    openai_code: str | None = None,
+    http_status: int | None = None,
+    should_retry: bool | None = None,
+) -> ChatError:
+    """Give the error of a request in which the parameter `param` is wrong."""
+    return ChatError(
+        "INVALID_QUERY",
+        message,
+        param=param,
+        openai_code=openai_code,
+        http_status=http_status,
+        should_retry=should_retry,
+    )
 
 
 _SAID_AS: tuple[tuple[type[HubError], str], ...] = (

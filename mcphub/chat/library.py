@@ -1,10 +1,10 @@
-"""Questions asked in Python: `ask`, and its asynchronous twin `aask` (seed 003).
+"""Questions asked in Python: `ask`, and its asynchronous twin `aask`.
 
     from mcphub.chat.library import ask
     print(ask("What is 2 + 3?").content)
 
 A hub runs in this process meanwhile, over the same data as `mcphub serve` (`MCPHUB_DATA_DIR`), beside it if that runs.
-Where this process serves already, as in a view, its hub is used. For several questions enter a `Here` once.
+Where this process serves already, as in a view, its hub is used. For several questions enter a `LocalChat` once.
 """
 
 from __future__ import annotations
@@ -13,16 +13,34 @@ import asyncio
 import contextlib
 import os
 from collections.abc import AsyncGenerator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 if TYPE_CHECKING:
-    from mcphub import runtime
-    from mcphub.chat.answering import Answer
-    from mcphub.chat.events import Event
+    from mcphub.chat.engine.events import TurnEvent
+    from mcphub.chat.queries import QueryResponse
+    from mcphub.process import runtime
     from sessions_app.caller import Caller
+    from sessions_app.protocol.json import Json
 
 
-def ask(content: str, **options: Any) -> Answer:
+class QueryOptions(TypedDict, total=False):
+    """What a question may say beside its text; None is as if it were left out."""
+
+    session_id: str | None
+    provider: str | None
+    model: str | None
+    transport: str | None
+    tools: Sequence[str] | None
+    """Names that the model may call; None: all that the caller may."""
+    metadata: dict[str, Json] | None
+
+
+class AskOptions(QueryOptions, total=False):
+    key: str | None
+    """Who asks; else `MCPHUB_API_KEY`, else whoever runs this process."""
+
+
+def ask(content: str, **options: Unpack[AskOptions]) -> QueryResponse:
     """Answer one question and return when the answer is whole. Options and errors are those of `aask`.
 
     Raises RuntimeError inside a running event loop, which it would hold up: await `aask` there.
@@ -35,103 +53,92 @@ def ask(content: str, **options: Any) -> Answer:
     return asyncio.run(aask(content, **options))
 
 
-async def aask(
-    content: str,
-    *,
-    session_id: str | None = None,
-    provider: str | None = None,
-    model: str | None = None,
-    transport: str | None = None,
-    tools: Sequence[str] | None = None,
-    metadata: dict[str, Any] | None = None,
-    key: str | None = None,
-) -> Answer:
-    """Answer one question.
+async def aask(content: str, *, key: str | None = None, **options: Unpack[QueryOptions]) -> QueryResponse:
+    """Answer one question: `session_id`, `provider`, `model`, `transport`, `tools`, `metadata`.
 
     `tools`: names that the model may call; None: all that the caller may. `key`: who asks; else `MCPHUB_API_KEY`, else
-    whoever runs this process. Raises `mcphub.chat.errors.ChatError`, whose `code` is one of seed 003's error states.
+    whoever runs this process. Raises `mcphub.chat.errors.ChatError`, whose `code` is one of `ERROR_CODES`.
     """
-    async with Here(key) as here:
-        return await here.ask(
-            content, session_id=session_id, provider=provider, model=model, transport=transport, tools=tools,
-            metadata=metadata,
-        )  # fmt: skip
+    async with LocalChat(key) as here:
+        return await here.ask(content, **options)
 
 
-class Here:
+class LocalChat:
     """The hub of this process and one caller of it. Enter it with `async with`; started for that if none runs."""
 
-    def __init__(self, key: str | None = None, *, door: str = "python") -> None:
+    def __init__(self, key: str | None = None, *, entry_point: str = "python") -> None:
         self._key = key
-        self._door = door
+        self._entry_point = entry_point
         self._is_own = False
         self.hub: runtime.Hub
 
-    async def __aenter__(self) -> Here:
+    async def __aenter__(self) -> LocalChat:
         if _serving() is None:
             await asyncio.to_thread(_prepare)
             self._is_own = True
-        from mcphub import runtime
+        from mcphub.process import runtime
 
         self.hub = await runtime.ensure()
         return self
 
     async def __aexit__(self, *_: object) -> None:
         if self._is_own:
-            from mcphub import runtime
+            from mcphub.process import runtime
 
             await runtime.stop()
 
-    async def ask(self, content: str, **options: Any) -> Answer:
+    async def ask(self, content: str, **options: Unpack[QueryOptions]) -> QueryResponse:
         """Answer one question; options and errors are those of `aask`, but for the key."""
-        from mcphub.chat.answering import Answer
+        from mcphub.chat.queries import QueryResponse
 
         async with contextlib.aclosing(self.events(content, **options)) as events:
             async for event in events:
-                if isinstance(event, Answer):
+                if isinstance(event, QueryResponse):
                     return event
         raise AssertionError("a turn ends with its answer")
 
     async def events(
-        self, content: str, *, stream: bool = False, tools: Sequence[str] | None = None, **options: Any
-    ) -> AsyncGenerator[Event | Answer, None]:
+        self, content: str, *, stream: bool = False, **options: Unpack[QueryOptions]
+    ) -> AsyncGenerator[TurnEvent | QueryResponse, None]:
         """Give what happens on the way to the answer, and last the answer."""
-        from mcphub.chat import allowance, questions, service
-        from mcphub.chat.answering import Answering
+        from mcphub.chat import queries, query_requests, rate_limit, service
+        from mcphub.chat.engine.turn import TurnSource
         from mcphub.chat.errors import ChatError
         from sessions_app.protocol.errors import HubError
 
-        wanted = {"content": content, "stream": stream, **options}
-        if tools is not None:
-            wanted["tools"] = list(tools)
-        question = questions.read_question({name: value for name, value in wanted.items() if value is not None})
+        body: dict[str, Json] = {"content": content, "stream": stream, **options}
+        if body.get("tools") is not None:
+            body["tools"] = list(body["tools"])
+        request = query_requests.read_query(body)
         try:
             caller = self.caller()
             caller.need("chat")
             if caller.key_id is not None:
-                allowance.check(await allowance.draw(self.hub.ledger, caller, ""))
+                rate_limit.check(await rate_limit.draw(self.hub.ledger, caller, ""))
             chat = await service.of(self.hub)
-            origin = await service.origin(self.hub, caller, client_name=f"mcphub {self._door}")
+            call = await service.call_source(self.hub, caller, client_name=f"mcphub {self._entry_point}")
         except HubError as error:
             raise ChatError.of(error) from error
-        run = Answering(chat, origin, question, door=self._door, metadata={})
-        async with contextlib.aclosing(run.events()) as events:
+        source = TurnSource(call=call, entry_point=self._entry_point, metadata=request.metadata)
+        async with contextlib.aclosing(queries.answer(chat, queries.turn_of(chat, source, request))) as events:
             async for event in events:
                 yield event
 
     async def open_session(
-        self, *, provider_preference: str = "", max_messages: int = 20, context: dict[str, Any] | None = None
+        self, *, provider_preference: str = "", max_messages: int = 20, context: dict[str, Json] | None = None
     ) -> str:
         """Begin a conversation; give its id."""
-        from mcphub.chat import questions, service
+        from mcphub.chat import query_requests, service
 
         chat = await service.of(self.hub)
-        wanted = {"provider_preference": provider_preference or None, "max_messages": max_messages, "context": context}
-        opening = questions.read_opening(wanted, chat.providers().providers)
-        session = await chat.talks.open(
-            self.caller(), preference=opening.provider_preference, max_messages=opening.max_messages,
-            context=opening.context,
-        )  # fmt: skip
+        body = {"provider_preference": provider_preference or None, "max_messages": max_messages, "context": context}
+        request = query_requests.read_session(body, chat.providers.providers)
+        session = await chat.conversations.open(
+            self.caller(),
+            preference=request.provider_preference,
+            max_messages=request.max_messages,
+            context=request.context,
+        )
         return str(session.pk)
 
     def caller(self) -> Caller:
@@ -141,7 +148,7 @@ class Here:
         from sessions_app.caller import local_caller
 
         key = self._key or settings.MCPHUB_API_KEY
-        return self.hub.keys().caller(f"Bearer {key}") if key else local_caller()
+        return self.hub.configuration.keys.caller(f"Bearer {key}") if key else local_caller()
 
 
 def _serving() -> runtime.Hub | None:
@@ -150,7 +157,7 @@ def _serving() -> runtime.Hub | None:
 
     if not apps.ready:
         return None
-    from mcphub import runtime
+    from mcphub.process import runtime
 
     return runtime.current()
 
@@ -165,7 +172,7 @@ def _prepare() -> None:
         django.setup()
     from django.db import connections
 
-    from mcphub import first_run
+    from mcphub.process import first_run
 
     try:
         first_run.prepare(credentials=False)

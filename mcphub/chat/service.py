@@ -1,4 +1,4 @@
-"""What the chat doors of one process share: the snapshot of providers, the engine, the connections. Made with the
+"""What the chat endpoints of one process share: the snapshot of providers, conversations, connections. Made with the
 first request, or at the start of the server."""
 
 from __future__ import annotations
@@ -6,63 +6,99 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from typing import Any
+from collections.abc import AsyncGenerator, AsyncIterator
+from dataclasses import dataclass
 
 from channels.db import database_sync_to_async
 
-from invocations.origin import Origin
-from mcphub import runtime
-from mcphub.chat import approvals, keysettings
-from mcphub.chat.keysettings import KeySettings
-from mcphub.chat.loop import Engine
+from invocations.call_source import CallSource
+from mcphub.chat import approvals
+from mcphub.chat.conversations.turns import Conversations
+from mcphub.chat.engine.events import TurnEvent
+from mcphub.chat.engine.loop import TurnRun
+from mcphub.chat.engine.tool_selection import RequestedServer, tools_named
+from mcphub.chat.engine.turn import Turn
 from mcphub.chat.providers import health
 from mcphub.chat.providers.client import ProviderClient
-from mcphub.chat.providers.snapshot import Choice, Providers
-from mcphub.chat.talk import Talks
-from sessions_app import bus
+from mcphub.chat.providers.snapshot import Providers
+from mcphub.process import runtime
+from sessions_app import bus, transports
 from sessions_app.caller import Caller
-from sessions_app.models import Transport
 
 logger = logging.getLogger(__name__)
 
 PROVIDERS_CHANGED = "chat_providers_changed"
 
 
+@dataclass(frozen=True, slots=True)
+class KeySettings:
+    """What an operator set for the chat requests of one key."""
+
+    model: str | None = None
+    """Id of the model that answers where a request names none."""
+    tools: str = "none"
+    """A `ChatKey.Tools`."""
+    names: tuple[str, ...] = ()
+
+    def servers(self) -> list[RequestedServer]:
+        """Give the tools of a request that says nothing of them."""
+        if self.tools == "none":
+            return []
+        return [tools_named(None if self.tools == "all" else self.names)]
+
+
+_NO_SETTINGS = KeySettings()
+
+
 class Chat:
-    """One a hub."""
+    """The chat of one running hub. `providers` and `approval_policies` are replaced whole when their rows change."""
 
     def __init__(self, hub: runtime.Hub) -> None:
         self.hub = hub
-        self.client = ProviderClient(tells=True)
-        self.engine = Engine(hub.calls, self.client)
-        self.talks = Talks(hub)
-        self._providers = Providers()
-        self._policies: dict[str, str] = {}
+        self.client = ProviderClient(shares_health=True)
+        self.conversations = Conversations(hub)
+        self.providers = Providers()
+        self.approval_policies: dict[str, str] = {}
+        """What operators demand of calls by models, by the tool's name."""
         self._of_keys: dict[int, KeySettings] = {}
         self._stale = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
-    def providers(self) -> Providers:
-        """Give the providers and models of this moment."""
-        return self._providers
-
-    def preferred(self, provider: str) -> Choice | None:
-        """Give the model of a provider that a session prefers; None where it says nothing, or that was switched off."""
-        return self._providers.choose(provider=provider) if provider in self._providers.providers else None
-
-    def approval_policies(self) -> dict[str, str]:
-        """Give what operators demand of calls by models, by the tool's name."""
-        return self._policies
-
     def key_settings(self, caller: Caller) -> KeySettings:
         """Give what an operator set for the requests of a caller's key."""
-        return self._of_keys.get(caller.key_id or 0, keysettings.NOTHING)
+        return self._of_keys.get(caller.key_id or 0, _NO_SETTINGS)
+
+    # Turns -----------------------------------------------------------------------------------------
+
+    @contextlib.asynccontextmanager
+    async def turn(self, turn: Turn) -> AsyncIterator[AsyncGenerator[TurnEvent, None]]:
+        """Begin a turn in its conversation and give its events, each once it is stored; the last is `TurnFinished`.
+
+        Raises ChatError. A turn that is left before its end is recorded as failed or cancelled.
+        """
+        async with self.conversations.turn(turn):
+            preferred = turn.session.provider_preference if turn.session is not None and not turn.asked_for else ""
+            if preferred in self.providers.providers:  # it may have been switched off since the session began
+                turn.choice = self.providers.choose(provider=preferred)
+            if turn.decided:
+                # Only now, as nothing but the calls themselves can keep them from being made.
+                await database_sync_to_async(approvals.settle)(turn.decided, turn.caller.principal)
+            async with contextlib.aclosing(self._stored(turn)) as events:
+                yield events
+
+    async def _stored(self, turn: Turn) -> AsyncGenerator[TurnEvent, None]:
+        async with contextlib.aclosing(TurnRun(turn, self.hub.calls, self.client).events()) as events:
+            async for event in events:
+                await self.conversations.store(turn, event)
+                yield event
+
+    # Its life --------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        self.hub.follower.on([PROVIDERS_CHANGED, *bus.FOLLOWED], self._hear)
+        self.hub.follower.on([PROVIDERS_CHANGED, *bus.FOLLOWED], self._on_change)
         await self._load()
         self._task = asyncio.create_task(self._follow(), name="mcphub-chat")
-        self.talks.start()
+        self.conversations.start()
         self.hub.closing.append(self.stop)
 
     async def stop(self) -> None:
@@ -70,21 +106,21 @@ class Chat:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
-        await self.talks.stop()
+        await self.conversations.stop()
         await self.client.aclose()
 
     async def _load(self) -> None:
-        self._providers = await database_sync_to_async(Providers.load)()
-        for provider in self._providers.providers.values():
-            self.client.breaker(provider)  # so that it follows, though nobody asked it here
+        self.providers = await database_sync_to_async(Providers.load)()
+        for provider in self.providers.providers.values():
+            self.client.breaker(provider)  # so that it follows the other workers before its first request here
         states = await database_sync_to_async(health.load)()
         if self.client.health is not None:
             self.client.health.follow(states)
-        self._policies = await database_sync_to_async(approvals.load_policies)()
-        self._of_keys = await database_sync_to_async(keysettings.load)()
+        self.approval_policies = await database_sync_to_async(approvals.load_policies)()
+        self._of_keys = await database_sync_to_async(_load_key_settings)()
 
-    def _hear(self, event: bus.Event) -> None:
-        # The others tell after an outage of the bus that anything may have changed.
+    def _on_change(self, event: bus.BusMessage) -> None:
+        # After an outage of the bus each of the events followed tells that anything may have changed.
         self._stale.set()
 
     async def _follow(self) -> None:
@@ -99,31 +135,49 @@ class Chat:
                 self._stale.set()
 
 
-_made: dict[str, Any] = {}
+def _load_key_settings() -> dict[int, KeySettings]:
+    """Give the settings by the id of the key."""
+    from mcphub.chat.models import ChatKey
+
+    rows = ChatKey.objects.select_related("model__provider")
+    return {
+        row.key_id: KeySettings(row.model.public_id if row.model else None, row.tools, tuple(row.tool_names))
+        for row in rows
+    }
+
+
+class _Running:
+    """The chat of this process. A process runs one hub at a time, each on an event loop of its own."""
+
+    hub: runtime.Hub | None = None
+    lock: asyncio.Lock
+    chat: Chat | None = None
 
 
 async def of(hub: runtime.Hub) -> Chat:
     """Give the chat of a running hub."""
-    found = _made.get("chat")
-    if found is None or found.hub is not hub:
-        lock = _made.setdefault("lock", (hub, asyncio.Lock()))
-        if lock[0] is not hub:
-            lock = _made["lock"] = (hub, asyncio.Lock())
-        async with lock[1]:
-            found = _made.get("chat")
-            if found is None or found.hub is not hub:
-                made = Chat(hub)
-                await made.start()
-                found = _made["chat"] = made
-    chat: Chat = found
-    return chat
+    if _Running.chat is not None and _Running.chat.hub is hub:
+        return _Running.chat
+    if _Running.hub is not hub:
+        _Running.hub, _Running.lock = hub, asyncio.Lock()
+    async with _Running.lock:
+        if _Running.chat is None or _Running.chat.hub is not hub:
+            made = Chat(hub)
+            await made.start()
+            _Running.chat = made
+    return _Running.chat
 
 
-async def origin(hub: runtime.Hub, caller: Caller, *, client_name: str = "", client_address: str = "") -> Origin:
-    """Give where a question comes from, for the audit of the calls that it leads to."""
-    transport = Transport.CHAT.value
+async def call_source(
+    hub: runtime.Hub, caller: Caller, *, client_name: str = "", client_address: str = ""
+) -> CallSource:
+    """Give the source of the calls that a question leads to, for the audit."""
+    transport = transports.CHAT.name
     session_id = await hub.sessions.implicit(caller, transport=transport, client_name=client_name)
-    return Origin(
-        caller=caller, session_id=session_id, transport=transport, client_name=client_name,
+    return CallSource(
+        caller=caller,
+        session_id=session_id,
+        transport=transport,
+        client_name=client_name,
         client_address=client_address,
-    )  # fmt: skip
+    )

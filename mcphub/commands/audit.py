@@ -12,63 +12,84 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from mcphub.commands import audit_retention
+from mcphub.commands.audit_log import open_log
 from mcphub.commands.stop import Stop, database_or_stop, start_django
 
 if TYPE_CHECKING:
     from invocations.chain.log import Log
-    from invocations.chain.records import Selection
-    from sessions_app.database import Dedicated
+    from invocations.chain.records import RowSelection
+    from invocations.chain.sealer import Sealer
+    from invocations.chain.verifier import PublicKey, Summary
+    from sessions_app.kit.database import Dedicated
 
 _SEALING_SECONDS = 30
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
     verbs = parser.add_subparsers(
-        metavar="verify|export|checkpoint|rotate-key|policy|hold|retain", required=True, title="verbs", dest="verb"
+        metavar="verify|export|checkpoint|new-key|rotate-key|policy|hold|retain",
+        required=True,
+        title="verbs",
+        dest="verb",
     )
     verify = verbs.add_parser("verify", help="say whether all rows are as they were sealed; status 1 if not")
     verify.add_argument("export", nargs="?", type=Path, metavar="EXPORT", help="a file; without it the database")
     verify.add_argument("--key", type=Path, metavar="FILE", help="public keys to trust (public.keys of this hub)")
     verify.add_argument(
-        "--checkpoint", type=Path, metavar="FILE", help="checkpoints that were kept (those that this hub published)"
+        "--checkpoint",
+        type=Path,
+        metavar="FILE",
+        help="checkpoints to compare with (default: those that this hub published)",
     )
-    export = verbs.add_parser("export", help="write the audit out; recorded in the audit itself")
+    export = verbs.add_parser("export", help="write the audit to a file; the audit records the export")
     export.add_argument("--output", "-o", type=Path, metavar="FILE", help="a file (standard output)")
     export.add_argument("--format", choices=["jsonl", "csv"], default="jsonl", help="jsonl can be verified (jsonl)")
-    export.add_argument("--resume", action="store_true", help="go on where a run to the same file was cut off")
+    export.add_argument("--resume", action="store_true", help="continue an interrupted export to the same file")
     export.add_argument("--first-block", type=_number, default=0, metavar="N", help="begin with this block (0)")
     export.add_argument("--last-block", type=_number, metavar="N", help="end with this block (the last)")
     for name in ("tool", "principal", "session"):
         export.add_argument(f"--{name}", default="", metavar=name.upper(), help=f"rows of this {name} only")
-    export.add_argument("--status", choices=["ok", "error"], default="", help="calls that ended so only")
+    export.add_argument("--status", choices=["ok", "error"], default="", help="only calls with this status")
     export.add_argument("--from", dest="since", type=_moment, metavar="TIME", help="received at or after")
     export.add_argument("--until", type=_moment, metavar="TIME", help="received before")
-    verbs.add_parser("checkpoint", help="seal what is there, publish and print the checkpoint")
+    verbs.add_parser("checkpoint", help="seal all rows, publish and print the checkpoint")
+    verbs.add_parser("new-key", help="print a new signing key, for a hub that is given its key; change nothing")
     rotate = verbs.add_parser("rotate-key", help="sign with a new key from now on; the old one introduces it")
     rotate.add_argument(
-        "--lost", action="store_true", help="the old key is gone, and cannot: auditors must be given the new one"
+        "--to",
+        metavar="PUBLIC-KEY",
+        default="",
+        help="introduce this key, which the hub is given next: a line of public.keys, or Base64 as a KMS gives it",
+    )
+    rotate.add_argument(
+        "--lost",
+        action="store_true",
+        help="the old key is lost and cannot introduce the new one: give auditors the new one",
     )
     policy = verbs.add_parser("policy", help="show how long the audit is kept, or change it")
     policy.add_argument("--rows-days", type=_days, metavar="DAYS|forever", help="days that rows are kept")
     policy.add_argument("--bodies-days", type=_days, metavar="DAYS|forever", help="days that bodies are kept")
-    policy.add_argument("--reason", default="", help="why; kept in the audit")
+    policy.add_argument("--reason", default="", help="the reason; the audit keeps it")
     hold = verbs.add_parser("hold", help="list legal holds, set one, or release one")
-    deeds = hold.add_subparsers(metavar="list|set|release", required=True, title="deeds", dest="deed")
-    listed = deeds.add_parser("list", help="one line a hold: state, name, what it holds, reason")
+    actions = hold.add_subparsers(metavar="list|set|release", required=True, title="actions", dest="action")
+    listed = actions.add_parser("list", help="one line a hold: state, name, what it holds, reason")
     listed.add_argument("--all", action="store_true", help="released ones too")
-    made = deeds.add_parser("set", help="rows that it describes lose nothing until it is released")
+    made = actions.add_parser("set", help="keep the described rows until the hold is released")
     made.add_argument("name")
-    made.add_argument("--reason", required=True, help="why; kept in the audit")
+    made.add_argument("--reason", required=True, help="the reason; the audit keeps it")
     for name in ("tool", "principal", "session"):
         made.add_argument(f"--{name}", default="", metavar=name.upper(), help=f"rows of this {name}")
     made.add_argument("--from", dest="since", type=_moment, metavar="TIME", help="received at or after")
     made.add_argument("--until", type=_moment, metavar="TIME", help="received before")
     made.add_argument("--first-block", type=_number, metavar="N", help="from this block on")
     made.add_argument("--last-block", type=_number, metavar="N", help="through this block")
-    released = deeds.add_parser("release", help="let retention remove what it kept; it is not set again")
+    released = actions.add_parser(
+        "release", help="let retention remove the rows of a hold; a released hold cannot be set again"
+    )
     released.add_argument("name")
-    released.add_argument("--reason", required=True, help="why; kept in the audit")
-    retain = verbs.add_parser("retain", help="remove now what the policy says; a hub does it by itself")
+    released.add_argument("--reason", required=True, help="the reason; the audit keeps it")
+    retain = verbs.add_parser("retain", help="apply the retention policy now; a running hub does it by itself")
     retain.add_argument("--dry-run", action="store_true", help="only say what would be removed")
 
 
@@ -76,20 +97,30 @@ def run(options: argparse.Namespace) -> int:
     start_django()
     from invocations.chain.keys import KeyProblem
     from invocations.chain.verifier import Bad
-    from mcphub import first_run
+    from invocations.chain.watching import Rewritten
+    from mcphub.process import first_run
 
     verbs: dict[str, Callable[[argparse.Namespace], int]] = {
-        "verify": _verify, "export": _export, "checkpoint": _checkpoint, "rotate-key": _rotate, "policy": _policy,
-        "hold": _hold, "retain": _retain,
-    }  # fmt: skip
+        "verify": _verify,
+        "export": _export,
+        "checkpoint": _checkpoint,
+        "rotate-key": _rotate,
+        "policy": audit_retention.policy,
+        "hold": audit_retention.hold,
+        "retain": audit_retention.retain,
+    }
     try:
         if options.verb == "verify" and options.export is not None:
             return _verify_file(options)
+        if options.verb == "new-key":
+            return _new_key()
         with database_or_stop():
             first_run.migrate()
             return verbs[options.verb](options)
     except KeyProblem as problem:
         raise Stop(f"mcphub audit {options.verb}: {problem}") from problem
+    except Rewritten as problem:
+        raise Stop(f"BAD: {problem} Nothing was sealed. `mcphub audit verify` looks at the whole log.") from problem
     except Bad as bad:
         raise Stop(f"BAD: {bad}") from bad
     except OSError as error:
@@ -116,7 +147,7 @@ def _verify(options: argparse.Namespace) -> int:
     keys = service.keys()
     trusted = verifier.read_keys(options.key.read_text()) if options.key else keys.publics()
     kept = publishing.published(options.checkpoint or service.checkpoints())
-    with _log() as (log, database):
+    with open_log() as (log, database):
         if not trusted:
             if log.size():
                 raise Stop(f"mcphub audit verify: {keys.public} is missing; restore it, or name the keys with --key.")
@@ -124,12 +155,35 @@ def _verify(options: argparse.Namespace) -> int:
             return 0
         whole = log.head().position
         with _bar(whole, "rows") as more:
-            summary = checking.verify(log, keys, trusted, kept, more)
+            summary = _judged(log, lambda: checking.verify(log, keys, trusted, kept, more), options)
         waiting = service.sealer_of(database).unsealed()
     print(verifier.describe(summary))
-    print(f"{len(kept)} published checkpoints agree.", end=" ")
+    if kept:
+        print(f"{len(kept)} published checkpoints agree.", end=" ")
+    else:
+        print(
+            f"No checkpoint was found in {options.checkpoint or service.checkpoints()}: whether the log was cut, "
+            "rewritten with its key, or rolled back, nothing shows."
+        )
     print(f"About {waiting} rows are not sealed yet." if waiting else "Every row is sealed.")
     return 0
+
+
+def _judged(log: Log, verify: Callable[[], Summary], options: argparse.Namespace) -> Summary:
+    """Verify; keep the verdict, unless somebody chose what to compare with."""
+    from invocations.chain import watching
+    from invocations.chain.verifier import Bad
+
+    is_ours = not options.key and not options.checkpoint
+    try:
+        summary = verify()
+    except Bad as bad:
+        if is_ours:
+            watching.keep(log, log.size(), str(bad), is_whole=True)
+        raise
+    if is_ours:
+        watching.keep(log, summary.blocks, is_whole=True)
+    return summary
 
 
 # Export ------------------------------------------------------------------------------------------------
@@ -137,19 +191,23 @@ def _verify(options: argparse.Namespace) -> int:
 
 def _export(options: argparse.Namespace) -> int:
     from invocations.chain import exporting, service
-    from invocations.chain.records import Selection
+    from invocations.chain.records import RowSelection
 
-    selection = Selection(
-        tool=options.tool, principal=options.principal, session=options.session, status=options.status,
-        received_from=options.since or "", received_until=options.until or "",
-    )  # fmt: skip
+    selection = RowSelection(
+        tool=options.tool,
+        principal=options.principal,
+        session=options.session,
+        status=options.status,
+        received_from=options.since or "",
+        received_until=options.until or "",
+    )
     if options.resume and options.output is None:
         raise Stop("mcphub audit export: --resume needs --output, the file to go on with.", status=2)
     resume = options.output if options.resume else None
     if resume is not None and not resume.is_file():
         raise Stop(f"mcphub audit export: there is no {resume} to go on with; leave --resume out.", status=2)
     with contextlib.ExitStack() as stack:
-        log, database = stack.enter_context(_log())
+        log, database = stack.enter_context(open_log())
         try:
             exporting.need_block(log, options.first_block)
             out = stack.enter_context(_output(options))
@@ -161,26 +219,32 @@ def _export(options: argparse.Namespace) -> int:
                 return 0
             with _bar(log.head().position, "rows") as more:
                 blocks, rows = exporting.write_jsonl(
-                    out, log, service.keys(), selection, options.first_block, options.last_block, resume=resume,
+                    out,
+                    log,
+                    service.keys(),
+                    selection,
+                    options.first_block,
+                    options.last_block,
+                    resume=resume,
                     sealed=more,
-                )  # fmt: skip
+                )
         except exporting.CannotExport as why:
             raise Stop(f"mcphub audit export: {why}", status=2) from why
         waiting = service.sealer_of(database).unsealed()
     print(f"{rows} rows in {blocks} blocks", file=sys.stderr)
     if waiting and options.last_block is None:
-        print(f"About {waiting} rows are not sealed yet and not in it.", file=sys.stderr)
+        print(f"About {waiting} rows are not sealed yet, so the export lacks them.", file=sys.stderr)
     return 0
 
 
-def _tell(options: argparse.Namespace, selection: Selection) -> None:
+def _tell(options: argparse.Namespace, selection: RowSelection) -> None:
     """Record the export before its first row is read."""
-    from invocations.chain import events
+    from sessions_app.history import events
 
     after = {"format": options.format, "filters": selection.words(), "first_block": options.first_block}
     if options.last_block is not None:
         after["last_block"] = options.last_block
-    events.record("audit.exported", **events.on_the_machine(), after=after)
+    events.record("audit.exported", actor=events.on_the_machine(), after=after)
 
 
 @contextlib.contextmanager
@@ -199,148 +263,115 @@ def _output(options: argparse.Namespace) -> Iterator[BinaryIO]:
 
 
 def _checkpoint(options: argparse.Namespace) -> int:
-    from invocations.chain import service
+    from invocations.chain import places, service
     from invocations.chain.keys import KeyProblem
 
-    with _log() as (_, database):
-        sealer = service.sealer_of(database)
+    with open_log() as (log, database):
+        sealer = _trusted_sealer(log, database)
         try:
             sealer.seal()
         except KeyProblem as problem:
-            print(f"Nothing was sealed here: {problem}", file=sys.stderr)
+            print(f"No row was sealed: {problem}", file=sys.stderr)
         service.publisher().publish(sealer)
         found = sealer.checkpoint()
     if found is None:
         raise Stop("mcphub audit checkpoint: the audit is empty; there is nothing to sign.")
     print(found[1], end="")
+    failed = 0
+    for place in map(places.place_of, service.places()):
+        try:
+            place.put(found[1])
+        except (places.Undelivered, OSError) as error:
+            failed = 1
+            print(f"The checkpoint did not arrive at {place.name}: {error}.", file=sys.stderr)
+    return failed
+
+
+def _trusted_sealer(log: Log, database: Dedicated) -> Sealer:
+    """Give a sealer for a log that agrees with the checkpoints outside; raise Rewritten where it does not.
+
+    A checkpoint of a rewritten log would be the next memory of the file, and stand for what was done to it.
+    """
+    from invocations.chain import service
+    from invocations.chain.watching import Outside
+
+    Outside(service.checkpoints(), service.keys().publics).compare(log)
+    return service.sealer_of(database)
+
+
+def _new_key() -> int:
+    from invocations.chain import service
+    from invocations.chain.keys import Signer, new_name
+
+    known = service.keys().publics()
+    signer = Signer.make(known[-1].name if known else new_name())
+    print(signer)
+    print(f"{signer.public}\nThis is its public key.", file=sys.stderr)
     return 0
 
 
+def _next_public(given: str, name: str) -> PublicKey:
+    from invocations.chain.commanding import CommandFailed, read_public_key
+
+    try:
+        public = read_public_key(given, name)
+    except CommandFailed as failure:
+        raise Stop(f"mcphub audit rotate-key: --to: {failure}.", status=2) from failure
+    if public.name != name:
+        raise Stop(f"mcphub audit rotate-key: --to names the log {public.name}, and this one is {name}.", status=2)
+    return public
+
+
 def _rotate(options: argparse.Namespace) -> int:
-    from invocations.chain import events, service
+    from invocations.chain import service
     from invocations.chain.keys import KeyProblem, Signer
+    from sessions_app.history import events
 
     keys = service.keys()
     publics = keys.publics()
     if not publics:
         raise KeyProblem("the audit has no key yet; it gets one when its first rows are sealed.")
+    if keys.given is not None and not options.to:
+        raise Stop(
+            f"mcphub audit rotate-key: the hub is given its key by {keys.given.source}. Make the next key there, or "
+            "with `mcphub audit new-key`, and introduce it with --to PUBLIC-KEY.",
+            status=2,
+        )
     if options.lost:
-        if keys.private.exists():
+        if keys.given is None and keys.private.exists():
             raise Stop(f"mcphub audit rotate-key: {keys.private} is there; leave --lost out.", status=2)
         old, kind = publics[-1], "audit.key_lost"
     else:
         old, kind = keys.signer().public, "audit.key_rotated"
-    new = Signer.make(old.name)
-    with _log() as (log, database):
+    new = None if options.to else Signer.make(old.name)
+    public = new.public if new is not None else _next_public(options.to, old.name)
+    with open_log() as (log, database):
+        sealer = _trusted_sealer(log, database)
         event = events.record(
-            kind, **events.on_the_machine(), before={"key": str(old)}, after={"key": str(new.public)},
-            label=new.public.key_id,
-        )  # fmt: skip
-        sealer = service.sealer_of(database)
+            kind,
+            actor=events.on_the_machine(),
+            before={"key": str(old)},
+            after={"key": str(public)},
+            label=public.key_id,
+        )
         deadline = time.monotonic() + _SEALING_SECONDS
         while not options.lost and log.head().through["event"] < event.pk:
             sealer.seal()  # with the old key, which so introduces the new one
             if time.monotonic() > deadline:
-                raise Stop("mcphub audit rotate-key: a long transaction holds the sealing up; try again later.")
-        keys.keep(new)
-        sealer.seal()
-    print(f"{new.public}")
+                raise Stop("mcphub audit rotate-key: a long transaction delays the sealing; try again later.")
+        if new is not None:
+            keys.keep(new)
+            sealer.seal()
+        else:
+            keys.announce(public)
+    print(f"{public}")
     print("Give this public key to those who keep the old one.", file=sys.stderr)
-    return 0
-
-
-# Retention ---------------------------------------------------------------------------------------------
-
-
-def _policy(options: argparse.Namespace) -> int:
-    from django.core.exceptions import ValidationError
-
-    from invocations.chain.models import AuditPolicy
-
-    policy = AuditPolicy.current()
-    given = {name: getattr(options, name) for name in ("rows_days", "bodies_days")}
-    given = {name: value for name, value in given.items() if value is not None}
-    if given:
-        for name, value in given.items():
-            setattr(policy, name, value or None)
-        policy._change_reason = options.reason[:100] or None
-        try:
-            policy.full_clean(exclude=["id"])
-        except ValidationError as error:
-            raise Stop(f"mcphub audit policy: {' '.join(error.messages)}", status=2) from error
-        policy.save()
-    print(f"rows    {_kept(policy.rows_days)}")
-    print(f"bodies  {_kept(policy.bodies_days) if policy.bodies_days else 'as long as rows'}")
-    return 0
-
-
-def _kept(days: int | None) -> str:
-    return f"{days} days" if days else "for ever"
-
-
-def _hold(options: argparse.Namespace) -> int:
-    from django.core.exceptions import ValidationError
-
-    from invocations.chain.models import AuditHold
-
-    if options.deed == "list":
-        holds = AuditHold.objects.order_by("created_at")
-        for hold in holds if options.all else holds.filter(released_at=None):
-            state = "released" if hold.released_at else "holds"
-            described = " ".join(f"{name}={value}" for name, value in hold.description().items())
-            print(f"{state:8}  {hold.name}  {described}  {hold.reason}")
-        return 0
-    if options.deed == "release":
-        found = AuditHold.objects.filter(name=options.name, released_at=None).first()
-        if found is None:
-            raise Stop(
-                f"mcphub audit hold: no hold named {options.name!r} is set; `hold list` tells which are.", status=2
-            )
-        found.release(options.reason)
-        print(f"{found.name} is released")
-        return 0
-    hold = AuditHold(
-        name=options.name, reason=options.reason, tool_name=options.tool, principal=options.principal,
-        session_id=options.session, received_from=options.since, received_until=options.until,
-        first_block=options.first_block, last_block=options.last_block,
-    )  # fmt: skip
-    try:
-        hold.full_clean()
-    except ValidationError as error:
-        raise Stop(f"mcphub audit hold: {' '.join(error.messages)}", status=2) from error
-    hold.save()
-    print(f"{hold.name} holds")
-    return 0
-
-
-def _retain(options: argparse.Namespace) -> int:
-    from invocations.chain import events, retention, service
-
-    with _log() as (log, _):
-        if options.dry_run:
-            found = {"rows": 0, "bodies": 0}
-            for plan in retention.due(log):
-                found[plan.kind] += plan.rows
-            print(f"{found['rows']} rows would be removed, {found['bodies']} would lose their bodies")
-            return 0
-        rows, bodies = retention.apply(log, service.keys(), who=events.on_the_machine())
-    print(f"{rows} rows removed, {bodies} rows without bodies now")
+    if new is None:
+        print("Give the hub the new key, start it again, and then destroy the old private key.", file=sys.stderr)
     return 0
 
 
 # What the verbs share ----------------------------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def _log() -> Iterator[tuple[Log, Dedicated]]:
-    from invocations.chain import service
-    from sessions_app.database import Dedicated
-
-    database = Dedicated()
-    try:
-        yield service.log_of(database), database
-    finally:
-        database.close()
 
 
 @contextlib.contextmanager

@@ -18,9 +18,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     load = verbs.add_parser("load", help="bring in the tools of a pack or of a bundle file")
     load.add_argument("source", metavar="FILE|PACK", help="a file, - for standard input, or a pack's name")
     load.add_argument(
-        "--overwrite",
-        action="store_true",
-        help="also replace what was edited here or came otherwise",
+        "--overwrite", action="store_true", help="also replace entries that were edited here or loaded from elsewhere"
     )
     load.add_argument("--dry-run", action="store_true", help="say what would change, and change nothing")
     verbs.add_parser("dump", help="print the catalogue as a bundle, without secrets")
@@ -29,7 +27,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     start_django()
-    from mcphub import first_run
+    from mcphub.process import first_run
 
     with database_or_stop():
         first_run.migrate()

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sized
 from pathlib import Path
 
-from mcphub.commands.catalog_report import told
+from mcphub.commands.catalog_report import differences
 from mcphub.commands.stop import Stop
 
 
@@ -17,12 +17,16 @@ def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "source", metavar="FILE|URL", help="a file, - for standard input, or the address of the description or endpoint"
     )
-    parser.add_argument("--service", required=True, metavar="NAME", help="the service that the tools call; made if new")
-    parser.add_argument("--prefix", help="before the names of the tools (default: the service's name and a full stop)")
+    parser.add_argument(
+        "--service", required=True, metavar="NAME", help="the service that the tools call; created if it does not exist"
+    )
+    parser.add_argument(
+        "--prefix", help="put this before the names of the tools (default: the service's name and a full stop)"
+    )
     parser.add_argument("--url", default="", help="address of the API, where the description does not say it")
     parser.add_argument("--only", action="append", metavar="PATTERN", help='operations to choose: "GET /pets*", list_*')
     parser.add_argument(
-        "--reads-only", action="store_true", help="mark what queries as read-only: you know it changes nothing"
+        "--reads-only", action="store_true", help="mark queries as read-only, where you know that they change nothing"
     )
     parser.add_argument("--dry-run", action="store_true", help="say what would change, and change nothing")
 
@@ -50,7 +54,7 @@ def run(options: argparse.Namespace) -> int:
     for note in report.notes:
         print(note, file=sys.stderr)
     if options.dry_run:
-        for line in told(report):
+        for line in differences(report):
             print(line)
         for key in report.offered:
             print(f"  not chosen: {key}")
@@ -59,11 +63,15 @@ def run(options: argparse.Namespace) -> int:
     for name in report.gone:
         print(f"{name}: no longer in the description, switched off.", file=sys.stderr)
     counts: dict[str, Sized] = {
-        "new": report.created, "changed": report.changed, "unchanged": report.unchanged, "gone": report.gone,
-        "not chosen": report.offered, "left out": found.refused,
-    }  # fmt: skip
+        "new": report.created,
+        "changed": report.changed,
+        "unchanged": report.unchanged,
+        "gone": report.gone,
+        "not chosen": report.offered,
+        "left out": found.refused,
+    }
     words = ", ".join(f"{len(names)} {word}" for word, names in counts.items())
-    print(f"{words}; nothing was changed: this was a dry run" if options.dry_run else words)
+    print(f"{words}; dry run, nothing was changed" if options.dry_run else words)
     return 0
 
 

@@ -1,4 +1,4 @@
-"""What a load or an import did, or would do, said on the terminal."""
+"""Report of a load or an import, or of its dry run, on the terminal."""
 
 from __future__ import annotations
 
@@ -23,25 +23,20 @@ def tell(report: Report, *, dry_run: bool) -> int:
     if report.refused:
         raise Stop(f"mcphub catalog load: nothing was loaded, {len(report.refused)} entries were refused.")
     for name in report.kept:
-        print(f"{name}: kept as it was edited here; --overwrite replaces it.", file=sys.stderr)
+        print(f"{name}: was edited here and is kept; --overwrite replaces it.", file=sys.stderr)
     for name in report.missing_secrets:
         print(f"The secret {name} does not exist yet; add it in the admin.", file=sys.stderr)
     if dry_run:
-        for line in told(report):
+        for line in differences(report):
             print(line)
-    counts = {
-        "new": report.created,
-        "changed": report.changed,
-        "unchanged": report.unchanged,
-        "kept": report.kept,
-    }
+    counts = {"new": report.created, "changed": report.changed, "unchanged": report.unchanged, "kept": report.kept}
     words = ", ".join(f"{len(names)} {word}" for word, names in counts.items())
-    print(f"{words}; nothing was changed: this was a dry run" if dry_run else words)
+    print(f"{words}; dry run, nothing was changed" if dry_run else words)
     return 0
 
 
-def told(report: Report) -> Iterator[str]:
-    """Give what is new, and of what differs each member as it is and as it would be, a line each."""
+def differences(report: Report) -> Iterator[str]:
+    """Give a line for each new entry, and for each changed member its value now and after the load."""
     for name in report.created:
         yield f"+ {name}"
     for name, members in report.differences.items():

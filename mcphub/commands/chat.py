@@ -14,18 +14,19 @@ from typing import TYPE_CHECKING, Any
 from mcphub.commands.stop import Stop, database_or_stop, start_django
 
 if TYPE_CHECKING:
-    from mcphub.chat.library import Here
+    from mcphub.chat.library import LocalChat
 
 _PROMPT = "> "
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "question", nargs="*",
-        help="what to ask; without it standard input is read, and a terminal begins a conversation",
-    )  # fmt: skip
-    parser.add_argument("--provider", metavar="NAME", help="who answers; the hub's default else")
-    parser.add_argument("--model", metavar="ID", help="which model, as GET /v1/models names it")
+        "question",
+        nargs="*",
+        help="the question; without it the command reads standard input, or begins a conversation in a terminal",
+    )
+    parser.add_argument("--provider", metavar="NAME", help="the provider to ask (default: the hub's)")
+    parser.add_argument("--model", metavar="ID", help="the model to ask, as GET /v1/models names it")
     parser.add_argument("--session", metavar="ID", help="go on with this conversation")
     parser.add_argument(
         "--tool", action="append", metavar="NAME", help="let the model call this tool; may be repeated (all of them)"
@@ -40,7 +41,7 @@ def run(options: argparse.Namespace) -> int:
     if not question and not is_talk:
         question = sys.stdin.read().strip()
         if not question:
-            raise Stop("mcphub chat: there is nothing to ask. Write the question behind the command.", status=2)
+            raise Stop("mcphub chat: there is nothing to ask. Write the question after the command.", status=2)
     if options.tool and options.no_tools:
         raise Stop("mcphub chat: --tool and --no-tools exclude each other.", status=2)
     os.environ.setdefault("MCPHUB_LOG_LEVEL", "WARNING")  # a person reads along
@@ -53,9 +54,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def _main(options: argparse.Namespace, question: str) -> int:
-    from mcphub.chat.library import Here
+    from mcphub.chat.library import LocalChat
 
-    async with Here(door="command") as here:
+    async with LocalChat(entry_point="command") as here:
         chat = _Chat(here, options)
         if question:
             return await chat.answer(question)
@@ -63,7 +64,7 @@ async def _main(options: argparse.Namespace, question: str) -> int:
 
 
 class _Chat:
-    def __init__(self, here: Here, options: argparse.Namespace) -> None:
+    def __init__(self, here: LocalChat, options: argparse.Namespace) -> None:
         self._here = here
         self._options = options
         self._session: str | None = options.session
@@ -108,9 +109,9 @@ class _Chat:
         return 0
 
     async def _answer(self, question: str) -> None:
-        from mcphub.chat.answering import Answer
+        from mcphub.chat.engine.events import ApprovalNeeded, TextDelta, ToolFinished
         from mcphub.chat.errors import ChatError
-        from mcphub.chat.events import ApprovalNeeded, TextDelta, ToolFinished
+        from mcphub.chat.queries import QueryResponse
 
         try:
             async with contextlib.aclosing(self._here.events(question, stream=True, **self._wanted())) as events:
@@ -124,7 +125,7 @@ class _Chat:
                         )
                     elif isinstance(event, ApprovalNeeded):
                         _aside(f"[{event.name} waits for an approval: {event.approval_id}]")
-                    elif isinstance(event, Answer):
+                    elif isinstance(event, QueryResponse):
                         print(json.dumps(event.wire(), ensure_ascii=False) if self._options.json else "", flush=True)
         except ChatError as error:
             raise Stop(f"mcphub chat: {_explained(error)}") from error
@@ -132,9 +133,11 @@ class _Chat:
     def _wanted(self) -> dict[str, Any]:
         options = self._options
         return {
-            "session_id": self._session, "provider": options.provider, "model": options.model,
+            "session_id": self._session,
+            "provider": options.provider,
+            "model": options.model,
             "tools": [] if options.no_tools else options.tool,
-        }  # fmt: skip
+        }
 
 
 def _explained(error: Any) -> str:

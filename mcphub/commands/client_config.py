@@ -7,10 +7,19 @@ import os
 import sys
 from pathlib import Path
 
-from mcphub import address
 from mcphub import environment as env
-from mcphub.clients import CLIENTS, PLACEHOLDER, PROGRAMS, Snippet, programs, snippets, stdio_command, stdio_snippets
+from mcphub.clients import (
+    CLIENTS,
+    PLACEHOLDER,
+    PROGRAMS,
+    ClientSnippet,
+    programs,
+    snippets,
+    stdio_command,
+    stdio_snippets,
+)
 from mcphub.commands.stop import Stop
+from mcphub.process import address
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
@@ -25,7 +34,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     if options.stdio and options.url:
-        raise Stop("mcphub client-config: --url is about HTTP; leave it or --stdio out.", status=2)
+        raise Stop("mcphub client-config: --url applies to HTTP only; leave it or --stdio out.", status=2)
     if options.stdio and options.client in PROGRAMS:
         configured = ", ".join(CLIENTS)
         raise Stop(f"mcphub client-config: --stdio is for clients that start programs: {configured}.", status=2)
@@ -38,12 +47,12 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _over_http(url: str | None, token: str | None) -> list[Snippet]:
+def _over_http(url: str | None, token: str | None) -> list[ClientSnippet]:
     url, token = url or address.endpoint(), token or PLACEHOLDER
     return [*snippets(url, token), *programs(url, token)]
 
 
-def _over_stdio(token: str | None) -> list[Snippet]:
+def _over_stdio(token: str | None) -> list[ClientSnippet]:
     data = Path(env.text("MCPHUB_DATA_DIR", "var")).absolute()
-    told = {"MCPHUB_API_KEY": token, "MCPHUB_DATABASE_URL": os.environ.get("MCPHUB_DATABASE_URL")}
-    return stdio_snippets(stdio_command(data), {name: value for name, value in told.items() if value})
+    variables = {"MCPHUB_API_KEY": token, "MCPHUB_DATABASE_URL": os.environ.get("MCPHUB_DATABASE_URL")}
+    return stdio_snippets(stdio_command(data), {name: value for name, value in variables.items() if value})

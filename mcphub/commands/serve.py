@@ -8,47 +8,60 @@ import re
 from collections.abc import Callable
 
 from mcphub import environment as env
-from mcphub.commands.stop import Stop, settings_or_stop
+from mcphub.commands.stop import Stop, data_private_or_stop, settings_or_stop
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add(
-        "--mode", choices=["remote", "stdio"],
-        help="how clients come in: over HTTP, or one over standard input and output (MCPHUB_MODE; remote)",
-    )  # fmt: skip
+        "--mode",
+        choices=["remote", "stdio"],
+        help="serve clients over HTTP, or one client over standard input and output (MCPHUB_MODE; remote)",
+    )
     add("--host", type=_host, help="address to listen on (MCPHUB_HOST; 127.0.0.1)")
     add("--port", type=_whole(1, 65535), help="port to listen on (MCPHUB_PORT; 8000)")
     add("--workers", type=_whole(1, 256), help="server processes (MCPHUB_WORKERS; 1)")
     add(
-        "--cors", type=_origins, metavar="ORIGIN|off",
+        "--cors",
+        type=_origins,
+        metavar="ORIGIN|off",
         help="origins that browsers may call from, separated by commas (MCPHUB_ALLOWED_ORIGINS; off)",
-    )  # fmt: skip
+    )
     add(
-        "--allow-anonymous", action="store_true",
+        "--allow-anonymous",
+        action="store_true",
         help="serve callers without a key; loopback only (MCPHUB_ALLOW_ANONYMOUS; off)",
-    )  # fmt: skip
+    )
     add(
-        "--max-clients", type=_whole(1, 1_000_000), metavar="N",
+        "--max-clients",
+        type=_whole(1, 1_000_000),
+        metavar="N",
         help="clients of the remote profile, /mcp/events, at one time (MCPHUB_MAX_CLIENTS; 10)",
-    )  # fmt: skip
+    )
     add(
-        "--heartbeat-interval-ms", type=_whole(100, 600_000), metavar="MS",
-        help="pause between signs of life on a silent stream (MCPHUB_HEARTBEAT_SECONDS; 25000)",
-    )  # fmt: skip
+        "--heartbeat-interval-ms",
+        type=_whole(100, 600_000),
+        metavar="MS",
+        help="pause between heartbeats on a stream (MCPHUB_HEARTBEAT_SECONDS; 25000)",
+    )
     add(
-        "--request-timeout-ms", type=_whole(100, 3_600_000), metavar="MS",
+        "--request-timeout-ms",
+        type=_whole(100, 3_600_000),
+        metavar="MS",
         help="longest time a call may take (MCPHUB_CALL_TIMEOUT_SECONDS; 60000)",
-    )  # fmt: skip
+    )
     add(
-        "--pack", action="append", metavar="NAME",
+        "--pack",
+        action="append",
+        metavar="NAME",
         help="load this pack of tools at the start; may be repeated (MCPHUB_PACKS)",
-    )  # fmt: skip
+    )
 
     add(
-        "--reload", action="store_true",
+        "--reload",
+        action="store_true",
         help="for development: start anew when a source of MCPHUB_APPS changes, and take its tools into the catalogue",
-    )  # fmt: skip
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -58,13 +71,13 @@ def run(options: argparse.Namespace) -> int:
     from django.core.exceptions import ImproperlyConfigured
 
     if options.reload:
-        from mcphub import reloading
+        from mcphub.process import reloading
 
         try:
             return reloading.serve(env.modules("MCPHUB_APPS"))
         except ImproperlyConfigured as error:
             raise Stop(f"mcphub serve: {error}", status=2) from error
-    from mcphub.serve import Listen, serve
+    from mcphub.process.serve import Listen, serve
 
     try:
         listen = Listen.from_environment()
@@ -72,6 +85,7 @@ def run(options: argparse.Namespace) -> int:
         raise Stop(f"mcphub serve: {error}", status=2) from error
     os.environ["MCPHUB_PUBLIC_URL"] = env.text("MCPHUB_PUBLIC_URL", listen.default_public_url)
     settings_or_stop()
+    data_private_or_stop()
     _refuse_unsafe(listen.host, is_loopback=listen.is_loopback)
     return serve(listen)
 
@@ -79,11 +93,11 @@ def run(options: argparse.Namespace) -> int:
 def _over_stdio(options: argparse.Namespace) -> int:
     from mcphub.commands import stdio
 
-    told = {name for name, value in vars(options).items() if value not in (None, False)}
-    useless = sorted(told & {"host", "port", "workers", "cors", "allow_anonymous", "max_clients", "reload"})
+    given = {name for name, value in vars(options).items() if value not in (None, False)}
+    useless = sorted(given & {"host", "port", "workers", "cors", "allow_anonymous", "max_clients", "reload"})
     if useless:
         flag = useless[0].replace("_", "-")
-        raise Stop(f"mcphub serve: --{flag} is about HTTP; leave it or --mode stdio out.", status=2)
+        raise Stop(f"mcphub serve: --{flag} applies to HTTP only; leave it or --mode stdio out.", status=2)
     _into_environment(options)
     settings_or_stop()
     _refuse_short_timeout()

@@ -8,14 +8,16 @@ import signal
 import sys
 from typing import NoReturn
 
-from mcphub.commands.stop import Stop, database_or_stop, start_django
+from mcphub.commands.stop import Stop, data_private_or_stop, database_or_stop, start_django
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--pack", action="append", metavar="NAME",
+        "--pack",
+        action="append",
+        metavar="NAME",
         help="load this pack of tools at the start; may be repeated (MCPHUB_PACKS)",
-    )  # fmt: skip
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -41,6 +43,7 @@ def serve() -> int:
             file=sys.stderr,
         )
     start_django()
+    data_private_or_stop()
     _prepare()
 
     import uvloop
@@ -56,7 +59,7 @@ def _prepare() -> None:
     from django.db import connections
 
     from mcphub import environment as env
-    from mcphub import first_run
+    from mcphub.process import first_run
 
     try:
         with database_or_stop():

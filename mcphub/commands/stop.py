@@ -1,8 +1,9 @@
-"""How a command ends early: with one sentence for a person and an exit status for a script."""
+"""The early end of a command: one sentence for a person, an exit status for a script."""
 
 from __future__ import annotations
 
 import contextlib
+import stat
 from collections.abc import Iterator
 
 
@@ -25,6 +26,20 @@ def settings_or_stop() -> None:
         raise Stop(f"mcphub: {error}", status=2) from error
 
 
+def data_private_or_stop() -> None:
+    """End the command where other users may look into the data directory, which holds keys and every recorded call."""
+    from django.conf import settings
+
+    home = settings.MCPHUB_DATA_DIR
+    mode = stat.S_IMODE(home.stat().st_mode) if home.is_dir() else 0o700
+    if mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise Stop(
+            f"mcphub: other users can look into the data directory {home} (mode {mode:04o}); run `chmod 700 {home}`, "
+            "or name a folder with --data-dir that the hub may make.",
+            status=2,
+        )
+
+
 def start_django() -> None:
     """Read the settings and load the applications."""
     import django
@@ -38,7 +53,7 @@ def database_or_stop() -> Iterator[None]:
     """End the command with a sentence where the database cannot be used."""
     from django.db import Error
 
-    from sessions_app.database import driver
+    from sessions_app.kit.database import driver
 
     try:
         yield

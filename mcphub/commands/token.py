@@ -17,9 +17,12 @@ def declare(parser: argparse.ArgumentParser) -> None:
     create = verbs.add_parser("create", help="make a key and print it on the last line")
     create.add_argument("name", metavar="NAME", help="who or what will hold the key")
     create.add_argument(
-        "--scope", action="append", type=_scope, metavar="SCOPE",
+        "--scope",
+        action="append",
+        type=_scope,
+        metavar="SCOPE",
         help=f"what the key may do, repeated for more: {', '.join(_SCOPES)} (default: {', '.join(_DEFAULT)})",
-    )  # fmt: skip
+    )
     create.add_argument("--expires", type=_days, metavar="DAYS", help="days until it stops working (never)")
 
 
@@ -30,7 +33,7 @@ def run(options: argparse.Namespace) -> int:
     from django.core.exceptions import ValidationError
     from django.utils import timezone
 
-    from mcphub import first_run
+    from mcphub.process import first_run
     from sessions_app.models import ApiKey
 
     until = timezone.now() + timedelta(days=options.expires) if options.expires else None
@@ -48,7 +51,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _until(moment: object) -> str:
-    return f"until {moment:%Y-%m-%d %H:%M} UTC" if moment else "without an end"
+    return f"until {moment:%Y-%m-%d %H:%M} UTC" if moment else "without an expiry date"
 
 
 def _scope(text: str) -> str:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import deque
-from collections.abc import Callable, Iterable
+import time
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -19,7 +20,7 @@ _HELD_MESSAGES = 1000
 """A stream whose client reads slower than this is ended rather than let grow."""
 
 HEARTBEAT = b""
-"""What a stream yields when it was silent for long: the transport keeps the connection alive in its way."""
+"""What a stream yields at each interval, whatever else it carries: the transport gives a sign of life in its way."""
 
 RESOURCE_UPDATED = "notifications/resources/updated"
 
@@ -49,15 +50,14 @@ EVERY_LIST = Filter(tools=True, prompts=True, resources=True)
 class Stream:
     """Messages on their way to one listener. Iterate it; it ends when closed."""
 
-    __slots__ = ("_held", "_waiter", "busy", "is_closed", "meta", "session_id", "wanted")
+    __slots__ = ("_held", "_waiter", "is_closed", "meta", "principal", "session_id", "wanted")
 
-    def __init__(self, session_id: str | None, wanted: Filter, meta: dict[str, Any] | None) -> None:
+    def __init__(self, principal: str, session_id: str | None, wanted: Filter, meta: dict[str, Any] | None) -> None:
+        self.principal = principal
         self.session_id = session_id
         self.wanted = wanted
         self.meta = meta
         self.is_closed = False
-        self.busy = False
-        """Something went out since the last heartbeat."""
         # Thousands of streams are idle: an empty deque and an event take more than a kilobyte each.
         self._held: deque[bytes] | None = None
         self._waiter: asyncio.Future[None] | None = None
@@ -73,7 +73,13 @@ class Stream:
             self._held.append(message)
             self._wake()
 
+    def beat(self) -> None:
+        """Give a sign of life, unless the client has not read the last one yet."""
+        if HEARTBEAT not in (self._held or ()):
+            self.push(HEARTBEAT)
+
     def close(self) -> None:
+        """End the stream after what it holds."""
         self.is_closed = True
         self._wake()
 
@@ -92,17 +98,25 @@ class Stream:
             self._waiter = asyncio.get_running_loop().create_future()
             await self._waiter
         self._waiter = None
-        self.busy = True
         return self._held.popleft()
+
+
+def _busy(words: str) -> ServerBusy:
+    error = ServerBusy(words)
+    error.retry_after_seconds = 30
+    return error
 
 
 class Streams:
     """All streams of this process."""
 
-    def __init__(self, heartbeat_seconds: float, limit: int) -> None:
+    def __init__(self, heartbeat_seconds: float, limit: int, limit_per_caller: int) -> None:
         self._heartbeat_seconds = heartbeat_seconds
         self._limit = limit
-        self._streams: set[Stream] = set()
+        self._limit_per_caller = limit_per_caller
+        self._by_caller: Counter[str] = Counter()
+        self._streams: OrderedDict[Stream, float] = OrderedDict()
+        """When each is due a sign of life, the soonest first."""
         self._by_session: dict[str, list[Stream]] = {}
         self._heart: asyncio.Task[None] | None = None
 
@@ -120,21 +134,27 @@ class Streams:
         for stream in list(self._streams):
             stream.close()
 
-    def open(self, session_id: str | None, wanted: Filter, meta: dict[str, Any] | None = None) -> Stream:
-        """Make a stream; raise ServerBusy at the bound. `meta` stands in each notification told by the hub."""
+    def open(
+        self, principal: str, session_id: str | None, wanted: Filter, meta: dict[str, Any] | None = None
+    ) -> Stream:
+        """Make a stream for a caller; raise ServerBusy at a bound. `meta` stands in each notification of the hub."""
         if len(self._streams) >= self._limit:
-            busy = ServerBusy("The hub holds as many streams as it may. Try again later.")
-            busy.retry_after_seconds = 30
-            raise busy
-        stream = Stream(session_id, wanted, meta)
-        self._streams.add(stream)
+            raise _busy("The hub holds as many streams as it may. Try again later.")
+        if self._by_caller[principal] >= self._limit_per_caller:
+            raise _busy(f"The caller has {self._limit_per_caller} streams open. Close some, or try again later.")
+        stream = Stream(principal, session_id, wanted, meta)
+        self._by_caller[principal] += 1
+        self._streams[stream] = time.monotonic() + self._heartbeat_seconds
         if session_id is not None:
             self._by_session.setdefault(session_id, []).append(stream)
         return stream
 
     def remove(self, stream: Stream) -> None:
         stream.close()
-        self._streams.discard(stream)
+        if self._streams.pop(stream, None) is not None:
+            self._by_caller[stream.principal] -= 1
+            if not self._by_caller[stream.principal]:
+                del self._by_caller[stream.principal]
         if stream.session_id is not None:
             own = self._by_session.get(stream.session_id, [])
             if stream in own:
@@ -158,6 +178,12 @@ class Streams:
         for stream in list(self._by_session.get(session_id, ())):
             stream.close()
 
+    def end_of(self, principals: Collection[str]) -> None:
+        """End the streams of callers who may not listen any more."""
+        for stream in self._streams:
+            if stream.principal in principals:
+                stream.close()
+
     def tell_list_changed(self, kind: Kind) -> None:
         """Tell every listener once: of a session with several streams, the newest."""
         method = f"notifications/{kind}/list_changed"
@@ -179,8 +205,13 @@ class Streams:
 
     async def _beat(self) -> None:
         while True:
-            await asyncio.sleep(self._heartbeat_seconds)
-            for stream in list(self._streams):
-                if not stream.busy:
-                    stream.push(HEARTBEAT)
-                stream.busy = False
+            now = time.monotonic()
+            while self._streams and (due := next(iter(self._streams.values()))) <= now:
+                stream = next(iter(self._streams))
+                stream.beat()
+                # Counted from the beat that was due, so that a late one makes the next ones no later.
+                following = due + self._heartbeat_seconds
+                self._streams[stream] = following if following > now else now + self._heartbeat_seconds
+                self._streams.move_to_end(stream)
+            soonest = next(iter(self._streams.values()), now + self._heartbeat_seconds)
+            await asyncio.sleep(max(0.0, soonest - now))

@@ -5,21 +5,24 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
-
-from asgiref.sync import sync_to_async
+from typing import TYPE_CHECKING, Any
 
 from invocations.calling import LONGEST_IDEMPOTENCY_KEY, CallResult
 from invocations.context import LOG_LEVELS
-from mcphub.server import asking, prompts, resources, tasking, tasks
-from mcphub.server.answers import IDENTITY, SERVER_INFO, hints, listed
-from mcphub.server.context import Handler, RequestContext, Result
-from mcphub.server.rounds import Rounds
-from sessions_app import bus
+from invocations.exchange import CallRequest
+from mcphub.server import prompts, resources, tasks
+from mcphub.server.input_rounds import InputRounds
+from mcphub.server.results import IDENTITY, SERVER_INFO, hints, listed
+from mcphub.server.task_input import TaskInput
 from sessions_app.protocol import envelope, json, revisions, shapes
-from sessions_app.protocol.errors import InvalidParams
-from sessions_app.protocol.tasks import CORE_CAPABILITY, EXTENSION
-from tools_catalog.catalog import Tool
+from sessions_app.protocol.errors import DuplicateRequest, InvalidParams
+from sessions_app.protocol.tasks import CORE_CAPABILITY, EXTENSION, Task
+from tools_catalog.call.base import Json
+from tools_catalog.catalog.snapshot import Tool
+
+if TYPE_CHECKING:
+    from invocations.tasks.background_call import TaskStart
+    from mcphub.server.exchange import Handler, McpExchange, Result, SessionExchange
 
 CAPABILITIES: dict[str, Any] = {
     "tools": {"listChanged": True},
@@ -35,24 +38,21 @@ CAPABILITIES: dict[str, Any] = {
 IDEMPOTENCY_KEY = "mcphub/idempotencyKey"
 _KEPT_OF_LONG_KEY = 150
 """Characters of a client's key that stand in the key of a later round, where the whole leaves no room."""
-_CALL_TAIL = {
-    False: b',"_meta":{',
-    True: b',"resultType":"complete","_meta":%b,' % json.dumps(IDENTITY)[:-1],
-}
+_CALL_TAIL = {False: b',"_meta":{', True: b',"resultType":"complete","_meta":%b,' % json.dumps(IDENTITY)[:-1]}
 """What follows a tool's result, up to the call's own members of `_meta`; by whether results have a type."""
 
 
-async def ping(context: RequestContext, params: dict[str, Any]) -> Result:
+async def ping(exchange: McpExchange, params: dict[str, Any]) -> Result:
     return {}
 
 
-async def server_discover(context: RequestContext, params: dict[str, Any]) -> Result:
-    words = context.catalog().instructions
+async def server_discover(exchange: McpExchange, params: dict[str, Any]) -> Result:
+    words = exchange.catalog().instructions
     return {
         "supportedVersions": list(revisions.STATELESS),
-        "capabilities": shapes.capabilities_for(context.revision, CAPABILITIES),
+        "capabilities": shapes.capabilities_for(exchange.revision, CAPABILITIES),
         **({"instructions": words} if words else {}),
-        **hints(is_public=not context.toolset),
+        **hints(is_public=not exchange.toolset),
     }
 
 
@@ -82,61 +82,84 @@ def client_of(params: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-async def logging_set_level(context: RequestContext, params: dict[str, Any]) -> Result:
+async def initialize_session(exchange: SessionExchange, params: dict[str, Json]) -> Result:
+    """Take the session of a connection through its handshake."""
+    session = await exchange.hub.sessions.initialize(exchange.session.session_id, **client_of(params))
+    return initialize(params, session.protocol_version, exchange.catalog().instructions)
+
+
+async def logging_set_level(exchange: McpExchange, params: dict[str, Any]) -> Result:
     level = params.get("level")
     if level not in LOG_LEVELS:
         raise InvalidParams(f"level must be one of {', '.join(LOG_LEVELS)}.")
-    await context.hub.sessions.set_log_level(context.origin.session_id, level)
+    await exchange.hub.sessions.set_log_level(exchange.source.session_id, level)
     return {}
 
 
-async def tools_list(context: RequestContext, params: dict[str, Any]) -> Result:
-    return listed(context, context.catalog().tool_list, params)
+async def tools_list(exchange: McpExchange, params: dict[str, Any]) -> Result:
+    return listed(exchange, exchange.catalog().tool_list, params)
 
 
-async def tools_call(context: RequestContext, params: dict[str, Any]) -> Result:
-    selection = context.catalog()
-    meant = selection.call_meant(params)
+async def tools_call(exchange: McpExchange, params: dict[str, Json]) -> Result:
+    selection = exchange.catalog()
+    called = selection.unwrapped_call(params)
     # The headers speak of the call as it was sent.
-    headers = context.headers if meant is params else None
-    params = meant
+    headers = exchange.headers if called is params else None
+    params = called
     name, arguments = params.get("name"), params.get("arguments", {})
-    known = selection.tasking
-    if (known and isinstance(name, str) and name in known) or "task" in params:
-        return await tasking.tools_call(context, params, headers, _idempotency_key, _answered)
-    rounds: Rounds | None = None
-    if context.revision.stateless and ("requestState" in params or "inputResponses" in params):
-        rounds = Rounds.of(context.origin, context.revision, "tools/call", params)
+    may_be_task = "task" in params or (isinstance(name, str) and name in selection.tasking)
+    rounds = exchange.resumed("tools/call", params)
 
     def check(tool: Tool) -> None:
         if tool.param_headers and headers is not None:
             envelope.check_param_headers(tool.param_headers, arguments, headers)
+        if may_be_task:
+            exchange.tasks.check(exchange, params, tool)
         if rounds is not None:
             rounds.check()
 
-    answer = await context.hub.calls.call_tool(
-        context.origin.continuing(rounds.continues) if rounds is not None and rounds.continues else context.origin,
-        name,
-        arguments,
-        request_id=context.request_id,
-        idempotency_key=_idempotency_key(context, params, rounds),
-        check=check if headers is not None or rounds is not None else None,
-        voice=context.voice,
-        progress_token=context.progress_token,
-        log_level=context.log_level,
-        watch=context.watch,
-        asker=lambda: rounds or asking.asker(context, "tools/call", params),
+    request = CallRequest(
+        name=name,
+        arguments=arguments,
+        request_id=exchange.request.id,
+        idempotency_key=_idempotency_key(exchange, params, rounds),
         meta=params.get("_meta"),
-        selection=selection if context.toolset else None,
+        selection=selection,
+        check=check if may_be_task or headers is not None or rounds is not None else None,
+        make_requester=lambda: rounds or exchange.requester("tools/call", params),
     )
-    return _answered(context, answer)
+    if rounds is not None and rounds.continues:
+        exchange = exchange.going_on(rounds.continues)
+    tool = selection.tools.get(name) if may_be_task and isinstance(name, str) else None
+    if tool is not None:
+        start = exchange.tasks.start(exchange, params, tool)
+        if start is not None:
+            return await _background(exchange, request, params, start)
+    return _answered(exchange, await exchange.hub.calls.call_tool(request, exchange))
 
 
-def _answered(context: RequestContext, answer: CallResult) -> Result:
+async def _background(exchange: McpExchange, request: CallRequest, params: dict[str, Json], start: TaskStart) -> Result:
+    """Make a call that becomes a task, or may; give its result, or the task."""
+    call, calling = await exchange.tasks.background_call(exchange, params, start)
+    ordinary = request.make_requester
+    assert ordinary is not None
+    request.runner, request.make_requester = call.run, lambda: TaskInput(call, exchange, ordinary)
+    made: CallResult | Task
+    try:
+        made = await exchange.hub.tasks.run(call, request, calling)
+    except DuplicateRequest:
+        taken = call.taken
+        if taken is None or taken.digest != call.request_digest:
+            raise
+        made = taken.task
+    return _answered(exchange, made) if isinstance(made, CallResult) else exchange.tasks.created(made)
+
+
+def _answered(exchange: McpExchange, answer: CallResult) -> Result:
     meta: dict[str, Any] = {"mcphub/invocationId": answer.invocation_id}
     if answer.duplicate_of:
         meta["mcphub/duplicateOf"] = answer.duplicate_of
-    revision = context.revision
+    revision = exchange.revision
     if answer.text is not None and "_meta" not in answer.wire and shapes.carries(revision, answer.wire):
         # What was recorded is what is sent: its JSON is there already.
         return b"%b%b%b}" % (answer.text[:-1].encode(), _CALL_TAIL[revision.result_type], json.dumps(meta)[1:])
@@ -146,12 +169,12 @@ def _answered(context: RequestContext, answer: CallResult) -> Result:
     return shapes.result_for(revision, result)
 
 
-def _idempotency_key(context: RequestContext, params: dict[str, Any], rounds: Rounds | None) -> str | None:
+def _idempotency_key(exchange: McpExchange, params: dict[str, Any], rounds: InputRounds | None) -> str | None:
     """Give the key by which the client marks a repeat: in `_meta`, or in the header of HTTP."""
     meta = params.get("_meta")
     key = meta.get(IDEMPOTENCY_KEY) if isinstance(meta, dict) else None
     if key is None:
-        key = context.idempotency_key
+        key = exchange.idempotency_key
     if key is None or rounds is None:
         return key if key is None or isinstance(key, str) else ""
     # Each round of questions is a call of its own.
@@ -162,47 +185,38 @@ def _idempotency_key(context: RequestContext, params: dict[str, Any], rounds: Ro
     return own
 
 
-async def subscriptions_listen(context: RequestContext, params: dict[str, Any]) -> Result:
+async def subscriptions_listen(exchange: McpExchange, params: dict[str, Any]) -> Result:
     """Tell what was asked for until the client goes (MCP 2026-07-28, Subscriptions)."""
     asked: Any = params.get("notifications")
-    wanted = resources.filter_of(context, asked)
-    task_ids = await tasks.followed(context, asked)
-    voice = context.voice
-    assert voice is not None
-    meta = {"io.modelcontextprotocol/subscriptionId": context.request_id}
-    stream = context.hub.streams.open(None, wanted, meta)
-    of_upstreams = any(context.hub.resources().upstream_of(uri) is not None for uri in wanted.uris)
+    wanted = resources.filter_of(exchange, asked)
+    task_ids = await tasks.followed(exchange, asked)
+    channel = exchange.channel
+    assert channel is not None
+    meta = {"io.modelcontextprotocol/subscriptionId": exchange.request_id}
+    stream = exchange.hub.streams.open(exchange.source.caller.principal, None, wanted, meta)
+    of_upstreams = any(exchange.configuration.resources.upstream_of(uri) is not None for uri in wanted.uris)
     if of_upstreams:
-        context.hub.resubscribe()
+        exchange.hub.resubscribe()
     try:
         accepted = {**wanted.wire(), **({"taskIds": task_ids} if "taskIds" in asked else {})}
-        await voice.notify("notifications/subscriptions/acknowledged", {"notifications": accepted, "_meta": meta})
-        gone = context.gone or context.watch
+        await channel.notify("notifications/subscriptions/acknowledged", {"notifications": accepted, "_meta": meta})
+        gone = exchange.gone or exchange.watch
         assert gone is not None
         watcher = asyncio.ensure_future(gone())
         watcher.add_done_callback(lambda _: stream.close())
-        follower = asyncio.create_task(tasks.follow(context, task_ids, stream, meta)) if task_ids else None
+        follower = asyncio.create_task(tasks.follow(exchange, task_ids, stream, meta)) if task_ids else None
         try:
             async for message in stream:
-                await voice.send(message)
+                await channel.send(message)
         finally:
             watcher.cancel()
             if follower is not None:
                 follower.cancel()
     finally:
-        context.hub.streams.remove(stream)
+        exchange.hub.streams.remove(stream)
         if of_upstreams:
-            context.hub.resubscribe()
+            exchange.hub.resubscribe()
     return {"resultType": "complete", "_meta": {**meta, **IDENTITY}}
-
-
-async def notifications_cancelled(context: RequestContext, params: dict[str, Any]) -> None:
-    """Cancel a call of the same session, in whichever process it runs; unknown ids are ignored (MCP, Cancellation)."""
-    request_id = params.get("requestId")
-    if isinstance(request_id, str | int) and not isinstance(request_id, bool):
-        session_id, key = context.origin.session_id, json.canonical(request_id)
-        if not context.hub.calls.running.cancel_request(session_id, key):
-            await sync_to_async(bus.publish)(bus.CALL_CANCELLED, f"{session_id} {key}")
 
 
 _BOTH: dict[str, Handler] = {

@@ -3,52 +3,78 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeGuard
 
-from invocations.context import Suspended
-from mcphub.server.answers import IDENTITY, bounded, limited, listed, text
-from mcphub.server.context import RequestContext, Result
-from mcphub.server.functions import perform
+from invocations.context import CallContext
+from invocations.reading import Reading
+from invocations.subject import COMPLETE, PROMPTS_GET, RowSubject
+from mcphub.server.reading import read
+from mcphub.server.results import IDENTITY, bounded, listed, text
 from sessions_app.protocol import json, shapes
 from sessions_app.protocol.errors import InvalidParams, ResourceNotFound
-from tools_catalog.offers import Prompt, Resource
+from tools_catalog.catalog.offers import Prompt, Resource
+
+if TYPE_CHECKING:
+    from mcphub.server.exchange import McpExchange, Result
 
 _MOST_VALUES = 100
 """MCP, Completion: values of one answer."""
 
 
-async def prompts_list(context: RequestContext, params: dict[str, Any]) -> Result:
-    return listed(context, context.hub.prompts().listing, params)
+async def prompts_list(exchange: McpExchange, params: dict[str, Any]) -> Result:
+    return listed(exchange, exchange.configuration.prompts.listing, params)
 
 
-async def prompts_get(context: RequestContext, params: dict[str, Any]) -> Result:
-    context.origin.caller.need("tools:call")
-    await limited(context, "prompts/get")
-    prompt = context.hub.prompts().find(text(params, "name", "the name of a prompt"), context.origin.caller)
+async def prompts_get(exchange: McpExchange, params: dict[str, Any]) -> Result:
+    return await read(
+        exchange,
+        params,
+        lambda: _prompt_reading(exchange, params),
+        asked=params.get("name"),
+        arguments=params.get("arguments", {}),
+    )
+
+
+async def completion_complete(exchange: McpExchange, params: dict[str, Any]) -> Result:
+    ref = params.get("ref")
+    return await read(
+        exchange,
+        params,
+        lambda: _completion_reading(exchange, params),
+        asked=(ref.get("name") or ref.get("uri")) if isinstance(ref, dict) else None,
+        arguments={name: params[name] for name in ("ref", "argument", "context") if name in params},
+        scope="tools:list",
+        may_ask=False,
+    )
+
+
+def _prompt_reading(exchange: McpExchange, params: dict[str, Any]) -> Reading:
+    prompt = exchange.configuration.prompts.find(text(params, "name", "the name of a prompt"), exchange.source.caller)
     arguments = _arguments(prompt, params.get("arguments", {}))
     source = prompt.messages
-    if source.is_static:
-        messages = await source.get(arguments, None)
-    else:
-        try:
-            messages = await perform(
-                context, f"The prompt {prompt.name}", prompt.timeout_seconds,
-                lambda call: source.get(arguments, call), asks=("prompts/get", params),
-            )  # fmt: skip
-        except Suspended as suspended:
-            return suspended.wire
-    result: dict[str, Any] = {"messages": messages}
-    if "description" in prompt.definition:
-        result["description"] = prompt.definition["description"]
-    if context.revision.result_type:
-        result["_meta"] = IDENTITY
-    return bounded(shapes.prompt_result_for(context.revision, result))
+
+    async def messages(call: CallContext) -> dict[str, Any]:
+        result: dict[str, Any] = {"messages": await source.get(arguments, call)}
+        if "description" in prompt.definition:
+            result["description"] = prompt.definition["description"]
+        return result
+
+    def answer(result: dict[str, Any]) -> Result:
+        told = {**result, "_meta": IDENTITY} if exchange.revision.result_type else result
+        return bounded(shapes.prompt_result_for(exchange.revision, told))
+
+    return Reading(
+        subject=_subject(PROMPTS_GET, prompt),
+        label=f"The prompt {prompt.name}",
+        seconds=prompt.timeout_seconds,
+        is_static=source.is_static,
+        work=messages,
+        answer=answer,
+    )
 
 
-async def completion_complete(context: RequestContext, params: dict[str, Any]) -> Result:
-    context.origin.caller.need("tools:list")
-    await limited(context, "completion/complete")
-    entry = _referred(context, params.get("ref"))
+def _completion_reading(exchange: McpExchange, params: dict[str, Any]) -> Reading:
+    entry = _referred(exchange, params.get("ref"))
     argument = params.get("argument")
     if not isinstance(argument, dict):
         raise InvalidParams("argument must be an object with name and value.")
@@ -60,28 +86,44 @@ async def completion_complete(context: RequestContext, params: dict[str, Any]) -
         raise InvalidParams(f"There is no argument {_quoted(name)}. Arguments: {', '.join(known) or 'none'}.")
     others = _others(params.get("context", {}))
     source = entry.completions.get(name)
-    if source is None:
-        values: list[str] = []
-    elif source.is_static:
-        values = await source.complete(typed, others, None)
-    else:
-        values = await perform(
-            context, f"The completion of {name}", entry.timeout_seconds,
-            lambda call: source.complete(typed, others, call),
-        )  # fmt: skip
-    found = {"values": values[:_MOST_VALUES], "total": len(values), "hasMore": len(values) > _MOST_VALUES}
-    return shapes.result_for(
-        context.revision, {"completion": found, **({"_meta": IDENTITY} if context.revision.result_type else {})}
+
+    async def completion(call: CallContext) -> dict[str, Any]:
+        values = [] if source is None else await source.complete(typed, others, call)
+        found = {"values": values[:_MOST_VALUES], "total": len(values), "hasMore": len(values) > _MOST_VALUES}
+        return {"completion": found}
+
+    def answer(result: dict[str, Any]) -> Result:
+        told = {**result, "_meta": IDENTITY} if exchange.revision.result_type else result
+        return shapes.result_for(exchange.revision, told)
+
+    return Reading(
+        subject=_subject(COMPLETE, entry),
+        label=f"The completion of {name}",
+        seconds=entry.timeout_seconds,
+        is_static=source is None or source.is_static,
+        work=completion,
+        answer=answer,
     )
 
 
-def _referred(context: RequestContext, ref: Any) -> Prompt | Resource:
+def _subject(method: str, entry: Prompt | Resource) -> RowSubject:
+    return RowSubject(
+        method=method,
+        target=entry.name if isinstance(entry, Prompt) else entry.uri,
+        digest=entry.digest,
+        connection=entry.connection,
+        definition=entry.definition,
+        variables=tuple(_names(entry)),
+    )
+
+
+def _referred(exchange: McpExchange, ref: Any) -> Prompt | Resource:
     kind = ref.get("type") if isinstance(ref, dict) else None
     if kind == "ref/prompt":
-        return context.hub.prompts().find(text(ref, "name", "the name of a prompt"), context.origin.caller)
+        return exchange.configuration.prompts.find(text(ref, "name", "the name of a prompt"), exchange.source.caller)
     if kind == "ref/resource":
         uri = text(ref, "uri", "a URI template of resources/templates/list")
-        found = context.hub.resources().template(uri, context.origin.caller)
+        found = exchange.configuration.resources.template(uri, exchange.source.caller)
         if found is None:
             raise ResourceNotFound(uri[:1000], InvalidParams.jsonrpc_code)
         return found

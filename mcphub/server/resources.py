@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from channels.db import database_sync_to_async
 
-from invocations.context import Suspended
-from mcphub.server.answers import LIST_TTL_MS, bounded, hints, limited, listed, text
-from mcphub.server.context import RequestContext, Result
-from mcphub.server.functions import perform
+from invocations.context import CallContext
+from invocations.reading import Reading
+from invocations.subject import RESOURCES_READ, RowSubject
 from mcphub.server.listening import Filter, Streams
+from mcphub.server.reading import read
+from mcphub.server.results import LIST_TTL_MS, bounded, hints, listed, text
 from sessions_app import bus, subscriptions
 from sessions_app.protocol import shapes
 from sessions_app.protocol.errors import InvalidParams, ResourceNotFound
-from tools_catalog.offers import Resource, Resources
+from tools_catalog.catalog.offers import Resource, Resources
+
+if TYPE_CHECKING:
+    from mcphub.server.exchange import McpExchange, Result
 
 _LONGEST_URI = 2000
 """So much of a subscription's URI is kept."""
@@ -22,56 +26,38 @@ _MOST_AT_ONE = 1000
 """Resources of one upstream that the hub subscribes to."""
 
 
-async def resources_list(context: RequestContext, params: dict[str, Any]) -> Result:
-    return listed(context, context.hub.resources().listing, params)
+async def resources_list(exchange: McpExchange, params: dict[str, Any]) -> Result:
+    return listed(exchange, exchange.configuration.resources.listing, params)
 
 
-async def resources_templates_list(context: RequestContext, params: dict[str, Any]) -> Result:
-    return listed(context, context.hub.resources().templates, params)
+async def resources_templates_list(exchange: McpExchange, params: dict[str, Any]) -> Result:
+    return listed(exchange, exchange.configuration.resources.templates, params)
 
 
-async def resources_read(context: RequestContext, params: dict[str, Any]) -> Result:
-    context.origin.caller.need("tools:call")
-    uri = _uri(params)
-    await limited(context, "resources/read")
-    resource, values = _find(context, uri)
-    source = resource.contents
-    if source.is_static:
-        contents = await source.read(uri, values, None)
-    else:
-        try:
-            contents = await perform(
-                context, f"The resource {resource.uri}", resource.timeout_seconds,
-                lambda call: source.read(uri, values, call), asks=("resources/read", params),
-            )  # fmt: skip
-        except Suspended as suspended:
-            return suspended.wire
-    if not contents:
-        raise ResourceNotFound(uri, context.revision.resource_not_found_code)
-    # What a function reads may depend on who asks and when, so caches may not keep it.
-    is_public = source.is_static and not resource.groups
-    result = {"contents": contents, **hints(is_public=is_public, ttl_ms=LIST_TTL_MS if source.is_static else 0)}
-    return bounded(shapes.read_result_for(context.revision, result))
+async def resources_read(exchange: McpExchange, params: dict[str, Any]) -> Result:
+    uri = params.get("uri")
+    arguments = {"uri": uri} if "uri" in params else {}
+    return await read(exchange, params, lambda: _reading(exchange, params), asked=uri, arguments=arguments)
 
 
-async def resources_subscribe(context: RequestContext, params: dict[str, Any]) -> Result:
+async def resources_subscribe(exchange: McpExchange, params: dict[str, Any]) -> Result:
     """Keep it with the session, so that whichever process holds its stream tells it."""
-    context.origin.caller.need("tools:call")
+    exchange.source.caller.need("tools:call")
     uri = _uri(params)
-    _find(context, uri)
-    await database_sync_to_async(subscriptions.add)(context.origin.session_id, uri)
-    await _tell_upstreams(context, uri)
+    _find(exchange, uri)
+    await database_sync_to_async(subscriptions.add)(exchange.source.session_id, uri)
+    await _tell_upstreams(exchange, uri)
     return {}
 
 
-async def resources_unsubscribe(context: RequestContext, params: dict[str, Any]) -> Result:
+async def resources_unsubscribe(exchange: McpExchange, params: dict[str, Any]) -> Result:
     uri = _uri(params)
-    await database_sync_to_async(subscriptions.remove)(context.origin.session_id, uri)
-    await _tell_upstreams(context, uri)
+    await database_sync_to_async(subscriptions.remove)(exchange.source.session_id, uri)
+    await _tell_upstreams(exchange, uri)
     return {}
 
 
-def filter_of(context: RequestContext, asked: Any) -> Filter:
+def filter_of(exchange: McpExchange, asked: Any) -> Filter:
     """Give what the hub tells of the `notifications` of subscriptions/listen; what cannot be read is left out."""
     if not isinstance(asked, dict):
         raise InvalidParams("subscriptions/listen needs notifications, an object that says what to tell of.")
@@ -79,7 +65,7 @@ def filter_of(context: RequestContext, asked: Any) -> Filter:
     if not isinstance(uris, list) or not all(isinstance(uri, str) for uri in uris):
         raise InvalidParams("resourceSubscriptions must be a list of URIs.")
     subscriptions.check_count(len(uris))
-    caller, resources = context.origin.caller, context.hub.resources()
+    caller, resources = exchange.source.caller, exchange.configuration.resources
     return Filter(
         tools=asked.get("toolsListChanged") is True,
         prompts=asked.get("promptsListChanged") is True,
@@ -117,9 +103,43 @@ async def wanted_of_upstreams(streams: Streams, snapshot: Resources) -> dict[str
     return {slug: frozenset(sorted(uris)[:_MOST_AT_ONE]) for slug, uris in found.items()}
 
 
-async def _tell_upstreams(context: RequestContext, uri: str) -> None:
-    if context.hub.resources().upstream_of(uri) is not None:
-        await database_sync_to_async(bus.publish)(bus.SUBSCRIPTIONS_CHANGED)
+async def _tell_upstreams(exchange: McpExchange, uri: str) -> None:
+    if exchange.configuration.resources.upstream_of(uri) is not None:
+        await bus.announce(bus.SUBSCRIPTIONS_CHANGED)
+
+
+def _reading(exchange: McpExchange, params: dict[str, Any]) -> Reading:
+    uri = _uri(params)
+    resource, values = _find(exchange, uri)
+    source = resource.contents
+
+    async def contents(call: CallContext) -> dict[str, Any]:
+        found = await source.read(uri, values, call)
+        if not found:
+            raise ResourceNotFound(uri, exchange.revision.resource_not_found_code)
+        return {"contents": found}
+
+    def answer(result: dict[str, Any]) -> Result:
+        # What a function reads may depend on who asks and when, so caches may not keep it.
+        is_public = source.is_static and not resource.groups
+        told = {**result, **hints(is_public=is_public, ttl_ms=LIST_TTL_MS if source.is_static else 0)}
+        return bounded(shapes.read_result_for(exchange.revision, told))
+
+    subject = RowSubject(
+        method=RESOURCES_READ,
+        target=resource.uri,
+        digest=resource.digest,
+        connection=resource.connection,
+        definition=resource.definition,
+    )
+    return Reading(
+        subject=subject,
+        label=f"The resource {resource.uri}",
+        seconds=resource.timeout_seconds,
+        is_static=source.is_static,
+        work=contents,
+        answer=answer,
+    )
 
 
 def _uri(params: dict[str, Any]) -> str:
@@ -129,8 +149,8 @@ def _uri(params: dict[str, Any]) -> str:
     return uri
 
 
-def _find(context: RequestContext, uri: str) -> tuple[Resource, dict[str, str]]:
-    found = context.hub.resources().find(uri, context.origin.caller)
+def _find(exchange: McpExchange, uri: str) -> tuple[Resource, dict[str, str]]:
+    found = exchange.configuration.resources.find(uri, exchange.source.caller)
     if found is None:
-        raise ResourceNotFound(uri, context.revision.resource_not_found_code)
+        raise ResourceNotFound(uri, exchange.revision.resource_not_found_code)
     return found

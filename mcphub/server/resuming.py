@@ -13,15 +13,18 @@ import re
 import secrets
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from weakref import WeakValueDictionary
 
 from channels.db import database_sync_to_async
 from django.conf import settings
 
 from sessions_app import bus, events
-from sessions_app.events import Event
+from sessions_app.events import CallStreamEvent
+from sessions_app.kit.database import persistently
 from sessions_app.protocol.errors import InvalidRequest, ServerBusy
+from tools_catalog.secrets import SecretError, decrypt, encrypt
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +35,8 @@ _LATE_SECONDS = 1.0
 """For what another process is about to write."""
 _LOOKS_SECONDS = 5.0
 """Between two looks of a follower whom nobody woke."""
-_ATTEMPTS = 3
+_WRITE_SECONDS = 10.0
+"""How long events are tried to be written while the database is away."""
 _GRACE_SECONDS = 30
 """Beyond the longest call, after which a stream without an end is taken for one whose process died."""
 _TRIM_EVERY = 100
@@ -55,7 +59,7 @@ class CallStream:
 
     def keep(self, message: bytes, *, is_last: bool = False) -> str:
         """Number a message and have it kept; give its event id."""
-        event = Event(self.session_id, self.id, self._count, message, is_last, not self.is_attached)
+        event = CallStreamEvent(self.session_id, self.id, self._count, message, is_last, not self.is_attached)
         self._count += 1
         self._resuming.keep(event)
         return event.id
@@ -72,7 +76,7 @@ class Follower:
         self._number = number
         self._heartbeat_seconds = heartbeat_seconds
         self._until = time.monotonic() + settings.MCPHUB_CALL_TIMEOUT_SECONDS + _GRACE_SECONDS
-        self._page: list[Event] = []
+        self._page: list[CallStreamEvent] = []
         self._ready = asyncio.Event()
         self._is_closed = False
 
@@ -92,14 +96,14 @@ class Follower:
     def __aiter__(self) -> Follower:
         return self
 
-    async def __anext__(self) -> Event | None:
+    async def __anext__(self) -> CallStreamEvent | None:
         silent_since = time.monotonic()
         while not self._page:
             if self._is_closed:
                 raise StopAsyncIteration
             self._ready.clear()
             is_over = time.monotonic() > self._until
-            self._page = await database_sync_to_async(events.after)(self.session_id, self.stream, self._number)
+            self._page = await database_sync_to_async(_read)(self.session_id, self.stream, self._number)
             if self._page:
                 break
             if is_over:
@@ -124,7 +128,7 @@ class Resuming:
         self._streams: WeakValueDictionary[str, CallStream] = WeakValueDictionary()
         """Each lives as long as its answer."""
         self._followers: dict[str, Follower] = {}
-        self._waiting: list[Event] = []
+        self._waiting: list[CallStreamEvent] = []
         self._writer: asyncio.Task[None] | None = None
         self._releases: set[asyncio.Future[None]] = set()
         self._untrimmed: Counter[str] = Counter()
@@ -136,7 +140,7 @@ class Resuming:
         self._streams[stream.id] = stream
         return stream
 
-    def keep(self, event: Event) -> None:
+    def keep(self, event: CallStreamEvent) -> None:
         self._waiting.append(event)
         if self._writer is None or self._writer.done():
             self._writer = asyncio.create_task(self._write(), name="mcphub-stream-events")
@@ -156,15 +160,10 @@ class Resuming:
         """Write what waits; what gathers meanwhile is the next batch."""
         while self._waiting:
             batch, self._waiting = self._waiting[-_MOST_WAITING:], []
-            for attempt in range(1, _ATTEMPTS + 1):
-                try:
-                    await database_sync_to_async(events.write)(batch)
-                except Exception as error:
-                    if attempt == _ATTEMPTS:
-                        logger.warning("%d events of streams could not be kept: %s", len(batch), error)
-                    await asyncio.sleep(_LATE_SECONDS / 4)
-                else:
-                    break
+            try:
+                await persistently(_WRITE_SECONDS, _write, batch)
+            except Exception as error:
+                logger.warning("%d events of streams could not be kept: %s", len(batch), error)
             for stream in {event.stream for event in batch}:
                 self.grew(stream)
             try:
@@ -172,7 +171,7 @@ class Resuming:
             except Exception as error:
                 logger.warning("Events of streams could not be trimmed: %s", error)
 
-    async def _trim(self, batch: list[Event]) -> None:
+    async def _trim(self, batch: list[CallStreamEvent]) -> None:
         if len(self._untrimmed) > _MOST_WAITING:
             self._untrimmed.clear()
         for event in batch:
@@ -205,7 +204,7 @@ class Resuming:
         if len(self._followers) >= self._limit:
             raise ServerBusy("The hub holds as many streams as it may. Try again later.")
         follower = Follower(session_id, stream, number, self._heartbeat_seconds)
-        await database_sync_to_async(bus.publish)(bus.STREAM_TAKEN, f"{stream} {follower.token}")
+        await bus.announce(bus.STREAM_TAKEN, f"{stream} {follower.token}")
         self.taken(stream, follower.token)
         self._followers[stream] = follower
         if await database_sync_to_async(events.is_whole)(session_id, stream, number):
@@ -236,3 +235,39 @@ class Resuming:
     def end_session(self, session_id: str) -> None:
         for follower in [each for each in self._followers.values() if each.session_id == session_id]:
             follower.close()
+
+
+# Rows ----------------------------------------------------------------------------------------------
+# Nobody but the client reads a kept message, so it is encrypted whole.
+
+
+def _write(batch: Sequence[CallStreamEvent]) -> None:
+    events.write([_sealed(event) for event in batch])
+
+
+def _read(session_id: str, stream: str, number: int) -> list[CallStreamEvent]:
+    """Give what follows an event, up to one that cannot be read: the client then asks again, and is refused."""
+    found = []
+    for event in events.after(session_id, stream, number):
+        try:
+            found.append(_opened(event))
+        except SecretError as error:
+            logger.warning("An event of a stream cannot be read: %s", error)
+            break
+    return found
+
+
+def _sealed(event: CallStreamEvent) -> CallStreamEvent:
+    if not event.message:
+        return event
+    return replace(event, message=encrypt(event.message.decode(), aad=_bound(event)).encode())
+
+
+def _opened(event: CallStreamEvent) -> CallStreamEvent:
+    if not event.message:
+        return event
+    return replace(event, message=decrypt(event.message.decode(), aad=_bound(event)).encode())
+
+
+def _bound(event: CallStreamEvent) -> str:
+    return f"stream event {event.session_id} {event.id}"

@@ -1,4 +1,4 @@
-"""What every door of the hub does first: bounds the body, checks Host and Origin, and learns who calls.
+"""What every endpoint of the hub does first: bounds the body, checks Host and Origin, and finds the caller.
 
 A Channels consumer with a dispatch of its own: the stock one handles one message at a time, so that it sees a
 client go only after the handler has returned, and pays a thread hop and a mailbox for each message.
@@ -14,12 +14,14 @@ from typing import Any, ClassVar
 from channels.consumer import AsyncConsumer
 from django.conf import settings
 
-from mcphub import runtime
+from invocations.configuration import Configuration
+from mcphub.process import runtime
 from mcphub.server import failures
-from mcphub.transports import doors, entrance
-from mcphub.transports.entrance import Entrance
+from mcphub.transports import checked_headers, refused
+from mcphub.transports.checked_headers import CheckedHeaders
+from mcphub.transports.decoding import SMALL_BYTES, decoded
 from sessions_app.caller import ANONYMOUS, Caller
-from sessions_app.protocol import envelope, errors, jsonrpc, revisions
+from sessions_app.protocol import envelope, errors, json, jsonrpc, revisions
 from sessions_app.protocol.errors import (
     BodyTimeout,
     HubError,
@@ -28,17 +30,14 @@ from sessions_app.protocol.errors import (
     ServerBusy,
     ToolFailure,
     UnsupportedMediaType,
-)  # fmt: skip
-from tools_catalog.selection import Selection
+)
+from sessions_app.protocol.json import Json
+from tools_catalog.catalog.selection import Selection
 
 logger = logging.getLogger(__name__)
 
 JSON = (b"content-type", b"application/json")
-SSE = (
-    (b"content-type", b"text/event-stream"),
-    (b"cache-control", b"no-cache"),
-    (b"x-accel-buffering", b"no"),
-)
+SSE = ((b"content-type", b"text/event-stream"), (b"cache-control", b"no-cache"), (b"x-accel-buffering", b"no"))
 Headers = Iterable[tuple[bytes, bytes]]
 
 
@@ -47,17 +46,21 @@ class Disconnected(Exception):
 
 
 class HubConsumer(AsyncConsumer):
-    """One HTTP request. A subclass says in `handle` what the door does."""
+    """One HTTP request. A subclass says in `handle` what its endpoint does."""
 
     allowed_methods: ClassVar[tuple[str, ...]] = ("POST",)
     needs_caller: ClassVar[bool] = True
 
     scope: Any
     hub: runtime.Hub
+    configuration: Configuration
+    """As it was when the request came."""
     headers: envelope.RoutingHeaders
-    entrance: Entrance | None = None
+    checked: CheckedHeaders | None = None
     """None until the headers have let the request in."""
     caller: Caller
+    is_notification = False
+    """The body is one, good or bad: then an error has a status, and no body."""
     has_begun = False
     """The answer has: its status can no longer change."""
 
@@ -66,10 +69,11 @@ class HubConsumer(AsyncConsumer):
         self._receive = receive
         self._send = send
         try:
-            found = entrance.known(scope["headers"])
+            found = checked_headers.known(scope["headers"])
             self.headers = envelope.collect(scope["headers"]) if found is None else found.headers
             self.hub = runtime.current() or await runtime.ensure()
-            self.entrance = found = found or entrance.admit(self.headers)
+            self.configuration = self.hub.configuration
+            self.checked = found = found or checked_headers.admit(self.headers)
             if scope["method"] == "OPTIONS" and found.origin is not None:
                 await self.respond(204, b"", self._preflight())
                 return
@@ -83,39 +87,45 @@ class HubConsumer(AsyncConsumer):
         except Disconnected:
             pass
         except Exception as error:
-            told = failures.told(error, "A request to %s failed", scope["path"])
-            doors.note(scope, self.status_of(told), told.code, str(told))
-            await self.refuse(told)
+            refusal = failures.as_hub_error(error, "A request to %s failed", scope["path"])
+            self._note(refusal)
+            refused.note(scope, self.status_of(refusal), refusal.code, str(refusal))
+            await self.refuse(refusal)
 
     async def handle(self) -> None:
         raise NotImplementedError
 
+    def _note(self, error: HubError) -> None:
+        hub = runtime.current()  # there may be none yet where its start failed
+        if hub is not None:
+            hub.transports.failed_at(self.scope["path"], error)
+
     # In ------------------------------------------------------------------------------------------
 
-    def _authenticate(self, found: Entrance) -> Caller:
+    def _authenticate(self, found: CheckedHeaders) -> Caller:
         if found.digest is not None:
-            caller = self.hub.keys().holder(found.digest)
+            caller = self.configuration.keys.holder(found.digest)
         elif settings.MCPHUB_ALLOW_ANONYMOUS and self.headers.authorization is None:
             caller = ANONYMOUS
         else:
-            return self.hub.keys().caller(self.headers.authorization)  # which says what is wrong
+            return self.configuration.keys.caller(self.headers.authorization)  # which says what is wrong
         if not found.is_kept:
-            entrance.keep(self.scope["headers"], found)
+            checked_headers.keep(self.scope["headers"], found)
         return caller
 
     def need_json(self) -> None:
         """Refuse a body that does not say it is JSON."""
-        if self.entrance is None or not self.entrance.is_json:
+        if self.checked is None or not self.checked.is_json:
             raise UnsupportedMediaType
 
     async def read_body(self) -> bytes:
         """Read the body within its bounds in bytes and time; raise PayloadTooLarge, BodyTimeout, Disconnected."""
-        limit, reading = self.hub.max_body_bytes, self.hub.reading
+        limit, deadlines = self.hub.max_body_bytes, self.hub.body_deadlines
         task = asyncio.current_task()
         assert task is not None
         chunks: list[bytes] = []
         size, more = 0, True
-        reading.begin(task, self.hub.body_timeout_seconds)
+        deadlines.begin(task, self.hub.body_timeout_seconds)
         try:
             while more and size <= limit:
                 message = await self._receive()
@@ -125,14 +135,25 @@ class HubConsumer(AsyncConsumer):
                 size += len(chunks[-1])
                 more = message.get("more_body", False)
         except asyncio.CancelledError:
-            if reading.end(task):
+            if deadlines.end(task):
                 raise BodyTimeout from None
             raise
         finally:
-            reading.end(task)
+            deadlines.end(task)
         if size > limit:
             raise PayloadTooLarge(f"The body is larger than {limit} bytes. Send less.", limit_bytes=limit)
         return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+    async def read_json(self) -> Json:
+        """Read a body of JSON; raise what `read_body` raises, ParseError, or ServerBusy."""
+        raw = await self.read_body()
+        return json.loads(raw) if len(raw) <= SMALL_BYTES else await decoded(raw)
+
+    async def read_message(self) -> Json:
+        """Read a body of JSON; raise what `read_body` raises, or ParseError."""
+        value = await self.read_json()
+        self.is_notification = jsonrpc.is_notification(value)
+        return value
 
     async def gone(self) -> None:
         """Return when the client has gone."""
@@ -147,7 +168,7 @@ class HubConsumer(AsyncConsumer):
 
     def selection(self) -> Selection:
         """Give the tools of this address; raise ToolsetNotFound where it leads nowhere for this caller."""
-        catalog = self.hub.catalog()
+        catalog = self.configuration.catalog
         return catalog.toolset(self.toolset, self.caller) if self.toolset else catalog
 
     @property
@@ -175,10 +196,14 @@ class HubConsumer(AsyncConsumer):
         """Answer an error that ends the request, with the HTTP status and a JSON-RPC body."""
         if self.has_begun:
             return
+        if self.is_notification:
+            failures.log("A notification was refused", error.code, error.correlation_id)
+            await self.respond(self.status_of(error), b"", self._hints(error))
+            return
         await self.respond(self.status_of(error), self.render(error), (JSON, *self._hints(error)))
 
     def render(self, error: HubError) -> bytes:
-        rendered = self.hub.errors().render(error, invocation_id=error.invocation_id)
+        rendered = failures.error_object(self.configuration.errors, error)
         version = self.headers.protocol_version
         null_id = not revisions.is_stateless(version) and (not version or revisions.revision(version).null_error_ids)
         return jsonrpc.encode_error(error.request_id, rendered, null_id=null_id)
@@ -203,7 +228,7 @@ class HubConsumer(AsyncConsumer):
         return hints
 
     def _cors(self) -> Headers:
-        origin = self.entrance.origin if self.entrance is not None else None
+        origin = self.checked.origin if self.checked is not None else None
         if origin is None:
             return ()
         return (

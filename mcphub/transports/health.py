@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mcphub import metrics
+from mcphub.process import metrics
 from mcphub.transports.base import HubConsumer
 from sessions_app.protocol import json
 
@@ -21,8 +21,8 @@ class Ready(HubConsumer):
 
     async def handle(self) -> None:
         parts = await self.hub.health()
-        # What an operator chose to do without is said, and is no reason to send callers elsewhere.
-        fine = all(state == "ok" or state.startswith("not promised") for state in parts.values())
+        # What an operator chose to do without, or must look into, is said, and is no reason to send callers elsewhere.
+        fine = all(state == "ok" or state.startswith(("not promised", "alarm")) for state in parts.values())
         body = {"status": "ok" if fine else "unavailable", "parts": parts}
         await self.respond(200 if fine else 503, json.dumps(body))
 

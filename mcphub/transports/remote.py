@@ -15,18 +15,20 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, ClassVar
 
-from asgiref.sync import sync_to_async
 from channels.db import database_sync_to_async
 from django.conf import settings
-from django.db import DatabaseError
+from django.db import Error as DatabaseError
 from django.utils import timezone
 
-from invocations.records import Touch
-from mcphub.server import dialogue, failures, methods
-from mcphub.server.context import RequestContext
-from mcphub.server.listening import HEARTBEAT, Filter
+from invocations.call_source import ClientChannel
+from invocations.mapping.error_map import ErrorMap
+from mcphub.process.runtime import Hub
+from mcphub.server import failures
+from mcphub.server.exchange import Failure, SessionExchange, cancel_request, guarded
+from mcphub.server.listening import HEARTBEAT, Filter, Stream
 from mcphub.transports.base import JSON, Headers, HubConsumer
-from sessions_app import bus, remote
+from sessions_app import bus, remote, transports
+from sessions_app.kit.database import persistently
 from sessions_app.protocol import envelope, errors, json, jsonrpc, sse
 from sessions_app.protocol.errors import (
     AuditUnavailable,
@@ -36,23 +38,36 @@ from sessions_app.protocol.errors import (
     ServerBusy,
     SessionNotFound,
     ToolFailure,
-)  # fmt: skip
+    ToolTimeout,
+)
+from sessions_app.protocol.json import Json
 from sessions_app.store import SessionView
+from tools_catalog.call import session_news
 
 logger = logging.getLogger(__name__)
 
 METHODS = ("tools/list", "tools/call")
 MESSAGE_ENDPOINT = "/mcp/messages"
 _POINTER = (b"link", b'</mcp>; rel="successor-version"')
+_OF_NO_REQUEST = b'{"requestId":null}'
 _POLL_SECONDS = 0.05
 _LAST_WORDS_SECONDS = 3
+_RELEASE_SECONDS = 5
+"""While the database is away; then the place is free when its time is up."""
 
 _NAMED = {
-    "unauthorized": "unauthorized", "forbidden": "unauthorized", "host_refused": "unauthorized",
-    "server_busy": "server_busy", "rate_limited": "server_busy",
-    "tool_disabled": "not_found", "method_not_found": "invalid_request", "invalid_arguments": "invalid_request",
-    "timeout": "timeout", "server_error": "server_error", "audit_unavailable": "server_error",
-}  # fmt: skip
+    "unauthorized": "unauthorized",
+    "forbidden": "unauthorized",
+    "host_refused": "unauthorized",
+    "server_busy": "server_busy",
+    "rate_limited": "server_busy",
+    "tool_disabled": "not_found",
+    "method_not_found": "invalid_request",
+    "invalid_arguments": "invalid_request",
+    "timeout": "timeout",
+    "server_error": "server_error",
+    "audit_unavailable": "server_error",
+}
 
 
 def _closed(kind: type[HubError]) -> str:
@@ -70,13 +85,15 @@ CODES: Mapping[str, str] = MappingProxyType(
 """Internal code -> code of the closed list."""
 
 
-def frame_of(hub: Any, error: HubError) -> dict[str, Any]:
-    """Give the ErrorFrame of seed 004, with the request that it answers."""
-    rendered = hub.errors().render(error, invocation_id=error.invocation_id)
+def frame_of(error_map: ErrorMap, error: HubError) -> dict[str, Any]:
+    """Give an ErrorFrame of the remote profile, with the request that it answers, and log it."""
+    rendered = failures.error_object(error_map, error)
     return {
-        "code": CODES.get(error.code, "server_error"), "message": rendered["message"], "details": rendered["data"],
+        "code": CODES.get(error.code, "server_error"),
+        "message": rendered["message"],
+        "details": rendered["data"],
         "requestId": error.request_id,
-    }  # fmt: skip
+    }
 
 
 class RemoteConsumer(HubConsumer):
@@ -89,7 +106,7 @@ class RemoteConsumer(HubConsumer):
         await super().begin_stream((*headers, _POINTER))
 
     def render(self, error: HubError) -> bytes:
-        return json.dumps(frame_of(self.hub, error))
+        return json.dumps(frame_of(self.configuration.errors, error))
 
 
 class Events(RemoteConsumer):
@@ -100,93 +117,119 @@ class Events(RemoteConsumer):
     async def handle(self) -> None:
         if not envelope.accepts_sse(self.headers.accept):
             raise NotAcceptable("Accept must name text/event-stream.")
-        session = await database_sync_to_async(remote.open)(self.caller)
+        opening = database_sync_to_async(remote.open)
+        session = await opening(self.caller, self.hub.process_id, self.hub.is_gone)
+        self._connection_id = session.session_id
         self._number = 0
-        watcher: asyncio.Task[None] | None = None
+        self._sent_at = timezone.now()
+        tasks: list[asyncio.Task[None]] = []
         stream = None
         try:
-            stream = self.hub.streams.open(session.session_id, Filter(tools=True))
-            watcher = asyncio.create_task(self.gone())
-            watcher.add_done_callback(lambda _: stream.close())
+            stream = self.hub.streams.open(session.principal, session.session_id, Filter(tools=True))
+            tasks = [asyncio.create_task(self.gone()), asyncio.create_task(self._keep(session.session_id, stream))]
+            for task in tasks:
+                task.add_done_callback(lambda _: stream.close())
             await self.begin_stream()
-            await self._event("ready", self._ready(session))
+            await self._event("ready", self._ready())
             async for message in stream:
-                if message.startswith(b"{"):  # the hub's own news
-                    await self._event("message", message)
-                elif message != HEARTBEAT:
+                if message == HEARTBEAT:
+                    await self._event("heartbeat", _OF_NO_REQUEST)
+                elif message.startswith(b"{"):  # the hub's own news
+                    await self._event("message", _with(message, requestId=None))
+                else:
                     kind, _, data = message.partition(b" ")
                     await self._event(kind.decode(), data)
-                elif not await self._beat(session):
-                    break
             await self.write(b"", last=True)
         finally:
-            if watcher is not None:
-                watcher.cancel()
+            for task in tasks:
+                task.cancel()
             if stream is not None:
                 self.hub.streams.remove(stream)
-            await asyncio.shield(self._close(session))
+            await asyncio.shield(self._close(session.session_id))
 
-    def _ready(self, session: SessionView) -> bytes:
+    def _ready(self) -> bytes:
         return json.dumps(
             {
-                "connectionId": session.session_id, "messageEndpoint": MESSAGE_ENDPOINT, "mcpEndpoint": "/mcp",
-                "methods": METHODS, "heartbeatIntervalMs": round(settings.MCPHUB_HEARTBEAT_SECONDS * 1000),
+                "requestId": None,
+                "messageEndpoint": MESSAGE_ENDPOINT,
+                "mcpEndpoint": "/mcp",
+                "methods": METHODS,
+                "heartbeatIntervalMs": round(settings.MCPHUB_HEARTBEAT_SECONDS * 1000),
                 "requestTimeoutMs": round(settings.MCPHUB_CALL_TIMEOUT_SECONDS * 1000),
             }
-        )  # fmt: skip
+        )
 
     async def _event(self, kind: str, data: bytes) -> None:
+        """Send an event. `data` is an object with a `requestId`, null where it came of no request."""
         self._number += 1
-        await self.write(sse.frame(data, event=kind, id=str(self._number)))
+        now = timezone.now()
+        if kind != "heartbeat":
+            self._sent_at = now
+        stamped = _with(data, connectionId=self._connection_id, sentAt=round(now.timestamp() * 1000))
+        await self.write(sse.frame(stamped, event=kind, id=str(self._number)))
 
-    async def _beat(self, session: SessionView) -> bool:
-        """Give a sign of life, and say whether the connection goes on: not when it was idle for too long."""
-        idle_since = None
-        try:
-            idle_since = await database_sync_to_async(remote.seen)(session.session_id)
-            await self.hub.ledger.append(Touch(session.session_id))
-        except SessionNotFound:
-            return False
-        except (DatabaseError, AuditUnavailable) as error:
-            logger.warning("The database does not know that a connection goes on: %s", error)
-        limit = settings.MCPHUB_CALL_TIMEOUT_SECONDS
-        if idle_since is not None and (timezone.now() - idle_since).total_seconds() > limit:
-            frame = {
-                "code": "timeout", "message": f"No request came for {limit:g} s. Connect again when there is one.",
-                "details": None, "requestId": None,
-            }  # fmt: skip
-            await self._event("error", json.dumps(frame))
-            return False
-        await self._event("heartbeat", json.dumps({"sentAt": round(time.time() * 1000)}))
-        return True
+    async def _keep(self, session_id: str, stream: Stream) -> None:
+        """Say as long as the stream stands that it does, and end it when nothing was asked or told for too long.
 
-    async def _close(self, session: SessionView) -> None:
+        Apart from what is sent: a client that reads slowly, and one that always has something to read, keep their
+        places, too. The heartbeat is no sign that the client wants something.
+        """
+        limit, pause = settings.MCPHUB_CALL_TIMEOUT_SECONDS, settings.MCPHUB_HEARTBEAT_SECONDS
+        while True:
+            await asyncio.sleep(min(pause, settings.MCPHUB_HEARTBEAT_SECONDS))
+            pause = settings.MCPHUB_HEARTBEAT_SECONDS
+            try:
+                asked_at = await database_sync_to_async(remote.seen)(session_id, self.hub.process_id)
+                await self.hub.touch_session(session_id)
+            except SessionNotFound:
+                return
+            except (DatabaseError, AuditUnavailable) as error:
+                logger.warning("The database does not know that a connection goes on: %s", error)
+                continue
+            if asked_at is None:
+                continue
+            pause = limit - (timezone.now() - max(asked_at, self._sent_at)).total_seconds()
+            if pause <= 0:
+                idle = ToolTimeout(f"No request came for {limit:g} s. Connect again when there is one.")
+                stream.push(b"error %b" % self.render(idle))
+                return
+
+    async def _close(self, session_id: str) -> None:
         """Cancel what runs, let it be recorded as such, then end the session."""
-        request_id = await database_sync_to_async(remote.under_way)(session.session_id)
+        while True:
+            try:
+                await self._cancel(session_id)
+                await self.hub.sessions.end(session_id, reason=transports.REMOTE.session_end)
+                await database_sync_to_async(remote.close)(session_id)  # last: nobody says now that the stream stands
+            except DatabaseError as error:
+                if self.hub.is_draining:
+                    raise  # the place is free with the process that held it
+                logger.warning("The place of a connection that has ended is not free yet: %s", error)
+                await asyncio.sleep(settings.MCPHUB_HEARTBEAT_SECONDS)
+            else:
+                return
+
+    async def _cancel(self, session_id: str) -> None:
+        request_id = await database_sync_to_async(remote.under_way)(session_id)
         if request_id is not None:
-            context = dialogue.context_of(self.hub, session, self.caller, 0, self.client_address)
-            await methods.notifications_cancelled(context, {"requestId": json.loads(request_id.encode())})
+            await cancel_request(self.hub, session_id, json.loads(request_id.encode()))
             until = time.monotonic() + _LAST_WORDS_SECONDS
             while request_id is not None and time.monotonic() < until:
                 await asyncio.sleep(_POLL_SECONDS)  # the request may run in another process
-                request_id = await database_sync_to_async(remote.under_way)(session.session_id)
-        await database_sync_to_async(remote.close)(session.session_id)
-        await self.hub.sessions.end(session.session_id, reason="the stream ended")
+                request_id = await database_sync_to_async(remote.under_way)(session_id)
 
 
-class Messages(RemoteConsumer):
+class RemoteMessages(RemoteConsumer):
     """`POST /mcp/messages`: takes one request; what it answers goes out on the stream, wherever that is."""
 
     async def handle(self) -> None:
         self.need_json()
-        value = json.loads(await self.read_body())
+        value = await self.read_json()
         message = value.get("message") if isinstance(value, dict) else None
         try:
             connection_id, request = _read(value)
             session = await self.hub.sessions.find(connection_id, self.caller, remote.TRANSPORT)
-            if not (await self.hub.ledger.append(Touch(session.session_id))).session_alive:
-                self.hub.sessions.forget(session.session_id)
-                raise SessionNotFound
+            await self.hub.touch_session(session.session_id)
             if len(self.hub.background) >= settings.MCPHUB_MAX_CALLS:
                 raise ServerBusy
             await self._claim(session, request)
@@ -210,48 +253,62 @@ class Messages(RemoteConsumer):
             raise busy
 
     async def _work(self, session: SessionView, request: jsonrpc.Request) -> None:
-        voice = Voice(self.hub, session.session_id)
+        channel = ConnectionChannel(self.hub, session.session_id, request.id)
         try:
-            kind, data = await self._outcome(session, request, voice)
+            kind, data = await self._outcome(session, request, channel)
         finally:
             # Before the answer leaves: with it in hand the client may ask again.
             with contextlib.suppress(Exception):
-                await database_sync_to_async(remote.release)(session.session_id, json.canonical(request.id))
-        await voice.tell(kind, data)
+                await persistently(_RELEASE_SECONDS, remote.release, session.session_id, json.canonical(request.id))
+        await channel.tell(kind, data)
 
-    async def _outcome(self, session: SessionView, request: jsonrpc.Request, voice: Voice) -> tuple[str, bytes]:
+    async def _outcome(
+        self, session: SessionView, request: jsonrpc.Request, channel: ConnectionChannel
+    ) -> tuple[str, bytes]:
         """Give the event that answers a request: its name and its data."""
-        context: RequestContext = dialogue.context_of(self.hub, session, self.caller, request.id, self.client_address)
-        context.voice, context.progress_token = voice, dialogue.progress_token(request.params)
-        context.idempotency_key = self.headers.idempotency_key
-        try:
-            result = await methods.HANDSHAKE[request.method](context, request.params)
-            if isinstance(result, dict) and result.get("isError"):
-                return "error", json.dumps(_tool_error(request, result))
-            return "message", jsonrpc.encode_result(request.id, result)
-        except Exception as error:
-            told = failures.told(error, "The method %s failed", request.method)
-            told.request_id = request.id
-            return "error", self.render(told)
+        exchange = SessionExchange.of(
+            self.hub,
+            session,
+            self.caller,
+            request,
+            self.client_address,
+            configuration=self.configuration,
+            channel=channel,
+            idempotency_key=self.headers.idempotency_key,
+            is_touched=True,
+        )
+        outcome = await guarded(self.hub, transports.REMOTE.name, request, self._event_of(exchange))
+        return ("error", self.render(outcome.error)) if isinstance(outcome, Failure) else outcome
+
+    async def _event_of(self, exchange: SessionExchange) -> tuple[str, bytes]:
+        result = await exchange.result()
+        if isinstance(result, dict) and result.get("isError"):
+            return "error", json.dumps(_tool_error(exchange.request, result))
+        answer = jsonrpc.encode_result(exchange.request.id, result)
+        return "message", _with(answer, requestId=exchange.request.id)
 
 
-class Voice:
+class ConnectionChannel(ClientChannel):
     """Speaks on the connection's stream, in this process or in the one that holds it."""
 
-    def __init__(self, hub: Any, session_id: str) -> None:
+    def __init__(self, hub: Hub, session_id: str, request_id: jsonrpc.RequestId) -> None:
         self._hub = hub
         self._session_id = session_id
-
-    async def notify(self, method: str, params: dict[str, Any]) -> None:
-        await self.send(jsonrpc.encode_notification(method, params))
+        self._request_id = request_id
 
     async def send(self, message: bytes) -> None:
-        await self.tell("message", message)
+        if message != HEARTBEAT:  # the stream has its own
+            await self.tell("message", _with(message, requestId=self._request_id))
 
     async def tell(self, kind: str, data: bytes) -> None:
         message = b"%b %b" % (kind.encode(), data)
         if not self._hub.streams.send(self._session_id, message):
-            await sync_to_async(bus.publish)(bus.SESSION_MESSAGE, f"{self._session_id} {message.decode()}")
+            await session_news.announce(bus.SESSION_MESSAGE, self._session_id, message.decode())
+
+
+def _with(data: bytes, **members: Json) -> bytes:
+    """Give an object that is not empty with members behind its own, without decoding it: results may be large."""
+    return b"%b,%b" % (data[:-1], json.dumps(members)[1:])
 
 
 def _read(value: Any) -> tuple[str, jsonrpc.Request]:
@@ -274,6 +331,7 @@ def _tool_error(request: jsonrpc.Request, result: dict[str, Any]) -> dict[str, A
     words = [block["text"] for block in result["content"] if block.get("type") == "text"]
     return {
         "code": CODES.get(found.get("errorCode", "execution_error"), "server_error"),
-        "message": " ".join(words) or "The tool failed.", "details": {**found, "result": result},
+        "message": " ".join(words) or "The tool failed.",
+        "details": {**found, "result": result},
         "requestId": request.id,
-    }  # fmt: skip
+    }

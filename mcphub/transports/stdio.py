@@ -16,13 +16,16 @@ from typing import Any
 
 from django.conf import settings
 
-from invocations.records import Touch
-from mcphub import runtime
-from mcphub.server import dialogue, failures, methods
+from invocations.call_source import ClientChannel
+from invocations.ledger.records import Touch
+from mcphub.process import runtime
+from mcphub.server import failures, methods
+from mcphub.server.exchange import ConnectionExchange, StatelessExchange, encoded, guarded, stateless_source, take
 from mcphub.server.listening import EVERY_LIST, HEARTBEAT, Stream
+from mcphub.transports.decoding import decoded
 from mcphub.transports.pipes import Input, Output
+from sessions_app import transports
 from sessions_app.caller import Caller, local_caller
-from sessions_app.models import Transport
 from sessions_app.protocol import batch, envelope, json, jsonrpc, revisions
 from sessions_app.protocol.errors import (
     HubError,
@@ -31,20 +34,20 @@ from sessions_app.protocol.errors import (
     PayloadTooLarge,
     ServerBusy,
     SessionNotFound,
-)  # fmt: skip
+)
 from sessions_app.protocol.lines import LineReader, TooLong, glimpse_id
 from sessions_app.store import SessionView
 
 logger = logging.getLogger(__name__)
 
-TRANSPORT = Transport.STDIO.value
+TRANSPORT = transports.STDIO.name
 _LAST_WORDS_SECONDS = 3
 _ANSWERED = ""
 """Key of a request whose answer is on its way: the client may use the id again once it has it."""
 
 
 @dataclass(eq=False, slots=True)
-class Work:
+class PipeRequest:
     """A request under way on the pipe."""
 
     key: str
@@ -57,31 +60,32 @@ class Work:
 
 
 Out = Callable[[bytes], Awaitable[None]]
-Serve = Callable[[Work], Awaitable[bytes]]
+Serve = Callable[[PipeRequest], Awaitable[bytes]]
 
 
 async def run(source: int, sink: int) -> None:
     """Serve the client at the other end until it closes its end, or SIGTERM."""
     hub = await runtime.ensure()
     try:
+        await hub.transports.open([transports.STDIO])
         await Pipe(hub, Output(sink)).run(Input(source))
     finally:
         await runtime.stop()
 
 
-class Pipe:
+class Pipe(ClientChannel):
     """One client. Its requests run side by side; each answer is a line."""
 
     def __init__(self, hub: runtime.Hub, output: Output) -> None:
         self._hub = hub
         self._output = output
-        self._works: dict[Work, asyncio.Task[None]] = {}
+        self._works: dict[PipeRequest, asyncio.Task[None]] = {}
         self._batches: set[asyncio.Task[None]] = set()
         self._session_id: str | None = None
         """The client's session, once it sent a request that does not describe itself."""
         self._revision: revisions.Revision | None = None
         """What was agreed on, by `initialize` or by a request that described itself."""
-        self._teller: asyncio.Task[None] | None = None
+        self._notifier: asyncio.Task[None] | None = None
         self._reading: asyncio.Task[None] | None = None
 
     async def run(self, source: Input) -> None:
@@ -93,19 +97,19 @@ class Pipe:
         with contextlib.suppress(asyncio.CancelledError):
             await self._reading
         if self._session_id is not None:
-            self._hub.inquiries.abandon(self._session_id)
+            self._hub.input_requests.abandon(self._session_id)
         drained = asyncio.create_task(self._hub.drain())
         under_way = [*self._works.values(), *self._batches]
         if under_way:
             await asyncio.wait(under_way, timeout=settings.MCPHUB_DRAIN_SECONDS + _LAST_WORDS_SECONDS)
         await drained
-        if self._teller is not None:
-            under_way.append(self._teller)
+        if self._notifier is not None:
+            under_way.append(self._notifier)
         for task in under_way:
             task.cancel()
         await asyncio.gather(*under_way, return_exceptions=True)
         if self._session_id is not None:
-            await self._hub.sessions.end(self._session_id, reason="the client closed its end")
+            await self._hub.sessions.end(self._session_id, reason=transports.STDIO.session_end)
 
     def _leave(self) -> None:
         """Stop reading. Told so a second time, or after the client's end: cancel what still runs."""
@@ -131,7 +135,7 @@ class Pipe:
             if isinstance(line, TooLong):
                 limit = self._hub.max_body_bytes
                 raise PayloadTooLarge(f"The line is larger than {limit} bytes. Send less.", limit_bytes=limit)
-            value = json.loads(line)
+            value = await decoded(line)
         except HubError as error:
             error.request_id = glimpse_id(line.head if isinstance(line, TooLong) else line)
             await self._refuse(error)
@@ -142,9 +146,12 @@ class Pipe:
             else:
                 await self._message(value, jsonrpc.parse(value), self.send)
         except Exception as error:
-            told = failures.told(error, "A line could not be handled")
-            told.request_id = _answerable_id(value)
-            await self._refuse(told)
+            refusal = failures.as_hub_error(error, "A line could not be handled")
+            if jsonrpc.is_notification(value):
+                failures.log("A notification was dropped", refusal.code, refusal.correlation_id)
+                return
+            refusal.request_id = _answerable_id(value)
+            await self._refuse(refusal)
 
     async def _message(self, value: Any, message: jsonrpc.Message, out: Out) -> asyncio.Task[None] | None:
         """Take one message; give the task that answers it, where one does. `value` is what it was read from."""
@@ -177,7 +184,7 @@ class Pipe:
         elif self._session_id is not None:
             try:
                 caller = self._caller()
-                await dialogue.take(self._hub, await self._session(caller), caller, message)
+                await take(self._hub, (await self._session(caller)).session_id, message)
             except HubError as error:
                 logger.warning("A message that needs no answer was dropped: %s", error)
 
@@ -190,10 +197,7 @@ class Pipe:
             self._revision = revisions.revision(climbed.protocol_version)
         if any(work.key == json.canonical(request.id) for work in self._works):
             raise InvalidRequest("A request of this id is still under way. Use a new id.")
-        return self._begin(
-            request, out,
-            lambda work: dialogue.answer_stateless(self._hub, caller, climbed, self, TRANSPORT, work.watch),
-        )  # fmt: skip
+        return self._begin(request, out, lambda work: self._without_session(climbed, caller, work))
 
     async def _batch(self, values: list[Any]) -> None:
         """Answer an array of messages by an array of answers (MCP 2025-03-26, the only revision that has them)."""
@@ -206,6 +210,9 @@ class Pipe:
 
         tasks = []
         for value, part in zip(values, batch.parse(values), strict=True):
+            if part is None:
+                logger.warning("A notification was dropped: it is not valid")
+                continue
             try:
                 if isinstance(part, InvalidRequest):
                     raise part
@@ -229,20 +236,14 @@ class Pipe:
     def _begin(self, request: jsonrpc.Request, out: Out, serve: Serve) -> asyncio.Task[None]:
         if self._hub.is_draining or len(self._works) >= settings.MCPHUB_MAX_CALLS:
             raise ServerBusy
-        work = Work(json.canonical(request.id))
+        work = PipeRequest(json.canonical(request.id))
         task = asyncio.create_task(self._do(request, work, out, serve))
         self._works[work] = task
         return task
 
-    async def _do(self, request: jsonrpc.Request, work: Work, out: Out, serve: Serve) -> None:
+    async def _do(self, request: jsonrpc.Request, work: PipeRequest, out: Out, serve: Serve) -> None:
         try:
-            try:
-                body = await serve(work)
-            except asyncio.CancelledError:
-                if not self._hub.is_draining:
-                    raise
-                busy = ServerBusy("The hub stopped before the answer was there. Look in the audit before trying again.")
-                body = dialogue.failure(self._hub, request, busy)
+            body = encoded(self._hub, request, await guarded(self._hub, transports.STDIO.name, request, serve(work)))
             if not work.cancelled.is_set():
                 work.key = _ANSWERED
                 await out(body)
@@ -250,17 +251,29 @@ class Pipe:
             # Only now: a client that asks and does not read comes to the bound of requests, too.
             del self._works[work]
 
-    async def _in_session(self, session: SessionView, caller: Caller, request: jsonrpc.Request, work: Work) -> bytes:
-        try:
-            if request.method != "tools/call":
-                await self._touch(session)
-            result = await dialogue.serve(self._hub, session, caller, request, self, watch=work.watch)
-            if request.method == "initialize":
-                self._revision = revisions.revision(result["protocolVersion"])
-                self._listen(session)
-            return jsonrpc.encode_result(request.id, result)
-        except Exception as error:
-            return dialogue.failure(self._hub, request, error)
+    async def _without_session(self, climbed: envelope.Envelope, caller: Caller, work: PipeRequest) -> bytes:
+        exchange = StatelessExchange(
+            hub=self._hub,
+            configuration=self._hub.configuration,
+            source=await stateless_source(self._hub, caller, climbed, TRANSPORT),
+            revision=revisions.revision(climbed.protocol_version),
+            request=climbed.request,
+            channel=self,
+            progress_token=climbed.progress_token,
+            log_level=climbed.log_level,
+            watch=work.watch,
+        )
+        return jsonrpc.encode_result(climbed.request.id, await exchange.result())
+
+    async def _in_session(
+        self, session: SessionView, caller: Caller, request: jsonrpc.Request, work: PipeRequest
+    ) -> bytes:
+        exchange = ConnectionExchange.of(self._hub, session, caller, request, channel=self, watch=work.watch)
+        result = await exchange.result()
+        if isinstance(result, dict) and request.method == "initialize":
+            self._revision = revisions.revision(result["protocolVersion"])
+            self._listen(session)
+        return jsonrpc.encode_result(request.id, result)
 
     # The session -----------------------------------------------------------------------------------
 
@@ -276,15 +289,9 @@ class Pipe:
         self._session_id = session.session_id
         return session
 
-    async def _touch(self, session: SessionView) -> None:
-        verdict = await self._hub.ledger.append(Touch(session.session_id))
-        if not verdict.session_alive:
-            self._hub.sessions.forget(session.session_id)
-            raise SessionNotFound
-
     def _listen(self, session: SessionView) -> None:
-        stream = self._hub.streams.open(session.session_id, EVERY_LIST)
-        self._teller = asyncio.create_task(self._tell(session, stream))
+        stream = self._hub.streams.open(session.principal, session.session_id, EVERY_LIST)
+        self._notifier = asyncio.create_task(self._tell(session, stream))
 
     async def _tell(self, session: SessionView, stream: Stream) -> None:
         """Pass the session's news on, and keep it alive as long as the pipe is."""
@@ -306,12 +313,9 @@ class Pipe:
     def _caller(self) -> Caller:
         """Give who calls, asked anew each time: a key may be revoked."""
         key = settings.MCPHUB_API_KEY
-        return self._hub.keys().caller(f"Bearer {key}") if key else local_caller()
+        return self._hub.configuration.keys.caller(f"Bearer {key}") if key else local_caller()
 
     # Out -----------------------------------------------------------------------------------------
-
-    async def notify(self, method: str, params: dict[str, Any]) -> None:
-        await self.send(jsonrpc.encode_notification(method, params))
 
     async def send(self, message: bytes) -> None:
         if message == HEARTBEAT:  # a pipe needs no sign of life
@@ -330,10 +334,11 @@ class Pipe:
         self._reading.cancel()
 
     async def _refuse(self, error: HubError) -> None:
+        self._hub.transports.failed(transports.STDIO.name, error)
         await self.send(self._render(error))
 
     def _render(self, error: HubError) -> bytes:
-        rendered = self._hub.errors().render(error, invocation_id=error.invocation_id)
+        rendered = failures.error_object(self._hub.configuration.errors, error)
         # Clients of old revisions want a null; one that has not told its revision may be old.
         null_id = self._revision is None or self._revision.null_error_ids
         return jsonrpc.encode_error(error.request_id, rendered, null_id=null_id)

@@ -10,43 +10,39 @@ import contextlib
 import logging
 from typing import Any, ClassVar
 
-from invocations.origin import Origin
-from invocations.records import Touch
-from mcphub.server import dialogue, methods
-from mcphub.server.context import RequestContext
-from mcphub.server.dialogue import origin_of, progress_token
+from mcphub.server import methods
+from mcphub.server.exchange import Failure, SessionExchange, StatelessExchange, guarded, stateless_source, take
 from mcphub.server.listening import EVERY_LIST, HEARTBEAT
-from mcphub.transports.answers import Answer, SessionAnswer
 from mcphub.transports.base import JSON, HubConsumer
-from mcphub.transports.batches import BatchAnswer, Part
-from sessions_app.models import Transport
-from sessions_app.protocol import batch, envelope, json, jsonrpc, revisions, sse
+from mcphub.transports.batches import BatchPartResponse, BatchResponse
+from mcphub.transports.responses import SessionResponse, StatelessResponse
+from sessions_app import transports
+from sessions_app.protocol import batch, envelope, jsonrpc, revisions, sse
 from sessions_app.protocol.errors import (
     AlreadyInitialized,
     HubError,
     InvalidRequest,
     MethodNotAllowed,
-    MethodNotFound,
     NotAcceptable,
     Refused,
     SessionNotFound,
-)  # fmt: skip
+)
 from sessions_app.store import SessionView
 
 logger = logging.getLogger(__name__)
 
-TRANSPORT = Transport.STREAMABLE_HTTP.value
+TRANSPORT = transports.STREAMABLE_HTTP.name
 
 
-class StreamableHttp(HubConsumer):
+class StreamableHttpEndpoint(HubConsumer):
     allowed_methods: ClassVar[tuple[str, ...]] = ("POST", "GET", "DELETE")
 
     async def handle(self) -> None:
         method = self.scope["method"]
-        assert self.entrance is not None
+        assert self.checked is not None
         if self.toolset:
             self.selection()
-        if self.entrance.is_stateless:
+        if self.checked.is_stateless:
             if method != "POST":
                 self.allowed_methods = ("POST",)  # type: ignore[misc]
                 raise MethodNotAllowed("This protocol version takes POST only. Use subscriptions/listen to listen.")
@@ -62,69 +58,41 @@ class StreamableHttp(HubConsumer):
 
     async def _read(self) -> Any:
         """Give the decoded body of a POST that takes the answers we give."""
-        assert self.entrance is not None
-        if not self.entrance.accepts:
+        assert self.checked is not None
+        if not self.checked.accepts:
             raise NotAcceptable
         self.need_json()
-        return json.loads(await self.read_body())
+        return await self.read_message()
 
     async def _describing_itself(self, value: Any) -> None:
         climbed = envelope.climb(value, self.headers, methods.STATELESS)
         if isinstance(climbed, jsonrpc.Notification):
             await self.respond(202, b"", ())
             return
-        request = climbed.request
-        voice = Answer(self)
-        try:
-            context = RequestContext(
-                hub=self.hub, origin=self._origin(climbed) or await self._new_origin(climbed),
-                revision=revisions.revision(climbed.protocol_version), request_id=request.id, voice=voice,
-                progress_token=climbed.progress_token, log_level=climbed.log_level, watch=voice.watch,
-                gone=self.gone, headers=self.headers, idempotency_key=self.headers.idempotency_key,
-                toolset=self.toolset,
-            )  # fmt: skip
-            result = await methods.STATELESS[request.method](context, request.params)
-        except HubError as error:
-            error.request_id = request.id
-            await voice.fail(error)
-        except asyncio.CancelledError:
-            await voice.cut_off(request)
-        except Exception as error:
-            await voice.crash(request, error)
+        response = StatelessResponse(self)
+        outcome = await guarded(self.hub, TRANSPORT, climbed.request, self._stateless(climbed, response))
+        if isinstance(outcome, Failure):
+            await response.fail(outcome.error)
         else:
-            await voice.finish(jsonrpc.encode_result(request.id, result))
+            await response.finish(outcome)
 
-    def _origin(self, climbed: envelope.Envelope) -> Origin | None:
-        """Give what the last request of this client came from, if it is there and nothing has changed."""
-        origin: Origin | None = self.caller.origins.get(self._client(climbed))
-        if (
-            origin is None
-            or climbed.trace_parent is not None
-            or climbed.client_capabilities != origin.client_capabilities
-            or not self.hub.sessions.recall(origin.session_id)
-        ):
-            return None
-        return origin
-
-    async def _new_origin(self, climbed: envelope.Envelope) -> Origin:
-        name, version = climbed.client_name or "", climbed.client_version or ""
-        session_id = await self.hub.sessions.implicit(
-            self.caller, transport=TRANSPORT, client_name=name, client_version=version,
-            protocol_version=climbed.protocol_version,
-        )  # fmt: skip
-        trace = climbed.trace_parent
-        origin = Origin(
-            caller=self.caller, session_id=session_id, transport=TRANSPORT,
-            protocol_version=climbed.protocol_version, client_name=name, client_version=version,
-            client_address=self.client_address, client_capabilities=climbed.client_capabilities,
-            trace_id=trace.split("-")[1] if trace else "",
-        )  # fmt: skip
-        if trace is None:
-            self.caller.remember(self._client(climbed), origin)
-        return origin
-
-    def _client(self, climbed: envelope.Envelope) -> tuple[str | None, str | None, str, str]:
-        return climbed.client_name, climbed.client_version, climbed.protocol_version, self.client_address
+    async def _stateless(self, climbed: envelope.Envelope, response: StatelessResponse) -> bytes:
+        exchange = StatelessExchange(
+            hub=self.hub,
+            configuration=self.configuration,
+            source=await stateless_source(self.hub, self.caller, climbed, TRANSPORT, self.client_address),
+            revision=revisions.revision(climbed.protocol_version),
+            request=climbed.request,
+            channel=response,
+            progress_token=climbed.progress_token,
+            log_level=climbed.log_level,
+            watch=response.watch,
+            gone=self.gone,
+            headers=self.headers,
+            idempotency_key=self.headers.idempotency_key,
+            toolset=self.toolset,
+        )
+        return jsonrpc.encode_result(climbed.request.id, await exchange.result())
 
     # The handshake era ---------------------------------------------------------------------------
 
@@ -143,7 +111,7 @@ class StreamableHttp(HubConsumer):
                 return
             session = await self._session()
             if isinstance(message, jsonrpc.Request):
-                await self._request(session, message, SessionAnswer(self, session))
+                await self._request(session, message, SessionResponse(self, session))
             else:
                 await self._take(session, message)
         except HubError as error:
@@ -168,35 +136,30 @@ class StreamableHttp(HubConsumer):
             raise InvalidRequest("The header Mcp-Session-Id is missing. Send initialize first, then its session id.")
         return await self.hub.sessions.find(session_id, self.caller, TRANSPORT)
 
-    async def _request(self, session: SessionView, message: jsonrpc.Request, voice: Answer) -> None:
-        try:
-            handler = methods.HANDSHAKE.get(message.method)
-            if message.method != "tools/call":
-                await self._touch(session)
-            if handler is None:
-                raise MethodNotFound.named(message.method)
-            context = RequestContext(
-                hub=self.hub, origin=origin_of(session, self.caller, self.client_address),
-                revision=revisions.revision(session.protocol_version), request_id=message.id, voice=voice,
-                progress_token=progress_token(message.params),
-                log_level=session.log_level or "info", watch=voice.watch,
-                idempotency_key=self.headers.idempotency_key, toolset=self.toolset,
-            )  # fmt: skip
-            result = await handler(context, message.params)
-        except HubError as error:
-            error.request_id = message.id
-            await voice.fail(error, status=None if isinstance(error, SessionNotFound | Refused) else 200)
-        except asyncio.CancelledError:
-            await voice.cut_off(message)
-        except Exception as error:
-            await voice.crash(message, error)
+    async def _request(self, session: SessionView, message: jsonrpc.Request, response: StatelessResponse) -> None:
+        exchange = SessionExchange.of(
+            self.hub,
+            session,
+            self.caller,
+            message,
+            self.client_address,
+            configuration=self.configuration,
+            channel=response,
+            watch=response.watch,
+            idempotency_key=self.headers.idempotency_key,
+            toolset=self.toolset,
+        )
+        outcome = await exchange.answered()
+        if isinstance(outcome, Failure):
+            ends = outcome.is_ours or isinstance(outcome.error, SessionNotFound | Refused)
+            await response.fail(outcome.error, status=None if ends else 200)
         else:
-            await voice.finish(jsonrpc.encode_result(message.id, result))
+            await response.finish(outcome)
 
     async def _take(self, session: SessionView, message: jsonrpc.Message) -> None:
-        """Take a notification, or an answer to what the hub asked."""
-        await self._touch(session)
-        await dialogue.take(self.hub, session, self.caller, message, address=self.client_address)
+        """Take a notification, or a response to what the hub asked."""
+        await self.hub.touch_session(session.session_id)
+        await take(self.hub, session.session_id, message)
         await self.respond(202, b"", ())
 
     async def _batch(self, values: list[Any]) -> None:
@@ -204,21 +167,24 @@ class StreamableHttp(HubConsumer):
         if not revisions.revision(session.protocol_version).batching:
             raise InvalidRequest("Send one message at a time: only sessions of 2025-03-26 take arrays.")
         parts = batch.parse(values)
-        await self._touch(session)
+        await self.hub.touch_session(session.session_id)
         requests = [part for part in parts if isinstance(part, jsonrpc.Request)]
         errors = [part for part in parts if isinstance(part, InvalidRequest)]
-        if errors and not requests:
-            await self.respond(400, b"[%b]" % b",".join(map(self.render, errors)))
+        if not requests and (errors or None in parts):
+            body = b"[%b]" % b",".join(map(self.render, errors))
+            await (self.respond(400, body) if errors else self.respond(400, b"", ()))
             return
-        answer = BatchAnswer(self, session, len(requests) + len(errors))
+        answer = BatchResponse(self, session, len(requests) + len(errors))
         watcher = asyncio.create_task(answer.watch()) if requests else None
         try:
             for error in errors:
                 await answer.settle(self.render(error))
-            work = [asyncio.create_task(self._request(session, each, Part(self, answer))) for each in requests]
+            work = [
+                asyncio.create_task(self._request(session, each, BatchPartResponse(self, answer))) for each in requests
+            ]
             for part in parts:
-                if not isinstance(part, jsonrpc.Request | InvalidRequest):
-                    await dialogue.take(self.hub, session, self.caller, part, address=self.client_address)
+                if part is not None and not isinstance(part, jsonrpc.Request | InvalidRequest):
+                    await take(self.hub, session.session_id, part)
             await asyncio.gather(*work)
         finally:
             if watcher is not None:
@@ -226,21 +192,15 @@ class StreamableHttp(HubConsumer):
         if not requests:
             await self.respond(202, b"", ())
 
-    async def _touch(self, session: SessionView) -> None:
-        verdict = await self.hub.ledger.append(Touch(session.session_id))
-        if not verdict.session_alive:
-            self.hub.sessions.forget(session.session_id)
-            raise SessionNotFound
-
     async def _listen(self) -> None:
         if not envelope.accepts_sse(self.headers.accept):
             raise NotAcceptable("Accept must name text/event-stream.")
         session = await self._session()
-        await self._touch(session)
+        await self.hub.touch_session(session.session_id)
         if self.headers.last_event_id:
             await self._resume(session, self.headers.last_event_id)
             return
-        stream = self.hub.streams.open(session.session_id, EVERY_LIST)
+        stream = self.hub.streams.open(session.principal, session.session_id, EVERY_LIST)
         watcher = asyncio.create_task(self.gone())
         watcher.add_done_callback(lambda _: stream.close())
         try:
@@ -268,6 +228,6 @@ class StreamableHttp(HubConsumer):
 
     async def _end(self) -> None:
         session = await self._session()
-        if not await self.hub.sessions.end(session.session_id, reason="closed by the client"):
+        if not await self.hub.sessions.end(session.session_id, reason=transports.STREAMABLE_HTTP.session_end):
             raise SessionNotFound
         await self.respond(204, b"", ())

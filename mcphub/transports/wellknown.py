@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from mcphub.server import methods
-from mcphub.server.answers import SERVER_INFO
+from mcphub.server.results import SERVER_INFO
 from mcphub.transports.base import HubConsumer
+from sessions_app import transports
 from sessions_app.protocol import json, revisions
 
 
@@ -19,8 +20,9 @@ class Description(HubConsumer):
             **SERVER_INFO,
             "protocolVersions": list(revisions.ALL),
             "transports": [
-                {"type": "streamable-http", "url": f"{base}/mcp"},
-                {"type": "sse", "url": f"{base}/sse"},
+                {"type": each.name, "url": f"{base}{each.path}"}
+                for each in transports.TRANSPORTS.values()
+                if each.is_announced
             ],
             "capabilities": methods.CAPABILITIES,
         }

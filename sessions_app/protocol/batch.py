@@ -10,11 +10,12 @@ from sessions_app.protocol.json import Json
 
 LARGEST = 100
 
-Part: TypeAlias = jsonrpc.Message | InvalidRequest
+Part: TypeAlias = jsonrpc.Message | InvalidRequest | None
+"""A message, the error that answers it, or None for a wrong notification, which nothing answers."""
 
 
 def parse(values: list[Json]) -> list[Part]:
-    """Give each message, or the error that answers it; raise InvalidRequest for an array that is none.
+    """Give what each value is; raise InvalidRequest for an array that is none.
 
     A wrong message spoils itself only. `initialize` has no place in an array, and an id has one.
     """
@@ -29,7 +30,7 @@ def parse(values: list[Json]) -> list[Part]:
                 _check(message, seen)
             parts.append(message)
         except InvalidRequest as error:
-            parts.append(error)
+            parts.append(None if jsonrpc.is_notification(value) else error)
     return parts
 
 

@@ -6,8 +6,7 @@ inside the document only; there is no way out of it here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
 from urllib.parse import unquote, urldefrag, urljoin
 
 from sessions_app.protocol.json import Json
@@ -58,7 +57,7 @@ class SchemaRejected(ValueError):
         self.path = path
 
 
-def children(schema: dict[str, Any]) -> Iterator[tuple[str, str | int | None, Json]]:
+def children(schema: dict[str, Json]) -> Iterator[tuple[str, str | int | None, Json]]:
     """The direct subschemas: keyword, name or index under it (None if it holds one schema), subschema."""
     for keyword, value in schema.items():
         if keyword in _ONE:
@@ -75,7 +74,7 @@ def children(schema: dict[str, Any]) -> Iterator[tuple[str, str | int | None, Js
                 yield keyword, None, value
 
 
-def dialect_of(schema: dict[str, Any], path: str = "") -> int:
+def dialect_of(schema: dict[str, Json], path: str = "") -> int:
     """The draft number or year that `$schema` names; raises `SchemaRejected` for one that is not served."""
     name = schema.get("$schema")
     if name is None:
@@ -94,7 +93,7 @@ class Document:
     long as the document keeps the root alive. `patterns` holds every regular expression.
     """
 
-    def __init__(self, root: dict[str, Any]) -> None:
+    def __init__(self, root: dict[str, Json]) -> None:
         self.root = root
         self.draft = dialect_of(root)
         self.targets: dict[tuple[int, str], Json] = {}
@@ -102,7 +101,7 @@ class Document:
         self._paths: dict[int, str] = {}
         self._resources: dict[str, Json] = {"": root}
         self._anchors: dict[tuple[str, str], Json] = {}
-        self._pending: list[tuple[dict[str, Any], str, str, str]] = []
+        self._pending: list[tuple[dict[str, Json], str, str, str]] = []
         self._walk(root, "", "")
         # Resolving may lead to schemas under unknown keywords, which bring references of their own.
         while self._pending:
@@ -111,6 +110,10 @@ class Document:
 
     def evaluations(self) -> int:
         """The most schema applications at one place of a value, capped at `MAX_EVALUATIONS` + 1."""
+        return self.total(lambda _: 1, MAX_EVALUATIONS + 1)
+
+    def total(self, own: Callable[[dict[str, Json]], int], most: int) -> int:
+        """The sum of `own` (at least 1) over the schemas applied at one place of a value, at most `most`."""
         cost: dict[int, int] = {}
         stack: list[Json] = [self.root]
         while stack:
@@ -121,7 +124,7 @@ class Document:
                 cost[id(node)] = 0  # open: a reference back here is recursive and counts as one
                 stack.extend(child for child in self._applied(node) if id(child) not in cost)
             else:
-                cost[id(node)] = min(self._sum(node, cost), MAX_EVALUATIONS + 1)
+                cost[id(node)] = min(self._sum(node, cost, own(node)), most)
                 stack.pop()
         return cost[id(self.root)]
 
@@ -143,14 +146,14 @@ class Document:
                 below = f"{path}/{keyword}"
                 stack.append((child, base, below if token is None else f"{below}/{escape(token)}"))
 
-    def _collect_patterns(self, node: dict[str, Any]) -> None:
+    def _collect_patterns(self, node: dict[str, Json]) -> None:
         named = node.get("patternProperties")
         if isinstance(named, dict):
             self.patterns.update(named)
         if isinstance(node.get("pattern"), str):
             self.patterns.add(node["pattern"])
 
-    def _name(self, node: dict[str, Any], base: str, path: str) -> str:
+    def _name(self, node: dict[str, Json], base: str, path: str) -> str:
         """Record the names that references may use; give the base URI for what is below."""
         identifier = node.get("id" if self.draft == 4 else "$id")
         if isinstance(identifier, str) and not (self.draft <= 7 and "$ref" in node):
@@ -170,8 +173,7 @@ class Document:
         target = self._resources.get(uri)
         if target is None:
             raise SchemaRejected(
-                f"The reference {reference[:120]!r} leads out of the schema. Copy its target into $defs.",
-                path,
+                f"The reference {reference[:120]!r} leads out of the schema. Copy its target into $defs.", path
             )
         if fragment.startswith("/"):
             for token in fragment[1:].split("/"):
@@ -183,16 +185,16 @@ class Document:
         self._walk(target, uri, f"{path}/…")
         return target
 
-    def _applied(self, node: dict[str, Any]) -> Iterator[Json]:
+    def _applied(self, node: dict[str, Json]) -> Iterator[Json]:
         yield from (child for keyword, _, child in children(node) if keyword not in HOLDERS)
         yield from self._referenced(node)
 
-    def _referenced(self, node: dict[str, Any]) -> Iterator[Json]:
+    def _referenced(self, node: dict[str, Json]) -> Iterator[Json]:
         yield from (self.targets[id(node), key] for key in REFERENCES if (id(node), key) in self.targets)
 
-    def _sum(self, node: dict[str, Any], cost: dict[int, int]) -> int:
+    def _sum(self, node: dict[str, Json], cost: dict[int, int], total: int) -> int:
         """Schemas for one place add up; of schemas for different places the worst counts."""
-        total, named, positioned = 1, 0, 0
+        named, positioned = 0, 0
         for keyword, token, child in children(node):
             if keyword in HOLDERS:
                 continue

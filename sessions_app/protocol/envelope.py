@@ -1,16 +1,16 @@
-"""The validation ladder of self-describing requests (MCP 2026-07-28, Streamable HTTP), rungs 4 to 9.
+"""The rules of self-describing requests (MCP 2026-07-28, Streamable HTTP), in the order of the specification.
 
-The order of the rungs is the protocol's: a client learns from the first error which rule it broke. Rungs
-below 4 are the door's, those above 9 the methods'.
+The first rule that a request breaks is the error that its client gets. The order: the body is a request, it describes
+itself, its headers agree with it, its version is served, its method exists, its parameters' headers agree. Transports
+check size, host, origin and key before; methods check their parameters after.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
 
 from sessions_app.protocol import jsonrpc, revisions
 from sessions_app.protocol.dialect import children
@@ -22,14 +22,7 @@ from sessions_app.protocol.errors import (
     ProtocolError,
     UnsupportedProtocolVersion,
 )
-from sessions_app.protocol.headers import (
-    RoutingHeaders,
-    accepts,
-    accepts_sse,
-    collect,
-    decode_header,
-    encode_header,
-)
+from sessions_app.protocol.headers import RoutingHeaders, accepts, accepts_sse, collect, decode_header, encode_header
 from sessions_app.protocol.json import Json
 from sessions_app.protocol.jsonrpc import Notification, Request
 
@@ -77,18 +70,18 @@ _HEADER_TYPES = frozenset({"string", "integer", "boolean"})
 
 @dataclass(slots=True)
 class Envelope:
-    """A request that climbed the ladder, and what it says of its client, which nobody has verified."""
+    """A request that keeps the rules, and what it says of its client, which nobody has verified."""
 
     request: Request
     protocol_version: str
     client_name: str | None
     client_version: str | None
-    client_info: dict[str, Any] | None
-    client_capabilities: dict[str, Any]
+    client_info: dict[str, Json] | None
+    client_capabilities: dict[str, Json]
     log_level: str | None
     progress_token: str | int | None
     trace_parent: str | None
-    meta: dict[str, Any]
+    meta: dict[str, Json]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +98,10 @@ class ParamHeader:
         return self.name.lower()
 
 
-def climb(value: Json, headers: RoutingHeaders | None, methods: Container[str]) -> Envelope | Notification:
-    """Lead a decoded body up rungs 4 to 8; raise the `ProtocolError` of the first rung that breaks.
+def climb(value: Json, headers: RoutingHeaders | None, methods: Collection[str]) -> Envelope | Notification:
+    """Check a decoded body; raise the `ProtocolError` of the first rule that it breaks.
 
-    Without `headers`, as on stdio, rung 6 is left out.
+    Without `headers`, as on stdio, no header is compared.
     The error's `request_id` is the id, where it could be read. A notification is returned as it is: the
     protocol defines no header rules for it.
     """
@@ -135,7 +128,7 @@ def describes_itself(value: Json) -> bool:
 
 
 def _is_request(value: Json) -> Request | Notification:
-    """Rung 4."""
+    """Check that the body is a request or a notification."""
     message = jsonrpc.parse(value)
     if isinstance(message, Request):
         return message
@@ -146,8 +139,8 @@ def _is_request(value: Json) -> Request | Notification:
     raise error
 
 
-def _describes_itself(request: Request) -> tuple[dict[str, Any], str]:
-    """Rung 5."""
+def _describes_itself(request: Request) -> tuple[dict[str, Json], str]:
+    """Check that the request names its version and its client's capabilities; give `_meta` and the version."""
     meta = request.params.get("_meta")
     if not isinstance(meta, dict):
         raise InvalidParams(f"params._meta must be an object with {PROTOCOL_VERSION} and {CLIENT_CAPABILITIES}.")
@@ -160,7 +153,7 @@ def _describes_itself(request: Request) -> tuple[dict[str, Any], str]:
 
 
 def _headers_agree(request: Request, version: str, headers: RoutingHeaders) -> None:
-    """Rung 6."""
+    """Check that the headers repeat what the body says."""
     for name in headers.duplicates:
         if name in _ROUTING:
             raise HeaderMismatch(f"The header {_ROUTING[name]} came more than once. Send it once.")
@@ -174,20 +167,20 @@ def _headers_agree(request: Request, version: str, headers: RoutingHeaders) -> N
 
 
 def _version_is_served(version: str) -> None:
-    """Rung 7."""
+    """Check that the hub serves the version."""
     if version not in revisions.STATELESS:
         raise UnsupportedProtocolVersion(version, revisions.STATELESS)
 
 
-def _method_exists(request: Request, methods: Container[str]) -> None:
-    """Rung 8."""
+def _method_exists(request: Request, methods: Collection[str]) -> None:
+    """Check that the method exists."""
     if request.method not in methods:
-        raise MethodNotFound.named(request.method)
+        raise MethodNotFound.named(request.method, methods)
 
 
 def _name_agrees(expected: Json, parameter: str, header: str | None) -> None:
     if header is None:
-        # A request that names nothing has nothing to repeat; its parameters fail on rung 11.
+        # A request that names nothing has nothing to repeat; its method refuses its parameters.
         if isinstance(expected, str):
             raise _mismatch("Mcp-Name", None, f"params.{parameter}", expected)
         return
@@ -200,7 +193,7 @@ def _name_agrees(expected: Json, parameter: str, header: str | None) -> None:
             raise _mismatch("Mcp-Name", named, f"params.{parameter}", expected)
 
 
-def _envelope(request: Request, version: str, meta: dict[str, Any]) -> Envelope:
+def _envelope(request: Request, version: str, meta: dict[str, Json]) -> Envelope:
     info = meta.get(CLIENT_INFO)
     name = client_version = None
     if info is not None:
@@ -230,7 +223,7 @@ def _envelope(request: Request, version: str, meta: dict[str, Any]) -> Envelope:
     )
 
 
-def param_headers(schema: dict[str, Any]) -> tuple[ParamHeader, ...]:
+def param_headers(schema: dict[str, Json]) -> tuple[ParamHeader, ...]:
     """The `x-mcp-header` annotations of an input schema, which `schemas.check` has passed.
 
     Raises `ValueError` with the reason for a bad one: clients drop a tool for a single bad annotation
@@ -253,8 +246,10 @@ def param_headers(schema: dict[str, Any]) -> tuple[ParamHeader, ...]:
     return tuple(sorted(found.values(), key=lambda header: header.path))
 
 
-def check_param_headers(annotated: tuple[ParamHeader, ...], arguments: dict[str, Any], headers: RoutingHeaders) -> None:
-    """Rung 9: each annotated argument and its `Mcp-Param-*` header say the same, or both are absent."""
+def check_param_headers(
+    annotated: tuple[ParamHeader, ...], arguments: dict[str, Json], headers: RoutingHeaders
+) -> None:
+    """Check that each annotated argument and its `Mcp-Param-*` header agree, or both are absent."""
     for header in annotated:
         label = f"Mcp-Param-{header.name}"
         if label.lower() in headers.duplicates:
@@ -272,7 +267,7 @@ def check_param_headers(annotated: tuple[ParamHeader, ...], arguments: dict[str,
             raise _mismatch(label, text, f"params.arguments.{'.'.join(header.path)}", value)
 
 
-def _annotation(node: dict[str, Any], path: tuple[str, ...], reachable: bool) -> ParamHeader:
+def _annotation(node: dict[str, Json], path: tuple[str, ...], reachable: bool) -> ParamHeader:
     name = node[_ANNOTATION]
     if not isinstance(name, str) or not _TOKEN.fullmatch(name):
         raise ValueError(f"{_ANNOTATION} must be a header token, not {_shown(name)}.")
@@ -325,8 +320,4 @@ def _shown(value: Json) -> str:
     return text if len(text) <= 120 else text[:120] + "…"
 
 
-_ROUTING = {
-    "mcp-protocol-version": "MCP-Protocol-Version",
-    "mcp-method": "Mcp-Method",
-    "mcp-name": "Mcp-Name",
-}
+_ROUTING = {"mcp-protocol-version": "MCP-Protocol-Version", "mcp-method": "Mcp-Method", "mcp-name": "Mcp-Name"}

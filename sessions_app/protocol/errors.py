@@ -6,7 +6,7 @@
     │    ResourceNotFound  PromptNotFound
     │    HeaderMismatch  MissingClientCapability  UnsupportedProtocolVersion  UrlElicitationRequired
     │    SessionNotFound  DuplicateRequest
-    ├─ Refused                    the door stays shut -> HTTP status
+    ├─ Refused                    a refused request -> HTTP status
     │    Unauthenticated  Forbidden  MisdirectedRequest  MethodNotAllowed  NotAcceptable
     │    BodyTimeout  PayloadTooLarge  UnsupportedMediaType  RateLimited  ServerBusy
     │    AuditUnavailable  ServerError
@@ -21,8 +21,14 @@ the JSON-RPC code and the words. `str(error)` is safe to send; what must not lea
 
 from __future__ import annotations
 
+import uuid
+from collections.abc import Iterable
+from difflib import get_close_matches
 from types import MappingProxyType
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
+
+if TYPE_CHECKING:
+    from sessions_app.protocol.json import Json
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -68,14 +74,22 @@ class HubError(Exception):
     wire_code: int | None = None
     """The JSON-RPC code where a revision prescribes another than the error map."""
 
-    def __init__(self, sentence: str | None = None, /, **details: Any) -> None:
+    def __init__(self, sentence: str | None = None, /, **details: Json) -> None:
         self.message = sentence or self.sentence
         self.details = details
         self.retry_after_seconds: float | None = None
         self.request_id: str | int | None = None
         self.invocation_id = ""
         """The row in the audit that tells of this failure, where there is one."""
+        self._own_id = ""
         super().__init__(self.message)
+
+    @property
+    def correlation_id(self) -> str:
+        """What the caller is told and the log says, too: the id of the row, or one of the error's own."""
+        if not self.invocation_id and not self._own_id:
+            self._own_id = uuid.uuid4().hex
+        return self.invocation_id or self._own_id
 
     def parted(self) -> Self:
         """Let go of the frames that it came through, and give the error.
@@ -87,7 +101,7 @@ class HubError(Exception):
         return self
 
     @property
-    def spec_data(self) -> dict[str, Any]:
+    def spec_data(self) -> dict[str, Json]:
         """Members that the specification puts at the top of `error.data` for this error."""
         return {}
 
@@ -123,8 +137,14 @@ class MethodNotFound(ProtocolError):
     sentence = "There is no such method here."
 
     @classmethod
-    def named(cls, method: str) -> MethodNotFound:
+    def named(cls, method: str, known: Iterable[str] = ()) -> MethodNotFound:
+        """Give the error of a method that is not among those `known`; it names the one that was likely meant."""
         shown = method[:100]
+        meant = get_close_matches(shown, known, n=1, cutoff=0.8)
+        if meant:
+            return cls(
+                f"There is no method {shown!r} here. Send {meant[0]}, if that is meant.", method=shown, meant=meant[0]
+            )
         return cls(f"There is no method {shown!r} here. The server's capabilities tell what there is.", method=shown)
 
 
@@ -157,7 +177,7 @@ class ResourceNotFound(InvalidParams):
         self.wire_code = wire_code
 
     @property
-    def spec_data(self) -> dict[str, Any]:
+    def spec_data(self) -> dict[str, Json]:
         return {"uri": self.details["uri"]}
 
 
@@ -181,11 +201,11 @@ class MissingClientCapability(ProtocolError):
     jsonrpc_code = MISSING_CLIENT_CAPABILITY
     sentence = "The request needs a client capability that it does not declare."
 
-    def __init__(self, required: dict[str, Any], sentence: str | None = None) -> None:
+    def __init__(self, required: dict[str, Json], sentence: str | None = None) -> None:
         super().__init__(sentence, requiredCapabilities=required)
 
     @property
-    def spec_data(self) -> dict[str, Any]:
+    def spec_data(self) -> dict[str, Json]:
         return {"requiredCapabilities": self.details["requiredCapabilities"]}
 
 
@@ -198,7 +218,7 @@ class UnsupportedProtocolVersion(ProtocolError):
         super().__init__(None, supported=list(supported), requested=requested)
 
     @property
-    def spec_data(self) -> dict[str, Any]:
+    def spec_data(self) -> dict[str, Json]:
         return dict(self.details)
 
 
@@ -212,11 +232,11 @@ class UrlElicitationRequired(ProtocolError):
     jsonrpc_code = URL_ELICITATION_REQUIRED
     sentence = "A person has to open an address first. Show it, and send the request again when it is done."
 
-    def __init__(self, elicitations: list[dict[str, Any]]) -> None:
+    def __init__(self, elicitations: list[dict[str, Json]]) -> None:
         super().__init__(None, elicitations=elicitations)
 
     @property
-    def spec_data(self) -> dict[str, Any]:
+    def spec_data(self) -> dict[str, Json]:
         return {"elicitations": self.details["elicitations"]}
 
 
@@ -234,7 +254,7 @@ class DuplicateRequest(ProtocolError):
 
 
 class Refused(HubError):
-    """The door stays shut: an HTTP status with a JSON-RPC body."""
+    """A refused request: an HTTP status with a JSON-RPC body."""
 
     code = "forbidden"
     http_status: ClassVar[int] = 403

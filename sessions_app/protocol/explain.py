@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
 
 import jsonschema_rs
 
@@ -53,7 +52,7 @@ class Explanation:
     """What a model can act on. A violation is `{path, message, expected?}`, its path a JSON pointer."""
 
     sentence: str
-    violations: list[dict[str, Any]]
+    violations: list[dict[str, Json]]
 
 
 class Explainer:
@@ -67,7 +66,7 @@ class Explainer:
 
     def explain(self, value: Json) -> Explanation:
         """The first few violations; one in general words where the walk finds none within its budget."""
-        found: list[dict[str, Any]] = []
+        found: list[dict[str, Json]] = []
         for violation in _Walk(self).violations(self._document.root, value, ""):
             if violation not in found:
                 found.append(violation)
@@ -87,7 +86,7 @@ class Explainer:
             self._matchers[pattern] = self._compile({"type": "string", "pattern": pattern})
         return self._matchers[pattern].is_valid(name)
 
-    def own_errors(self, node: dict[str, Any], value: Json) -> list[jsonschema_rs.ValidationError]:
+    def own_errors(self, node: dict[str, Json], value: Json) -> list[jsonschema_rs.ValidationError]:
         """The errors of the keywords that stand in this subschema itself."""
         validator = self._emptied.get(id(node))
         if validator is None:
@@ -96,7 +95,7 @@ class Explainer:
             value = _one_level(value)
         return list(islice(validator.iter_errors(value), MAX_VIOLATIONS + 1))
 
-    def _empty(self, node: dict[str, Any]) -> dict[str, Any]:
+    def _empty(self, node: dict[str, Json]) -> dict[str, Json]:
         """The subschema without its own subschemas; names and positions that they cover stay covered."""
         emptied = {
             keyword: value
@@ -114,7 +113,7 @@ class Explainer:
             emptied["dependencies"] = {k: v for k, v in node["dependencies"].items() if isinstance(v, list)}
         return emptied
 
-    def _compile(self, schema: dict[str, Any]) -> jsonschema_rs.Validator:
+    def _compile(self, schema: dict[str, Json]) -> jsonschema_rs.Validator:
         root = self._document.root
         if "$schema" in root:
             schema = {"$schema": root["$schema"], **schema}
@@ -130,7 +129,7 @@ class _Walk:
         self._steps = BUDGET_STEPS
         self._depth = 0
 
-    def violations(self, node: Json, value: Json, path: str) -> Iterator[dict[str, Any]]:
+    def violations(self, node: Json, value: Json, path: str) -> Iterator[dict[str, Json]]:
         if self._depth >= MAX_WALK_DEPTH:
             return
         self._depth += 1
@@ -139,7 +138,7 @@ class _Walk:
         finally:
             self._depth -= 1
 
-    def _visited(self, node: Json, value: Json, path: str) -> Iterator[dict[str, Any]]:
+    def _visited(self, node: Json, value: Json, path: str) -> Iterator[dict[str, Json]]:
         members = len(value) if isinstance(value, dict | list) else 0
         self._steps -= 1 + min(members // MEMBERS_PER_STEP, BUDGET_STEPS // 10)
         if self._steps < 0 or node is True:
@@ -155,7 +154,7 @@ class _Walk:
             if (id(node), keyword) in self._document.targets:
                 yield from self.violations(self._document.targets[id(node), keyword], value, path)
 
-    def _own(self, node: dict[str, Any], value: Json, path: str) -> Iterator[dict[str, Any]]:
+    def _own(self, node: dict[str, Json], value: Json, path: str) -> Iterator[dict[str, Json]]:
         for error in self._explainer.own_errors(node, value):
             kind = error.kind
             if isinstance(kind, jsonschema_rs.ValidationErrorKind.Required):
@@ -179,8 +178,8 @@ class _Walk:
                 yield self._by_keyword(error, node, value, path)
 
     def _by_keyword(
-        self, error: jsonschema_rs.ValidationError, node: dict[str, Any], value: Json, path: str
-    ) -> dict[str, Any]:
+        self, error: jsonschema_rs.ValidationError, node: dict[str, Json], value: Json, path: str
+    ) -> dict[str, Json]:
         keyword = error.kind.name
         expected = getattr(error.kind, "limit", node.get(keyword))
         words = _WORDS.get(keyword, f"does not satisfy {keyword} {{}}").format(_shown(expected))
@@ -190,7 +189,7 @@ class _Walk:
             expected = expected[:20]
         return {"path": path, "message": words, "expected": expected}
 
-    def _same_place(self, node: dict[str, Any], value: Json, path: str) -> Iterator[dict[str, Any]]:
+    def _same_place(self, node: dict[str, Json], value: Json, path: str) -> Iterator[dict[str, Json]]:
         for branch in _schemas(node, "allOf"):
             yield from self.violations(branch, value, path)
         for keyword in ("anyOf", "oneOf"):
@@ -207,13 +206,13 @@ class _Walk:
                     if name in value and isinstance(branch, dict | bool):
                         yield from self.violations(branch, value, path)
 
-    def _nearest(self, branches: list[Json], value: Json, path: str, *, exactly_one: bool) -> Iterator[dict[str, Any]]:
+    def _nearest(self, branches: list[Json], value: Json, path: str, *, exactly_one: bool) -> Iterator[dict[str, Json]]:
         """The violations of the form that fails least, after the news that none fits.
 
         A form that fails first on a type or a tag is not looked into: another one is meant.
         """
-        likely: list[list[dict[str, Any]]] = []
-        unlikely: list[list[dict[str, Any]]] = []
+        likely: list[list[dict[str, Json]]] = []
+        unlikely: list[list[dict[str, Json]]] = []
         fitting = 0
         for branch in branches:
             violations = self.violations(branch, value, path)
@@ -234,13 +233,13 @@ class _Walk:
             yield {"path": path, "message": f"fits none of {len(branches)} allowed forms; the nearest says"}
         yield from min(likely or unlikely, key=lambda found: _distance(found, path), default=())
 
-    def _below(self, node: dict[str, Any], value: Json, path: str) -> Iterator[dict[str, Any]]:
+    def _below(self, node: dict[str, Json], value: Json, path: str) -> Iterator[dict[str, Json]]:
         if isinstance(value, dict):
             yield from self._members(node, value, path)
         elif isinstance(value, list):
             yield from self._items(node, value, path)
 
-    def _members(self, node: dict[str, Any], value: dict[str, Any], path: str) -> Iterator[dict[str, Any]]:
+    def _members(self, node: dict[str, Json], value: dict[str, Json], path: str) -> Iterator[dict[str, Json]]:
         properties = dict(_members(node, "properties"))
         patterns = list(_members(node, "patternProperties"))
         others = node.get("additionalProperties")
@@ -262,7 +261,7 @@ class _Walk:
             if self._steps < 0:
                 return
 
-    def _items(self, node: dict[str, Any], value: list[Json], path: str) -> Iterator[dict[str, Any]]:
+    def _items(self, node: dict[str, Json], value: list[Json], path: str) -> Iterator[dict[str, Json]]:
         positioned = _schemas(node, "prefixItems") or _schemas(node, "items")
         rest = node.get("additionalItems") if isinstance(node.get("items"), list) else node.get("items")
         for index, item in enumerate(value):
@@ -280,16 +279,7 @@ class _Walk:
 _DROPPED = frozenset(
     {*REFERENCES, *HOLDERS, "allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas"}
     | {"contains", "minContains", "maxContains", "propertyNames", "unevaluatedItems", "unevaluatedProperties"}
-    | {
-        "contentSchema",
-        "dependencies",
-        "$id",
-        "id",
-        "$schema",
-        "$anchor",
-        "$dynamicAnchor",
-        "$recursiveAnchor",
-    }
+    | {"contentSchema", "dependencies", "$id", "id", "$schema", "$anchor", "$dynamicAnchor", "$recursiveAnchor"}
     | {"$vocabulary", "default", "examples", "description", "title", "additionalItems"}
 )
 _MAPS = frozenset({"properties", "patternProperties"})
@@ -301,22 +291,22 @@ def _one_level(value: Json) -> Json:
     return [None] * len(value) if isinstance(value, list) else value
 
 
-def _schemas(node: dict[str, Any], keyword: str) -> list[Json]:
+def _schemas(node: dict[str, Json], keyword: str) -> list[Json]:
     found = node.get(keyword)
     return found if isinstance(found, list) else []
 
 
-def _members(node: dict[str, Any], keyword: str) -> Iterator[tuple[str, Json]]:
+def _members(node: dict[str, Json], keyword: str) -> Iterator[tuple[str, Json]]:
     found = node.get(keyword)
     return iter(found.items() if isinstance(found, dict) else ())
 
 
-def _is_tag(violation: dict[str, Any], path: str) -> bool:
+def _is_tag(violation: dict[str, Json], path: str) -> bool:
     """Whether a first violation says that another form is meant: by a value here or one level below."""
     return "expected" in violation and violation["path"].rpartition("/")[0] in (path, path.rpartition("/")[0])
 
 
-def _distance(found: list[dict[str, Any]], path: str) -> tuple[int, int]:
+def _distance(found: list[dict[str, Json]], path: str) -> tuple[int, int]:
     """How far a form is from fitting: a wrong kind or tag is farther than a member to add."""
     here = sum(1 for violation in found if violation["path"] == path)
     return here, len(found)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NoReturn, TypeAlias
+from typing import NoReturn, TypeAlias
 
 from sessions_app.protocol.errors import InvalidRequest
 from sessions_app.protocol.json import Json, dumps
@@ -16,31 +16,32 @@ from sessions_app.protocol.json import Json, dumps
 RequestId: TypeAlias = str | int
 
 _ABSENT = object()
+_INITIALIZED = "notifications/initialized"
 
 
 @dataclass(slots=True)
 class Request:
     id: RequestId
     method: str
-    params: dict[str, Any]
+    params: dict[str, Json]
 
 
 @dataclass(slots=True)
 class Notification:
     method: str
-    params: dict[str, Any]
+    params: dict[str, Json]
 
 
 @dataclass(slots=True)
 class Response:
     id: RequestId
-    result: dict[str, Any]
+    result: dict[str, Json]
 
 
 @dataclass(slots=True)
 class ErrorResponse:
     id: RequestId | None
-    error: dict[str, Any]
+    error: dict[str, Json]
 
 
 Message: TypeAlias = Request | Notification | Response | ErrorResponse
@@ -69,11 +70,18 @@ def parse(value: Json) -> Message:
     elif type(params) is not dict:
         _refuse(value, f"MCP takes params by name: params must be an object, not {_kind(params)}.")
     request_id = value.get("id", _ABSENT)
-    if request_id is _ABSENT or (request_id is None and method == "notifications/initialized"):
+    if request_id is _ABSENT or (request_id is None and method == _INITIALIZED):
         return Notification(method, params)
     if type(request_id) is not int and type(request_id) is not str:
         request_id = _checked_id(value, request_id)
     return Request(request_id, method, params)
+
+
+def is_notification(value: Json) -> bool:
+    """Whether a decoded body is a notification, well or badly: then no error answers it (JSON-RPC 2.0, section 4.1)."""
+    if not isinstance(value, dict) or not isinstance(value.get("method"), str):
+        return False
+    return "id" not in value or (value["id"] is None and value["method"] == _INITIALIZED)
 
 
 def readable_id(value: Json) -> RequestId | None:
@@ -90,7 +98,7 @@ def encode_result(id: RequestId, result: bytes | Json) -> bytes:
     return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (dumps(id), _encoded(result))
 
 
-def encode_error(id: RequestId | None, error: Mapping[str, Any], *, null_id: bool = False) -> bytes:
+def encode_error(id: RequestId | None, error: Mapping[str, Json], *, null_id: bool = False) -> bytes:
     """An error response. Without an id the member is left out, or null for revisions before 2025-11-25."""
     body = _encoded(error)
     if id is not None:
@@ -98,16 +106,16 @@ def encode_error(id: RequestId | None, error: Mapping[str, Any], *, null_id: boo
     return b'{"jsonrpc":"2.0",%b"error":%b}' % (b'"id":null,' if null_id else b"", body)
 
 
-def encode_notification(method: str, params: bytes | Mapping[str, Any]) -> bytes:
+def encode_notification(method: str, params: bytes | Mapping[str, Json]) -> bytes:
     return b'{"jsonrpc":"2.0","method":%b,"params":%b}' % (dumps(method), _encoded(params))
 
 
-def encode_request(id: RequestId, method: str, params: bytes | Mapping[str, Any]) -> bytes:
+def encode_request(id: RequestId, method: str, params: bytes | Mapping[str, Json]) -> bytes:
     parts = (dumps(id), dumps(method), _encoded(params))
     return b'{"jsonrpc":"2.0","id":%b,"method":%b,"params":%b}' % parts
 
 
-def _parse_answer(value: dict[str, Any]) -> Response | ErrorResponse:
+def _parse_answer(value: dict[str, Json]) -> Response | ErrorResponse:
     answer_id = value.get("id", _ABSENT)
     if "error" in value:
         if "result" in value:
@@ -131,7 +139,7 @@ def _parse_answer(value: dict[str, Any]) -> Response | ErrorResponse:
     return Response(_checked_id(value, answer_id), result)
 
 
-def _checked_id(value: dict[str, Any], found: Json) -> RequestId:
+def _checked_id(value: dict[str, Json], found: Json) -> RequestId:
     if isinstance(found, str) or (isinstance(found, int) and not isinstance(found, bool)):
         return found
     if found is None:

@@ -7,11 +7,11 @@ back-references) get a bounded number of steps. `format` is an annotation, as th
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import jsonschema_rs
 import orjson
 
+from sessions_app.protocol.costs import Cost, cost_of
 from sessions_app.protocol.dialect import (
     MAX_BYTES,
     MAX_DEPTH,
@@ -28,6 +28,9 @@ __all__ = ["Explanation", "SchemaRejected", "Validator", "check", "compile"]
 
 BACKTRACK_STEPS = 10_000
 """Steps of one pattern on one string, about 0.3 ms; a string that needs more does not match."""
+
+HELD_NANOSECONDS = 40_000_000
+"""A check holds the interpreter's lock to its end. One that may take longer is made in another process."""
 
 _PATTERNS = jsonschema_rs.FancyRegexOptions(backtrack_limit=BACKTRACK_STEPS)
 
@@ -66,12 +69,23 @@ def forbids(schema: Json, name: str) -> bool:
 class Validator:
     """A compiled schema. `is_valid` takes under a microsecond for small values and never raises for JSON."""
 
-    __slots__ = ("_explainer", "is_valid", "schema")
+    __slots__ = ("_cheap_characters", "_cost", "_explainer", "is_valid", "schema")
 
-    def __init__(self, schema: dict[str, Any]) -> None:
+    def __init__(self, schema: dict[str, Json]) -> None:
         self.schema = schema
         self.is_valid: Callable[[Json], bool] = _compiled(schema).is_valid
         self._explainer: Explainer | None = None
+        self._cost: Cost | None = None
+        self._cheap_characters = 0
+
+    def may_hold(self, text: str) -> bool:
+        """Whether `is_valid` might take longer than `HELD_NANOSECONDS` for the value that is written as `text`."""
+        if len(text) <= self._cheap_characters:
+            return False
+        if self._cost is None:
+            self._cost = cost_of(self.schema)
+            self._cheap_characters = self._cost.affordable_characters(HELD_NANOSECONDS)
+        return self._cost.may_exceed(text, HELD_NANOSECONDS)
 
     def explain(self, value: Json) -> Explanation:
         """Say what is wrong with a value that `is_valid` refused, in bounded time and length."""
@@ -80,7 +94,7 @@ class Validator:
         return self._explainer.explain(value)
 
 
-def compile(schema: dict[str, Any]) -> Validator:
+def compile(schema: dict[str, Json]) -> Validator:
     """A validator for a schema that `check` has passed; raises `SchemaRejected` where it cannot compile.
 
     The schema must not change afterwards.
@@ -88,7 +102,7 @@ def compile(schema: dict[str, Any]) -> Validator:
     return Validator(schema)
 
 
-def _check_size(schema: dict[str, Any]) -> None:
+def _check_size(schema: dict[str, Json]) -> None:
     level: list[Json] = [schema]
     for _ in range(MAX_DEPTH):
         level = [
@@ -109,7 +123,7 @@ def _check_size(schema: dict[str, Any]) -> None:
         raise SchemaRejected(f"The schema is larger than {MAX_BYTES} bytes.")
 
 
-def _compiled(schema: dict[str, Any]) -> jsonschema_rs.Validator:
+def _compiled(schema: dict[str, Json]) -> jsonschema_rs.Validator:
     dialect_of(schema)
     try:
         return jsonschema_rs.validator_for(schema, offline=True, validate_formats=False, pattern_options=_PATTERNS)

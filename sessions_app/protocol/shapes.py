@@ -8,13 +8,12 @@ read it, and is left out otherwise, so that no client receives what it cannot pa
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from sessions_app.protocol.errors import URL_ELICITATION_REQUIRED
-from sessions_app.protocol.json import dumps
+from sessions_app.protocol.json import Json, dumps
 from sessions_app.protocol.revisions import Revision
 
-Object = dict[str, Any]
+Object = dict[str, Json]
 
 RESOURCE_NOT_FOUND = -32002
 _INTERNAL_ERROR = -32603
@@ -24,7 +23,7 @@ _STATELESS_RESULT_MEMBERS = frozenset({"resultType", "ttlMs", "cacheScope"})
 # What lists name ---------------------------------------------------------------------------------
 
 
-def tool_for(rev: Revision, tool: Mapping[str, Any]) -> Object:
+def tool_for(rev: Revision, tool: Mapping[str, Json]) -> Object:
     """The Tool object. An output schema that does not describe an object is for stateless clients only."""
     shown = _only(rev, "tool", tool)
     if rev.any_structured_content:
@@ -40,15 +39,15 @@ def tool_for(rev: Revision, tool: Mapping[str, Any]) -> Object:
     return shown
 
 
-def resource_for(rev: Revision, resource: Mapping[str, Any]) -> Object:
+def resource_for(rev: Revision, resource: Mapping[str, Json]) -> Object:
     return _annotated(rev, _only(rev, "resource", resource))
 
 
-def template_for(rev: Revision, template: Mapping[str, Any]) -> Object:
+def template_for(rev: Revision, template: Mapping[str, Json]) -> Object:
     return _annotated(rev, _only(rev, "template", template))
 
 
-def prompt_for(rev: Revision, prompt: Mapping[str, Any]) -> Object:
+def prompt_for(rev: Revision, prompt: Mapping[str, Json]) -> Object:
     shown = _only(rev, "prompt", prompt)
     if isinstance(shown.get("arguments"), list):
         shown["arguments"] = [_only(rev, "prompt argument", argument) for argument in shown["arguments"]]
@@ -75,7 +74,7 @@ def result_for(rev: Revision, result: Object) -> Object:
     return converted
 
 
-def carries(rev: Revision, result: Mapping[str, Any]) -> bool:
+def carries(rev: Revision, result: Mapping[str, Json]) -> bool:
     """Whether a tool's result goes to this revision with every member as it is."""
     if rev.any_structured_content:
         return "resultType" not in result
@@ -101,14 +100,14 @@ def initialize_for(rev: Revision, result: Object) -> Object:
     }
 
 
-def capabilities_for(rev: Revision, capabilities: Mapping[str, Any]) -> Object:
+def capabilities_for(rev: Revision, capabilities: Mapping[str, Json]) -> Object:
     return _only(rev, "capabilities", capabilities)
 
 
 # Content -----------------------------------------------------------------------------------------
 
 
-def block_for(rev: Revision, block: Any) -> Any:
+def block_for(rev: Revision, block: Json) -> Json:
     """A content block. What the revision has no block for becomes a text that says what it was."""
     if not isinstance(block, dict):
         return _text(block if isinstance(block, str) else dumps(block).decode())
@@ -124,19 +123,19 @@ def block_for(rev: Revision, block: Any) -> Any:
     return shown
 
 
-def contents_for(rev: Revision, contents: Mapping[str, Any]) -> Object:
+def contents_for(rev: Revision, contents: Mapping[str, Json]) -> Object:
     """One text or blob of a resource."""
     return _only(rev, "contents", contents)
 
 
-def prompt_message_for(rev: Revision, message: Mapping[str, Any]) -> Object:
+def prompt_message_for(rev: Revision, message: Mapping[str, Json]) -> Object:
     return {"role": message["role"], "content": block_for(rev, message["content"])}
 
 
 # What the hub says and asks on its own ------------------------------------------------------------
 
 
-def progress_for(rev: Revision, params: Mapping[str, Any]) -> Object:
+def progress_for(rev: Revision, params: Mapping[str, Json]) -> Object:
     """The params of `notifications/progress`."""
     return _only(rev, "progress", params)
 
@@ -151,7 +150,7 @@ def error_for(rev: Revision, error: Object) -> Object:
     return error
 
 
-def sampling_for(rev: Revision, params: Mapping[str, Any]) -> Object:
+def sampling_for(rev: Revision, params: Mapping[str, Json]) -> Object:
     """The params of `sampling/createMessage`; raises `ValueError` for tools, where the revision has none.
 
     Before 2025-11-25 a message holds one block, so a list becomes several messages of the same role.
@@ -163,7 +162,7 @@ def sampling_for(rev: Revision, params: Mapping[str, Any]) -> Object:
     return shown
 
 
-def elicitation_for(rev: Revision, params: Mapping[str, Any]) -> Object:
+def elicitation_for(rev: Revision, params: Mapping[str, Json]) -> Object:
     """The params of `elicitation/create`; raises `ValueError` for what the revision cannot ask.
 
     That is anything before 2025-06-18, and addresses and multiple choices before 2025-11-25.
@@ -185,7 +184,7 @@ def elicitation_for(rev: Revision, params: Mapping[str, Any]) -> Object:
     return shown
 
 
-def _sampling_messages(rev: Revision, message: Mapping[str, Any]) -> Iterable[Object]:
+def _sampling_messages(rev: Revision, message: Mapping[str, Json]) -> Iterable[Object]:
     content = message["content"]
     if rev.sampling_tools:
         yield dict(message)
@@ -194,7 +193,7 @@ def _sampling_messages(rev: Revision, message: Mapping[str, Any]) -> Iterable[Ob
         yield {"role": message["role"], "content": block_for(rev, block)}
 
 
-def _asked(rev: Revision, name: str, field: Mapping[str, Any]) -> Object:
+def _asked(rev: Revision, name: str, field: Mapping[str, Json]) -> Object:
     kind = field.get("type")
     if kind == "array":
         if not rev.members["asked choices"]:
@@ -216,7 +215,7 @@ def _asked(rev: Revision, name: str, field: Mapping[str, Any]) -> Object:
 # Parts -------------------------------------------------------------------------------------------
 
 
-def _only(rev: Revision, kind: str, value: Mapping[str, Any]) -> Object:
+def _only(rev: Revision, kind: str, value: Mapping[str, Json]) -> Object:
     members = rev.members[kind]
     return {name: each for name, each in value.items() if name in members}
 
@@ -239,11 +238,11 @@ def _noted(rev: Revision, block: Object) -> Object:
     return _annotated(rev, _text(text, block.get("annotations")))
 
 
-def _text(text: str, annotations: Any = None) -> Object:
+def _text(text: str, annotations: Json = None) -> Object:
     return {"type": "text", "text": text} | ({"annotations": annotations} if annotations else {})
 
 
-def _plain_properties(schema: Any) -> Any:
+def _plain_properties(schema: Json) -> Json:
     """The schema with objects for the properties that it writes as true or false, which mean the same.
 
     The handshake revisions want objects there, and some clients drop the whole list otherwise.

@@ -12,7 +12,7 @@ _UNSAFE_FIELD = re.compile(r"[\r\n\0]")
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class ServerSentEvent:
     """One event as a client sees it; `id` is the last id of the stream so far."""
 
     data: str
@@ -23,7 +23,7 @@ class Event:
 class EventTooLarge(ValueError):
     """An event outgrew the limit; `events` were complete before it."""
 
-    def __init__(self, limit_bytes: int, events: list[Event]) -> None:
+    def __init__(self, limit_bytes: int, events: list[ServerSentEvent]) -> None:
         super().__init__(f"A server-sent event is larger than {limit_bytes} bytes.")
         self.events = events
 
@@ -66,9 +66,9 @@ class Decoder:
         self._first_line = True
         self._spent = False
 
-    def feed(self, chunk: bytes) -> list[Event]:
+    def feed(self, chunk: bytes) -> list[ServerSentEvent]:
         """The events that this chunk completes; raises `EventTooLarge`."""
-        events: list[Event] = []
+        events: list[ServerSentEvent] = []
         if self._skip_newline and chunk:
             self._skip_newline = False
             if chunk.startswith(b"\n"):
@@ -85,7 +85,7 @@ class Decoder:
         self._grow(rest, events)
         return events
 
-    def _grow(self, piece: bytes, events: list[Event]) -> None:
+    def _grow(self, piece: bytes, events: list[ServerSentEvent]) -> None:
         self._size += len(piece)
         if self._spent or self._size > self._max_event_bytes:
             self._spent = True
@@ -93,7 +93,7 @@ class Decoder:
         if piece:
             self._line.append(piece)
 
-    def _take(self, line: bytes, events: list[Event]) -> None:
+    def _take(self, line: bytes, events: list[ServerSentEvent]) -> None:
         if self._first_line:
             self._first_line = False
             line = line.removeprefix(b"\xef\xbb\xbf")
@@ -114,11 +114,11 @@ class Decoder:
         elif name == b"retry" and value.isdigit() and len(value) < 10:
             self.retry_ms = int(value)
 
-    def _dispatch(self, events: list[Event]) -> None:
+    def _dispatch(self, events: list[ServerSentEvent]) -> None:
         if self._data:
             data = b"\n".join(self._data)
             kind = self._event.decode("utf-8", "replace") or "message"
-            events.append(Event(data.decode("utf-8", "replace"), kind, self.last_event_id))
+            events.append(ServerSentEvent(data.decode("utf-8", "replace"), kind, self.last_event_id))
         self._data.clear()
         self._event = b""
         self._size = 0

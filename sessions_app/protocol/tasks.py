@@ -10,14 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any
 
 from sessions_app.protocol.errors import InvalidParams
+from sessions_app.protocol.json import Json
 
 EXTENSION = "io.modelcontextprotocol/tasks"
 RELATED = "io.modelcontextprotocol/related-task"
-REQUIRED_CAPABILITIES: dict[str, Any] = {"extensions": {EXTENSION: {}}}
-CORE_CAPABILITY: dict[str, Any] = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
+REQUIRED_CAPABILITIES: dict[str, Json] = {"extensions": {EXTENSION: {}}}
+CORE_CAPABILITY: dict[str, Json] = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
 """What a server of 2025-11-25 declares as `tasks`."""
 
 LONGEST_ID = 64
@@ -57,11 +57,11 @@ class Task:
     poll_ms: int
     message: str = ""
     invocation_id: str = ""
-    result: dict[str, Any] | None = None
+    result: dict[str, Json] | None = None
     """A CallToolResult in its newest form."""
-    error: dict[str, Any] | None = None
+    error: dict[str, Json] | None = None
     """A JSON-RPC error, of a task that failed."""
-    requests: Mapping[str, dict[str, Any]] = field(default_factory=dict)
+    requests: Mapping[str, dict[str, Json]] = field(default_factory=dict)
     """What the client is asked and has not answered: key -> {method, params}."""
 
     @property
@@ -69,13 +69,13 @@ class Task:
         return self.state in TERMINAL
 
 
-def declared(capabilities: Mapping[str, Any]) -> bool:
+def declared(capabilities: Mapping[str, Json]) -> bool:
     """Whether the capabilities of a request name the extension (MCP 2026-07-28, Tasks, negotiation)."""
     extensions = capabilities.get("extensions")
     return isinstance(extensions, dict) and isinstance(extensions.get(EXTENSION), dict)
 
 
-def core(task: Task) -> dict[str, Any]:
+def core(task: Task) -> dict[str, Json]:
     """The Task object of 2025-11-25."""
     failed = task.state is TaskState.COMPLETED and task.result is not None and task.result.get("isError") is True
     return {
@@ -89,7 +89,7 @@ def core(task: Task) -> dict[str, Any]:
     }
 
 
-def flat(task: Task) -> dict[str, Any]:
+def flat(task: Task) -> dict[str, Json]:
     """The Task members of 2026-07-28, which stand in the result itself."""
     return {
         "taskId": task.task_id,
@@ -102,7 +102,7 @@ def flat(task: Task) -> dict[str, Any]:
     }
 
 
-def detailed(task: Task) -> dict[str, Any]:
+def detailed(task: Task) -> dict[str, Json]:
     """The DetailedTask of 2026-07-28: with what the state brings along."""
     shape = flat(task)
     if task.state is TaskState.INPUT_REQUIRED:
@@ -119,7 +119,7 @@ def moment(time: datetime) -> str:
     return time.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def wanted_ttl(params: Mapping[str, Any]) -> float | None:
+def wanted_ttl(params: Mapping[str, Json]) -> float | None:
     """The lifetime in ms that `params.task` asks for, None where it leaves that to the server.
 
     Raises `InvalidParams` for what is no task augmentation (MCP 2025-11-25, Tasks, creating tasks).
@@ -135,7 +135,7 @@ def wanted_ttl(params: Mapping[str, Any]) -> float | None:
     return float(ttl)
 
 
-def task_id(params: Mapping[str, Any]) -> str:
+def task_id(params: Mapping[str, Json]) -> str:
     """The task that a request names; raises `InvalidParams` where it names none."""
     value = params.get("taskId")
     if not isinstance(value, str) or not value:
@@ -143,6 +143,6 @@ def task_id(params: Mapping[str, Any]) -> str:
     return value
 
 
-def related(meta: Mapping[str, Any] | None, id_: str) -> dict[str, Any]:
+def related(meta: Mapping[str, Json] | None, id_: str) -> dict[str, Json]:
     """`_meta` that says which task a message of 2025-11-25 belongs to."""
     return {**(meta or {}), RELATED: {"taskId": id_}}

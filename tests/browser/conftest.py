@@ -40,8 +40,10 @@ def address(program: str, tmp_path_factory: pytest.TempPathFactory, request: pyt
     (data / "static").mkdir()
     variables = {
         **{name: value for name, value in os.environ.items() if not name.startswith("MCPHUB_")},
-        "MCPHUB_DATA_DIR": str(data), "MCPHUB_PACKS": "starter", "DJANGO_SETTINGS_MODULE": "mcphub.settings",
-    }  # fmt: skip
+        "MCPHUB_DATA_DIR": str(data),
+        "MCPHUB_PACKS": "starter",
+        "DJANGO_SETTINGS_MODULE": "mcphub.settings",
+    }
 
     template.copy_to(data / "hub.sqlite3")
     seed = [sys.executable, "manage.py", "shell", "--verbosity", "0", "-c", request.module.SEED]

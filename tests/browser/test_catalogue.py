@@ -126,7 +126,7 @@ def test_what_the_preview_of_an_error_shows_is_what_a_client_gets(page: Any, add
     template = page.get_by_label("Message template")
     template.fill("{tool}: {nonsense}")
     expect(page.locator("#check-message_template")).to_contain_text("Write fields as {name}")
-    expect(preview).to_contain_text("no preview until")
+    expect(preview).to_contain_text("Correct the errors above")
     expect(template).to_have_attribute("aria-invalid", "true")
     look(page, "mapping-refused")
     template.fill("No {tool} here. {message} [{error_code}]")
@@ -153,6 +153,7 @@ def test_what_the_preview_of_an_error_shows_is_what_a_client_gets(page: Any, add
             page.wait_for_timeout(100)
     for error in (shown, said["error"]):
         assert error["data"].pop("invocationId")
+        assert error["data"].pop("correlationId")
         error["data"].pop("traceId", None)
     assert said["error"] == shown
 

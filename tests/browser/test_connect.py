@@ -36,9 +36,12 @@ def picture(page: Any, name: str) -> None:
 def shell(text: str, address: str) -> str:
     """Run a text of the page; the hub of the tests is at another port than it tells."""
     return subprocess.run(
-        ["sh", "-c", text.replace("http://127.0.0.1:8000", address)], capture_output=True, text=True, timeout=60,
+        ["sh", "-c", text.replace("http://127.0.0.1:8000", address)],
+        capture_output=True,
+        text=True,
+        timeout=60,
         check=True,
-    ).stdout  # fmt: skip
+    ).stdout
 
 
 def test_a_client_is_connected_and_its_first_call_arrives(page: Any, address: str) -> None:

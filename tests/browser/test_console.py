@@ -26,7 +26,7 @@ from mcphub.chat.models import ChatApproval, ChatMessage, ChatSession, Query
 from sessions_app.models import ApiKey
 from tests import factories as make
 from tests.tools_catalog.proposals import definition, offer
-from tools_catalog import discovery
+from tools_catalog.discovery import reconcile as discovery
 from tools_catalog.backends import python
 person = User.objects.create_superuser("operator", password="a long password")
 python.discover(["starter"])
@@ -65,7 +65,7 @@ chat = ChatSession.objects.create(
     principal="key:1", caller_label=canary[:100], expires_at=now + timedelta(hours=1), ends_at=now + timedelta(days=1)
 )
 query = Query.objects.create(
-    session=chat, content=canary, principal="key:1", caller_label=canary[:100], door="query", state="done",
+    session=chat, content=canary, principal="key:1", caller_label=canary[:100], entry_point="query", state="done",
     process_id="p",
 )
 function = {{"name": canary, "arguments": '{{"a":"' + canary.replace('"', "'") + '"}}'}}
@@ -81,10 +81,13 @@ ApiKey.issue(canary[:60], scopes=["tools:call"])
 """
 
 BESIDE = (
-    "/admin/connect/", "/admin/invocations/auditblock/integrity/", "/admin/tools_catalog/mcptooldefinition/bundle/",
-    "/admin/tools_catalog/httpservice/import/", "/admin/chat/query/usage/",
+    "/admin/connect/",
+    "/admin/invocations/auditblock/integrity/",
+    "/admin/tools_catalog/mcptooldefinition/bundle/",
+    "/admin/tools_catalog/httpservice/import/",
+    "/admin/chat/query/usage/",
     "/admin/invocations/mcptoolinvocation/?tool_name=no+such+tool",
-)  # fmt: skip
+)
 """Pages that the side bar does not lead to."""
 ROOM_OF_A_LIST = """[...document.querySelectorAll("#result_list")].every((table) => {
     const around = table.closest(".simplebar-content-wrapper") ?? table.parentElement;

@@ -39,7 +39,7 @@ ChatModel.objects.create(provider=provider, name="large")
 process, session = make.ServerProcessFactory(), make.McpSessionFactory()
 for way in ("mouse", "keyboard"):
     offer(connection, *(definition(f"find_by_{each}") for each in ("mouse", "keyboard")))
-    make.McpSessionFactory(session_id=f"{way}_session_to_be_killed", client_name=way)
+    make.McpSessionFactory(session_id=f"{way}_session_to_be_killed", client_name=way, principal="key:900")
     make.McpToolInvocationFactory(session=session, process=process, tool_name=f"tool_of_{way}", failed=True)
     RateLimitBucket.objects.create(
         client_id=f"key:{way}", tokens=0, capacity=10, refill_per_second=0.001, last_refill=now, last_request=now,
@@ -239,7 +239,7 @@ def test_a_change_is_read_and_the_audit_verified(hand: Hand) -> None:
     hand.write(page.locator("#id_title"), f"Echo by {hand.way}")
     hand.button("Save")
     expect(page.get_by_text(re.compile("was changed successfully"))).to_be_visible()
-    page.goto("/admin/invocations/auditevent/")
+    page.goto("/admin/sessions_app/auditevent/")
     hand.use(rows(page).first.get_by_role("link").first)
     expect(page.locator(".hub-added").first).to_contain_text(f"Echo by {hand.way}")
     page.goto("/admin/invocations/auditblock/")

@@ -9,7 +9,8 @@ import httpx2
 import openai
 import pytest
 
-from tests import servers
+from tests import operations, servers
+from tests.chat import rows
 from tests.chat.running import ScriptedProvider
 from tests.servers import Hub, until
 
@@ -23,22 +24,6 @@ ENVIRONMENT = {
 KEYS = {"openai": "sk-scripted-openai", "huawei_maas": "maas-scripted-key", "hasty": "sk-scripted-openai"}
 """What the hub sends to each provider, and nobody else shall see."""
 
-_SET_UP = """
-from mcphub.chat.models import ChatModel, ChatProvider
-from sessions_app.models import ApiKey
-rows = {}
-for slug, kind, url, key in ADDRESSES:
-    row = rows[slug] = ChatProvider(slug=slug, kind=kind, base_url=url, breaker_failures=10000, idle_seconds=20)
-    row.set_key(key)
-    row.full_clean()
-    row.save()
-for slug, name, fields in MODELS:
-    row = ChatModel(provider=rows[slug], name=name, **fields)
-    row.full_clean()
-    row.save()
-print(ApiKey.issue("judge", scopes=["tools:list", "tools:call", "chat"])[1])
-"""
-
 MODELS = [
     ("openai", "scripted-large", {"is_default": True, "aliases": ["fast"]}),
     ("huawei_maas", "scripted-large", {}),
@@ -49,9 +34,12 @@ MODELS = [
 
 def set_up(hub: Hub, providers: dict[str, ScriptedProvider]) -> str:
     """Give a hub its providers and models; give a key that may ask them. Waits until the hub has them."""
-    addresses = [(slug, slug, provider.url, provider.key) for slug, provider in providers.items()]
     models = [each for each in MODELS if each[0] in providers]
-    key = hub.shell(f"ADDRESSES = {addresses!r}\nMODELS = {models!r}\n{_SET_UP}")
+    for slug, provider in providers.items():
+        own = {name: fields for owner, name, fields in models if owner == slug}
+        bounds = {"breaker_failures": 10000, "idle_seconds": 20}
+        hub.operate(rows.provide, slug, slug, provider.url, provider.key, own, **bounds)
+    key = hub.operate(operations.issue_key, "judge", ["tools:list", "tools:call", "chat"])
     headers = {"authorization": f"Bearer {key}"}
 
     def has_models() -> bool:
@@ -62,14 +50,14 @@ def set_up(hub: Hub, providers: dict[str, ScriptedProvider]) -> str:
     return key
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def providers() -> Iterator[dict[str, ScriptedProvider]]:
     """The same program twice, as two services whose errors the hub reads in two ways."""
     with ScriptedProvider(KEYS["openai"]) as first, ScriptedProvider(KEYS["huawei_maas"]) as second:
         yield {"openai": first, "huawei_maas": second}
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def chat_hub(
     tmp_path_factory: pytest.TempPathFactory, providers: dict[str, ScriptedProvider]
 ) -> Iterator[tuple[Hub, str]]:
@@ -79,17 +67,17 @@ def chat_hub(
         yield hub, set_up(hub, providers)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def hub(chat_hub: tuple[Hub, str]) -> Hub:
     return chat_hub[0]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def chat_key(chat_hub: tuple[Hub, str]) -> str:
     return chat_hub[1]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def raw(hub: Hub, chat_key: str) -> Iterator[httpx2.Client]:
     """HTTP to `/v1`, for the reader that forgives nothing."""
     headers = {"authorization": f"Bearer {chat_key}"}
@@ -97,7 +85,7 @@ def raw(hub: Hub, chat_key: str) -> Iterator[httpx2.Client]:
         yield made
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def client(hub: Hub, chat_key: str) -> Iterator[openai.OpenAI]:
     """The official client, which does not try again by itself."""
     with openai.OpenAI(base_url=f"{hub.url}/v1", api_key=chat_key, max_retries=0, timeout=120) as made:

@@ -19,8 +19,8 @@ import django
 
 django.setup()
 
-from invocations.ledger import Ledger  # noqa: E402 - needs the settled apps
-from invocations.limits import Quota, draw  # noqa: E402
+from invocations.ledger.limits import Quota, draw  # noqa: E402
+from invocations.ledger.writer import Ledger  # noqa: E402 - needs the settled apps
 
 
 async def main(seconds: float, quota: Quota) -> None:

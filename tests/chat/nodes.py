@@ -13,7 +13,7 @@ HERE = Path(__file__).parent
 
 
 class NodeClient:
-    """Enter it: it asks the door at `base_url`, once for each call, with `max_retries` more attempts."""
+    """Enter it: it asks the endpoint at `base_url`, once for each call, with `max_retries` more attempts."""
 
     def __init__(self, base_url: str, key: str, max_retries: int = 0) -> None:
         self._words = [base_url, key, str(max_retries)]

@@ -17,10 +17,16 @@ from tests.chat.scenarios import MCP, OWN, Scenario
 from tests.chat.script import script
 
 CLASSES = {
-    400: "BadRequestError", 401: "AuthenticationError", 403: "PermissionDeniedError", 404: "NotFoundError",
-    409: "ConflictError", 429: "RateLimitError", 502: "InternalServerError", 503: "InternalServerError",
+    400: "BadRequestError",
+    401: "AuthenticationError",
+    403: "PermissionDeniedError",
+    404: "NotFoundError",
+    409: "ConflictError",
+    429: "RateLimitError",
+    502: "InternalServerError",
+    503: "InternalServerError",
     504: "InternalServerError",
-}  # fmt: skip
+}
 """What both official clients raise for a status."""
 
 
@@ -173,17 +179,26 @@ def _answered(scenario: Scenario, heard: Heard, judge: str, stream: bool) -> lis
     if scenario.status == 200:
         own = sum(len(step.get("calls", ())) for step in scenario.steps[-1:]) if scenario.own else 0
         expected = {
-            "text": scenario.text, "finish": scenario.finish, "calls": own, "error": None, "status": None, "code": None,
-        }  # fmt: skip
+            "text": scenario.text,
+            "finish": scenario.finish,
+            "calls": own,
+            "error": None,
+            "status": None,
+            "code": None,
+        }
         found["text"] = found["text"] or ""
         wrong = [] if (heard.usage is not None) == scenario.usage else [f"usage is {heard.usage}"]
     else:
         in_stream = stream and scenario.breaks_off
         name = "APIError" if in_stream else CLASSES[scenario.status]
         expected = {
-            "text": None, "finish": None, "calls": 0, "error": "" if judge == "raw" else name,
-            "status": None if in_stream else scenario.status, "code": scenario.code,
-        }  # fmt: skip
+            "text": None,
+            "finish": None,
+            "calls": 0,
+            "error": "" if judge == "raw" else name,
+            "status": None if in_stream else scenario.status,
+            "code": scenario.code,
+        }
         wrong = [] if heard.request_id or in_stream else ["an error has a request id"]
         if judge == "raw" and not in_stream and heard.should_retry != ("true" if scenario.retries else "false"):
             wrong.append(f"x-should-retry is {heard.should_retry}")
@@ -205,9 +220,12 @@ def _chunks(chunks: list[dict[str, Any]]) -> Heard:
     reasons = [choice["finish_reason"] for choice in choices if choice.get("finish_reason")]
     wrong = () if len(reasons) == 1 else (f"one finish_reason, not {reasons}",)
     return Heard(
-        text=text, finish=reasons[0] if reasons else None, usage=chunks[-1].get("usage"),
-        calls=len(wire.joined(chunks)), violations=wrong,
-    )  # fmt: skip
+        text=text,
+        finish=reasons[0] if reasons else None,
+        usage=chunks[-1].get("usage"),
+        calls=len(wire.joined(chunks)),
+        violations=wrong,
+    )
 
 
 def _raised(error: openai.APIError) -> Heard:

@@ -98,9 +98,14 @@ class Connection:
         except ValueError:
             body = None
         self._record = {
-            "path": path, "headers": headers, "body": body, "attempt": attempt, "is_gone": False, "sent": 0,
+            "path": path,
+            "headers": headers,
+            "body": body,
+            "attempt": attempt,
+            "is_gone": False,
+            "sent": 0,
             "text": raw.decode("utf-8", "replace"),
-        }  # fmt: skip
+        }
         provider.requests.append(self._record)
         if provider.key and headers.get("authorization") != f"Bearer {provider.key}":
             await self._complain(COMPLAINTS["invalid_api_key"])

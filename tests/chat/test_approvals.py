@@ -8,7 +8,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.chat import wire
+from tests import operations
+from tests.chat import rows, wire
 from tests.chat.running import ScriptedProvider
 from tests.chat.script import calls, say, script
 from tests.servers import Hub, until
@@ -80,8 +81,7 @@ def test_what_was_decided_stays_decided(raw: httpx2.Client) -> None:
 
 def test_an_operator_demands_more_than_the_client(raw: httpx2.Client, hub: Hub) -> None:
     never = [{"type": "mcp", "server_label": "hub", "allowed_tools": ["hold"], "require_approval": "never"}]
-    row = "from mcphub.chat.models import ToolApproval as A\nfrom tools_catalog.models import McpToolDefinition as T\n"
-    hub.shell(row + "A.objects.create(tool=T.objects.get(name='hold'), policy='always')")
+    hub.operate(rows.demand_approval, "hold")
     text = script(calls(("hold", {"name": "x"})), say("Held."))
     body = {"model": "openai/scripted-large", "messages": [{"role": "user", "content": text}], "tools": never}
 
@@ -94,13 +94,13 @@ def test_an_operator_demands_more_than_the_client(raw: httpx2.Client, hub: Hub) 
         return answer.json().get("x_mcp", {}).get("stop_reason") == "approval_required"
 
     until(waits, seconds=60)
-    hub.shell(row + "A.objects.all().delete()")
+    hub.operate(operations.delete, "chat.ToolApproval")
 
 
 def test_a_request_that_nobody_answered_in_time_is_over(raw: httpx2.Client, hub: Hub) -> None:
     name = uuid.uuid4().hex
     id_ = ask(raw, name).body_json["x_mcp"]["approval_requests"][0]["id"]
-    hub.shell(wire.EXPIRE.format(id_=id_))
+    hub.operate(rows.let_approval_expire, id_)
     late = decide(raw, id_, approve=True)
     assert (late.status_code, late.json()["error"]["code"]) == (409, "approval_expired")
     assert "Ask the model again" in late.json()["error"]["message"]
@@ -114,6 +114,6 @@ def test_a_yes_holds_for_a_time_only(raw: httpx2.Client, hub: Hub) -> None:
     name = uuid.uuid4().hex
     id_ = ask(raw, name).body_json["x_mcp"]["approval_requests"][0]["id"]
     decide(raw, id_, approve=True)
-    hub.shell(wire.EXPIRE.format(id_=id_))
+    hub.operate(rows.let_approval_expire, id_)
     assert ask(raw, name).body_json["x_mcp"]["approval_requests"][0]["id"] != id_
     assert name not in str(hub.rows(tool="count"))

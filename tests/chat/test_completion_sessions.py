@@ -9,7 +9,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.chat import wire
+from tests.chat import rows, wire
 from tests.chat.running import ScriptedProvider
 from tests.chat.script import calls, say, script
 from tests.servers import Hub, until
@@ -21,12 +21,21 @@ FUNCTION = {"type": "function", "function": {"name": "my_own", "parameters": {"t
 @pytest.fixture
 def session_id(hub: Hub, raw: httpx2.Client) -> str:
     answer = raw.post(f"{hub.url}/api/session", json={})
-    assert answer.status_code in (200, 201), answer.text
+    assert answer.status_code == 201, answer.text
     return str(answer.json()["id"])
 
 
 def asked(messages: list[dict[str, Any]], session_id: str, **more: Any) -> dict[str, Any]:
     return {"model": MODEL, "messages": messages, "x_mcp": {"session_id": session_id, "tools": "all"}, **more}
+
+
+def test_a_role_that_is_no_text_and_an_odd_session_id_are_refused_plainly(raw: httpx2.Client, session_id: str) -> None:
+    role = wire.read(raw, asked([{"role": ["user"], "content": "Hello"}], session_id))
+    assert role.status == 400
+    assert "role" in role.body_json["error"]["message"]
+    odd = raw.post("/chat/completions", json=asked([{"role": "user", "content": "Hello"}], "a\r\nb\x00"))
+    assert odd.status_code == 404
+    assert odd.headers["x-session-id"] == "a??b?"
 
 
 def test_a_session_remembers_what_was_said(
@@ -66,12 +75,7 @@ def test_with_a_session_both_kinds_of_calls_may_come_at_once(
 @pytest.fixture
 def generous(hub: Hub) -> Iterator[httpx2.Client]:
     """The client of a key whose requests may use all tools, and have a model of their own."""
-    key = hub.shell(
-        "from mcphub.chat.models import ChatKey, ChatModel\nfrom sessions_app.models import ApiKey\n"
-        "key, text = ApiKey.issue('generous', scopes=['tools:list', 'tools:call', 'chat'])\n"
-        "model = ChatModel.objects.get(provider__slug='huawei_maas', name='scripted-large')\n"
-        "ChatKey.objects.create(key=key, model=model, tools='all')\nprint(text)"
-    )
+    key = hub.operate(rows.issue_generous_key, "huawei_maas", "scripted-large")
     with httpx2.Client(base_url=f"{hub.url}/v1", headers={"authorization": f"Bearer {key}"}, timeout=120) as made:
         until(lambda: made.get("/models").status_code == 200, seconds=60)
         yield made

@@ -12,11 +12,12 @@ import jsonschema
 import pytest
 
 from sessions_app.protocol import sse
+from tests import operations
 from tests.chat.script import calls, error, say, script
 from tests.servers import Hub, until
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def api(chat_hub: tuple[Hub, str]) -> Iterator[httpx2.Client]:
     hub, key = chat_hub
     headers = {"authorization": f"Bearer {key}"}
@@ -107,8 +108,11 @@ def test_a_session_is_kept_and_given_back(api):
     assert ask(api, content=second, session_id=session["id"])["content"] == "Two."
     held = api.get(f"/api/session/{session['id']}").json()
     assert [(each["role"], each["content"]) for each in held["messages"]] == [
-        ("user", first), ("assistant", "One."), ("user", second), ("assistant", "Two."),
-    ]  # fmt: skip
+        ("user", first),
+        ("assistant", "One."),
+        ("user", second),
+        ("assistant", "Two."),
+    ]
     assert held["updated_at"] > session["updated_at"]
     assert api.delete(f"/api/session/{session['id']}").status_code == 204
     for answer in (
@@ -155,7 +159,7 @@ def test_a_method_that_is_not_served_is_told_with_those_that_are(api):
 def test_a_foreign_session_is_as_good_as_none(api, chat_hub):
     hub, _ = chat_hub
     session = api.post("/api/session", json={}).json()
-    other = hub.shell("from sessions_app.models import ApiKey; print(ApiKey.issue('other', scopes=['chat'])[1])")
+    other = hub.operate(operations.issue_key, "other", ["chat"])
     headers = {"authorization": f"Bearer {other}"}
 
     def told(session_id: str) -> tuple[int, Any]:
@@ -173,9 +177,7 @@ def test_tools_are_listed_with_the_way_to_them(api):
     told = api.get("/api/tools").json()
     assert told["count"] == len(told["tools"]) > 3
     first = told["tools"][0]
-    assert first.keys() == {
-        "name", "title", "description", "input_schema", "output_schema", "transport", "connection",
-    }  # fmt: skip
+    assert first.keys() == {"name", "title", "description", "input_schema", "output_schema", "transport", "connection"}
     assert {each["transport"] for each in told["tools"]} == {"local"}
     assert api.get("/api/tools?transport=local").json() == told
     assert api.get("/api/tools?transport=stdio").json() == {"count": 0, "tools": []}
@@ -191,9 +193,13 @@ def test_health_tells_of_each_part_without_a_key(api, chat_hub):
     told = answer.json()
     assert told["status"] == "healthy"
     assert {name: part["status"] for name, part in told["components"].items()} == {
-        "database": "healthy", "ledger": "healthy", "durability": "healthy", "catalogue": "healthy",
-        "providers": "healthy", "connections": "not_configured",
-    }  # fmt: skip
+        "database": "healthy",
+        "ledger": "healthy",
+        "durability": "healthy",
+        "catalogue": "healthy",
+        "providers": "healthy",
+        "connections": "not_configured",
+    }
 
 
 def test_keys_are_asked_for_and_scopes(api, chat_hub):
@@ -238,16 +244,13 @@ def test_a_stream_that_breaks_ends_with_an_error(api):
         events = sse.Decoder().feed(answer.read())
     assert events[-1].event == "error"
     told = json.loads(events[-1].data)["error"]
-    assert told["code"] in ("TRANSPORT_ERROR", "PROVIDER_UNAVAILABLE")
+    assert told["code"] == "PROVIDER_UNAVAILABLE"
     assert "response" not in [event.event for event in events]
 
 
 @pytest.mark.parametrize(
     ("complaint", "status", "code", "retryable"),
-    [
-        ("invalid_api_key", 502, "AUTHENTICATION_FAILED", False),
-        ("insufficient_quota", 429, "QUOTA_EXCEEDED", False),
-    ],
+    [("invalid_api_key", 502, "AUTHENTICATION_FAILED", False), ("insufficient_quota", 429, "QUOTA_EXCEEDED", False)],
 )
 def test_what_a_provider_refuses_is_told_as_the_seed_says(api, complaint, status, code, retryable):
     answer = api.post("/api/query", json={"content": script(error(complaint))})
@@ -256,18 +259,16 @@ def test_what_a_provider_refuses_is_told_as_the_seed_says(api, complaint, status
 
 def test_operators_may_word_an_error_and_change_its_number(api, chat_hub):
     hub, _ = chat_hub
-    row = (
-        "from invocations.models import McpErrorMapping as M; M.objects.filter(internal_code='quota_exceeded').update("
-    )
+    row: Any = ("invocations.McpErrorMapping", {"internal_code": "quota_exceeded"})
 
     def told() -> dict:
         return api.post("/api/query", json={"content": script(error("insufficient_quota"))}).json()["error"]
 
     assert told()["jsonrpc_code"] == -31015
-    hub.shell(f"{row}json_rpc_code=-31077, message_template='Ask Eve. {{message}}')")
+    hub.operate(operations.update, *row, json_rpc_code=-31077, message_template="Ask Eve. {message}")
     changed = until(lambda: (found := told())["jsonrpc_code"] == -31077 and found, seconds=60)
     assert changed["message"].startswith("Ask Eve. The quota at openai is used up.")
-    hub.shell(f"{row}json_rpc_code=-31015, message_template='{{message}}')")
+    hub.operate(operations.update, *row, json_rpc_code=-31015, message_template="{message}")
 
 
 def test_tool_calls_stand_in_the_answer(api):

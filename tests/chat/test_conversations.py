@@ -10,14 +10,18 @@ import pytest
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from invocations.mapping import ErrorMap
-from mcphub.chat import conversations
-from mcphub.chat.conversations import Asked, Conversations, Said
+from invocations.call_source import CallSource
+from invocations.mapping.error_map import ErrorMap
+from invocations.redaction.policy import RedactionPolicy
+from mcphub.chat.conversations import store as conversations
+from mcphub.chat.conversations.store import ConversationStore
+from mcphub.chat.engine.turn import Turn, TurnSource
 from mcphub.chat.errors import ChatError
 from mcphub.chat.models import AIResponse, ChatMessage, ChatSession, Query
+from mcphub.chat.providers.snapshot import Model, ModelChoice, Provider
 from sessions_app.caller import Caller
 from sessions_app.models import ServerProcess
-from tests.chat.test_history import calls, result, says, user
+from tests.chat.messages import calls, result, says, user
 from tests.factories import ServerProcessFactory
 
 pytestmark = pytest.mark.django_db
@@ -33,7 +37,7 @@ class Process:
     def __init__(self) -> None:
         self.row = ServerProcessFactory(host="elsewhere")
         self.running: set[uuid.UUID] = set()
-        self.rows = Conversations(self.row.pk, "here", ErrorMap, self.running)
+        self.rows = ConversationStore(self.row.pk, "here", ErrorMap, RedactionPolicy, self.running)
 
     def die(self) -> None:
         ServerProcess.objects.filter(pk=self.row.pk).update(last_seen_at=timezone.now() - timedelta(minutes=5))
@@ -41,26 +45,30 @@ class Process:
     def open(self, caller: Caller = ANN, **changes: Any) -> ChatSession:
         return self.rows.open(caller, **{"preference": "", "max_messages": 20, "context": {}, **changes})
 
-    def begin(self, session: ChatSession | None, *messages: dict[str, Any], caller: Caller = ANN) -> tuple[Asked, Any]:
-        asked = Asked(
-            caller=caller, door="completions", messages=list(messages), session_id=session and str(session.pk),
-            client_functions=frozenset(),
-        )  # fmt: skip
-        self.running.add(asked.query_id)
-        return asked, self.rows.begin(asked).messages
+    def asked(self, session_id: str | None, *messages: dict[str, Any], caller: Caller = ANN) -> Turn:
+        call = CallSource(caller=caller, session_id="s", transport="chat", client_name="", client_address="")
+        return Turn(
+            source=TurnSource(call=call, entry_point="completions"),
+            choice=ModelChoice(Model(provider=Provider(slug="p", kind="openai", base_url="", headers={}), name="m")),
+            messages=list(messages),
+            session_id=session_id,
+        )
 
-    def finish(self, asked: Asked, *messages: dict[str, Any], client: tuple[str, ...] = ()) -> AIResponse:
-        said = [
-            Said(message=message, client_calls=[id_ for id_ in client if id_ in str(message)]) for message in messages
-        ]
+    def begin(self, session: ChatSession | None, *messages: dict[str, Any], caller: Caller = ANN) -> tuple[Turn, Any]:
+        turn = self.asked(session and str(session.pk), *messages, caller=caller)
+        self.running.add(turn.id)
+        self.rows.begin(turn)
+        return turn, turn.messages
+
+    def finish(self, turn: Turn, *messages: dict[str, Any]) -> AIResponse:
         answer = AIResponse(content="!", provider_used="p", model="m", duration_ms=5)
-        self.rows.finish(asked, said, answer)
-        self.running.discard(asked.query_id)
+        self.rows.finish(turn, messages, answer)
+        self.running.discard(turn.id)
         return answer
 
     def turn(self, session: ChatSession | None, *messages: dict[str, Any], answer: list[dict[str, Any]] | None = None):
-        asked, sent = self.begin(session, *messages)
-        self.finish(asked, *(answer or [says()]))
+        turn, sent = self.begin(session, *messages)
+        self.finish(turn, *(answer or [says()]))
         return sent
 
 
@@ -127,7 +135,7 @@ def test_sessions_that_are_not_there_answer_alike(here, whose):
     for deed in (
         lambda: here.rows.find(ANN, wanted),
         lambda: here.rows.close(ANN, wanted),
-        lambda: here.rows.begin(Asked(caller=ANN, door="query", messages=[user()], session_id=wanted)),
+        lambda: here.rows.begin(here.asked(wanted, user())),
     ):
         with refused("SESSION_NOT_FOUND") as raised:
             deed()
@@ -162,14 +170,14 @@ def test_a_caller_with_too_many_sessions_loses_the_one_used_least_recently(here,
 
 def test_a_session_answers_one_request_at_a_time(here, there):
     session = here.open()
-    asked, _ = here.begin(session, user("one"))
+    turn, _ = here.begin(session, user("one"))
     for process in (here, there):
         with refused("SESSION_BUSY") as raised:
             process.begin(session, user("two"))
         assert (raised.error.http_status, raised.error.retry_after, raised.error.should_retry) == (409, 1, True)
         with refused("SESSION_BUSY"):
             process.rows.close(ANN, str(session.pk))
-    here.finish(asked, says())
+    here.finish(turn, says())
     assert there.turn(session, user("two"))[-1] == user("two")
 
 
@@ -179,8 +187,11 @@ def test_old_turns_are_left_out_whole_and_stay_on_record(here):
     assert here.turn(session, user("2")) == [user("2")]
     assert here.turn(session, user("3")) == [user("2"), says(), user("3")]
     assert list(session.messages.filter(left_out="limit").values_list("role", flat=True)) == [
-        "user", "assistant", "tool", "assistant",
-    ]  # fmt: skip
+        "user",
+        "assistant",
+        "tool",
+        "assistant",
+    ]
     _, shown = here.rows.find(ANN, str(session.pk))
     assert [message.content for message in shown] == ["2", "!", "3", "!"]
 
@@ -202,8 +213,8 @@ def test_a_client_may_repeat_the_whole_history(here):
 
 def test_a_turn_that_fails_before_it_did_anything_leaves_no_question_behind(here):
     session = here.open()
-    asked, _ = here.begin(session, user("one"))
-    here.rows.fail(asked, "failed", "PROVIDER_UNAVAILABLE")
+    turn, _ = here.begin(session, user("one"))
+    here.rows.fail(turn, "failed", "PROVIDER_UNAVAILABLE")
     assert here.turn(session, user("one")) == [user("one")]
     assert here.turn(session, user("one"), says(), user("two"))[-1] == user("two")
     failed = Query.objects.order_by("timestamp")[0]
@@ -212,10 +223,10 @@ def test_a_turn_that_fails_before_it_did_anything_leaves_no_question_behind(here
 
 def test_a_turn_that_fails_after_its_calls_leaves_them(here):
     session = here.open()
-    asked, _ = here.begin(session, user("one"))
-    here.rows.add(asked, [Said(message=calls("a", "b"))])
-    here.rows.add(asked, [Said(message=result("a"))])
-    here.rows.fail(asked, "cancelled", "cancelled")
+    turn, _ = here.begin(session, user("one"))
+    here.rows.add(turn, [calls("a", "b")], {})
+    here.rows.add(turn, [result("a")], {})
+    here.rows.fail(turn, "cancelled", "cancelled")
     sent = here.turn(session, user("two"))
     interrupted = {"role": "tool", "tool_call_id": "b", "content": '{"error":"interrupted"}'}
     assert sent == [user("one"), calls("a", "b"), result("a"), interrupted, user("two")]
@@ -223,8 +234,8 @@ def test_a_turn_that_fails_after_its_calls_leaves_them(here):
 
 def test_a_turn_that_a_crash_cut_off_is_healed_by_the_next_one(here, there):
     session = here.open()
-    asked, _ = here.begin(session, user("one"))
-    here.rows.add(asked, [Said(message=calls("a"))])
+    turn, _ = here.begin(session, user("one"))
+    here.rows.add(turn, [calls("a")], {})
     with refused("SESSION_BUSY"):
         there.begin(session, user("two"))
     here.die()
@@ -232,45 +243,50 @@ def test_a_turn_that_a_crash_cut_off_is_healed_by_the_next_one(here, there):
     interrupted = {"role": "tool", "tool_call_id": "a", "content": '{"error":"interrupted"}'}
     assert sent == [user("one"), calls("a"), interrupted, user("two")]
     made_up = ChatMessage.objects.get(is_synthetic=True)
-    assert (made_up.query_id, made_up.role) == (asked.query_id, "tool")
+    assert (made_up.query_id, made_up.role) == (turn.id, "tool")
     # Found dead by whoever needed it, so that its calls are closed in the audit too.
     assert ServerProcess.objects.get(pk=here.row.pk).status == "error"
-    assert Query.objects.get(pk=asked.query_id).state == "interrupted"
+    assert Query.objects.get(pk=turn.id).state == "interrupted"
     # The process was only slow: what it still wants to say belongs nowhere.
     with refused("SERVER_ERROR"):
-        here.rows.add(asked, [Said(message=result("a"))])
+        here.rows.add(turn, [result("a")], {})
     with refused("SERVER_ERROR"):
-        here.finish(asked, says())
-    here.rows.fail(asked, "failed", "SERVER_ERROR")
+        here.finish(turn, says())
+    here.rows.fail(turn, "failed", "SERVER_ERROR")
     assert there.turn(session, user("three"))[-1] == user("three")
 
 
 def test_turns_of_dead_processes_are_settled_by_whoever_looks_first(here, there):
     session = here.open()
-    asked, _ = here.begin(session, user("one"))
+    turn, _ = here.begin(session, user("one"))
     alone, _ = here.begin(None, user("alone"))
     under_way, _ = there.begin(None, user("mine"))
     forgotten, _ = there.begin(None, user("lost by an error"))
-    there.running.discard(forgotten.query_id)
+    there.running.discard(forgotten.id)
     assert there.rows.sweep() == 1
     here.die()
     assert there.rows.sweep() == 2
     assert there.rows.sweep() == 0
     states = dict(Query.objects.values_list("pk", "state"))
     assert states == {
-        asked.query_id: "interrupted", alone.query_id: "interrupted", forgotten.query_id: "interrupted",
-        under_way.query_id: "running",
-    }  # fmt: skip
+        turn.id: "interrupted",
+        alone.id: "interrupted",
+        forgotten.id: "interrupted",
+        under_way.id: "running",
+    }
     session.refresh_from_db()
     assert session.turn_id is None
 
 
 def test_calls_that_the_client_makes_wait_for_it(here):
     session = here.open()
-    asked, _ = here.begin(session, user("one"))
-    here.finish(asked, calls("mine", "theirs"), result("mine"), client=("theirs",))
+    turn, _ = here.begin(session, user("one"))
+    turn.client_tools = [{"type": "function", "function": {"name": "ask_user"}}]
+    both = calls("mine", "theirs")
+    both["tool_calls"][1]["function"]["name"] = "ask_user"
+    here.finish(turn, both, result("mine"))
     sent = here.turn(session, result("theirs"))
-    assert sent == [user("one"), calls("mine", "theirs"), result("mine"), result("theirs")]
+    assert sent == [user("one"), both, result("mine"), result("theirs")]
     assert here.turn(session, user("two"))[-1] == user("two")
 
 

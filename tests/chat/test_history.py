@@ -9,25 +9,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from mcphub.chat.history import Diverged, Kept, Unpaired, new_messages, prune, text_of, unanswered, units
-
-
-def user(text: str = "?") -> dict[str, Any]:
-    return {"role": "user", "content": text}
-
-
-def says(text: str = "!") -> dict[str, Any]:
-    return {"role": "assistant", "content": text}
-
-
-def calls(*ids: str, text: str | None = None) -> dict[str, Any]:
-    made = [{"id": id_, "type": "function", "function": {"name": "add", "arguments": "{}"}} for id_ in ids]
-    return {"role": "assistant", "content": text, "tool_calls": made}
-
-
-def result(id_: str) -> dict[str, Any]:
-    return {"role": "tool", "tool_call_id": id_, "content": "5"}
-
+from mcphub.chat.messages import Diverged, StoredMessage, Unpaired, new_messages, prune, text_of, unanswered, units
+from tests.chat.messages import calls, result, says, user
 
 SYSTEM = {"role": "system", "content": "Be brief."}
 
@@ -112,8 +95,10 @@ def test_text_of_a_content(content, text):
     assert text_of(content) == text
 
 
-def kept(*messages: dict[str, Any], client: str = "") -> list[Kept]:
-    return [Kept(message, frozenset(client) if message.get("tool_calls") else frozenset()) for message in messages]
+def kept(*messages: dict[str, Any], client: str = "") -> list[StoredMessage]:
+    return [
+        StoredMessage(message, frozenset(client) if message.get("tool_calls") else frozenset()) for message in messages
+    ]
 
 
 HISTORY = kept(SYSTEM, user("one"), calls("a", text="Let me see. "), result("a"), says("Five."))
@@ -152,7 +137,7 @@ def test_another_history_is_refused(sent, index):
 
 
 def test_a_history_that_is_cut_short_is_refused():
-    longer = [*HISTORY, Kept(user("two")), Kept(says("Six."))]
+    longer = [*HISTORY, StoredMessage(user("two")), StoredMessage(says("Six."))]
     with pytest.raises(Diverged):
         new_messages(longer, [user("one"), says("Five.")])
 
@@ -161,7 +146,7 @@ def test_calls_that_the_client_makes_are_part_of_what_it_knows():
     mixed = kept(user("one"), calls("a", "c", text=""), result("a"), client="c")
     assert new_messages(mixed, [result("c")]) == [result("c")]
     assert new_messages(mixed, [user("one"), calls("c"), result("c")]) == [result("c")]
-    done = [*mixed, Kept(result("c")), Kept(says("Done."))]
+    done = [*mixed, StoredMessage(result("c")), StoredMessage(says("Done."))]
     sent = [user("one"), calls("c"), result("c"), says("Done."), user("two")]
     assert new_messages(done, sent) == [user("two")]
     with pytest.raises(Diverged):

@@ -13,6 +13,7 @@ import httpx2
 import openai
 import pytest
 
+from tests.chat import rows
 from tests.chat.nodes import NodeClient
 from tests.chat.playing import Player, can_judge
 from tests.chat.running import ScriptedProvider
@@ -23,23 +24,16 @@ from tests.servers import Hub, until
 JUDGES = ["raw", "python", "helper", "node"]
 
 
-_HASTY = """
-from mcphub.chat.models import ChatModel, ChatProvider
-row = ChatProvider(slug="hasty", kind="openai", base_url=URL, breaker_failures=10000, retries=0, first_byte_seconds=1,
-                   connect_seconds=1, idle_seconds=1, total_seconds=2)
-row.set_key(KEY)
-row.save()
-ChatModel.objects.create(provider=row, name="scripted-large")
-"""
-
-
 @pytest.fixture(scope="module")
 def player(
     hub: Hub, chat_key: str, raw: httpx2.Client, client: openai.OpenAI, providers: dict[str, ScriptedProvider]
 ) -> Iterator[Player]:
     """With a provider `hasty`, which is the first one and given little time."""
     patient = providers["openai"]
-    hub.shell(f"URL, KEY = {patient.url!r}, {patient.key!r}\n{_HASTY}")
+    times = {"first_byte_seconds": 1, "connect_seconds": 1, "idle_seconds": 1, "total_seconds": 2}
+    model: dict[str, Any] = {"scripted-large": {}}
+    bounds = {"breaker_failures": 10000, "retries": 0, **times}
+    hub.operate(rows.provide, "hasty", "openai", patient.url, patient.key, model, **bounds)
     until(lambda: raw.get("/models/hasty/scripted-large").status_code == 200, seconds=60)
     with NodeClient(f"{hub.url}/v1", chat_key) as node:
         yield Player(raw, client, node, {**providers, "hasty": patient}, chat_key)

@@ -16,12 +16,12 @@ from tests.servers import ROOT, Hub
 
 _BOTH = """
 import asyncio, json, sys
-from mcphub.chat.library import Here, aask, ask
+from mcphub.chat.library import LocalChat, aask, ask
 question, session = json.loads(sys.stdin.read())
 told = [ask(question, session_id=session, provider="huawei_maas")]
 
 async def inside():
-    async with Here() as here:
+    async with LocalChat() as here:
         told.append(await here.ask(question, session_id=session))
         told.append(await aask(question))
         try:
@@ -42,8 +42,13 @@ print(json.dumps([each.wire() if hasattr(each, "wire") else [type(each).__name__
 def run(hub: Hub, *words: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, *words],
-        cwd=ROOT, env=hub.environment, input=stdin, capture_output=True, text=True, timeout=180,
-    )  # fmt: skip
+        cwd=ROOT,
+        env=hub.environment,
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=180,
+    )
 
 
 def test_python_asks_synchronously_and_asynchronously(hub, chat_key):
@@ -88,9 +93,14 @@ def test_a_terminal_begins_a_conversation(hub):
     ours, theirs = pty.openpty()
     # What it prints is the answers alone, and what it says aside goes elsewhere.
     with subprocess.Popen(
-        [sys.executable, "-m", "mcphub.cli", "chat"], cwd=ROOT, env=hub.environment, stdin=theirs,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    ) as talk:  # fmt: skip
+        [sys.executable, "-m", "mcphub.cli", "chat"],
+        cwd=ROOT,
+        env=hub.environment,
+        stdin=theirs,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as talk:
         os.close(theirs)
         lines = f"{script(say('One.'))}\n{script(say('Two.'))}\n\n"
         os.write(ours, lines.encode())

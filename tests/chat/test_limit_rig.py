@@ -34,9 +34,11 @@ def test_four_processes_share_one_bucket(kind, tmp_path):
     with database(kind, tmp_path) as address:
         environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith("MCPHUB_")},
-            "MCPHUB_DATA_DIR": str(tmp_path), "MCPHUB_DATABASE_URL": address, "MCPHUB_ALLOW_NOT_DURABLE": "1",
+            "MCPHUB_DATA_DIR": str(tmp_path),
+            "MCPHUB_DATABASE_URL": address,
+            "MCPHUB_ALLOW_NOT_DURABLE": "1",
             "MCPHUB_LEDGER_TIMEOUT_SECONDS": "30",
-        }  # fmt: skip
+        }
         subprocess.run([sys.executable, "-m", "mcphub.cli", "migrate", "-v0"], cwd=ROOT, env=environment, check=True)
         words = [sys.executable, "-m", "tests.chat.drawing", str(SECONDS), str(CAPACITY), str(REFILL_SECONDS)]
         with contextlib.ExitStack() as stack:

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcphub.chat.providers.pieces import Answer, Malformed
-from mcphub.chat.providers.refusals import Complaint, may_retry, understand
+from mcphub.chat.providers.completions import Malformed, ProviderCompletion
+from mcphub.chat.providers.provider_errors import ProviderError, may_retry, to_chat_error
 from tests.chat.complaints import COMPLAINTS
 
 
 def said(name: str, kind: str = "openai") -> Any:
     told = COMPLAINTS[name]
-    return understand("p", kind, Complaint.read(told.status, dict(told.headers), told.body))
+    return to_chat_error("p", kind, ProviderError.read(told.status, dict(told.headers), told.body))
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def said(name: str, kind: str = "openai") -> Any:
         ("ModelArts.81011", "huawei_maas", "CONTENT_FILTER", 400, False),
         ("ModelArts.81101", "huawei_maas", "PROVIDER_UNAVAILABLE", 503, True),
         ("ModelArts.81103", "huawei_maas", "PROVIDER_UNAVAILABLE", 503, True),
-        ("APIG.0203", "huawei_maas", "TIMEOUT", 504, False),
+        ("APIG.0203", "huawei_maas", "PROVIDER_UNAVAILABLE", 503, True),
         ("vllm_bad_request", "huawei_maas", "INVALID_QUERY", 400, False),
         ("vllm_not_found", "huawei_maas", "INVALID_QUERY", 404, False),
     ],
@@ -57,51 +57,81 @@ def test_each_published_error_has_its_meaning(name: str, kind: str, code: str, s
 
 def test_waits_are_passed_on_and_keys_are_not() -> None:
     assert said("rate_limit_long").retry_after == 600
-    told = Complaint.read(400, {"retry-after-ms": "1500"}, b'{"error":{"message":"Bad key sk-abcdefgh1234 given"}}')
+    told = ProviderError.read(400, {"retry-after-ms": "1500"}, b'{"error":{"message":"Bad key sk-abcdefgh1234 given"}}')
     assert told.retry_after == 1.5
-    assert "abcdefgh" not in understand("p", "openai", told).message
+    assert "abcdefgh" not in to_chat_error("p", "openai", told).message
     assert "sk-inv" not in said("invalid_api_key").message
 
 
-@pytest.mark.parametrize(("name", "again"), [("overloaded", True), ("rate_limit_exceeded", True), ("html_502", True),
-                                            ("insufficient_quota", False), ("server_error", False),
-                                            ("invalid_request", False)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "again"),
+    [
+        ("overloaded", True),
+        ("rate_limit_exceeded", True),
+        ("html_502", True),
+        ("insufficient_quota", False),
+        ("server_error", False),
+        ("invalid_request", False),
+    ],
+)
 def test_only_passing_failures_are_tried_again(name: str, again: bool) -> None:
     told = COMPLAINTS[name]
-    complaint = Complaint.read(told.status, dict(told.headers), told.body)
-    assert may_retry(understand("p", "openai", complaint), complaint) is again
+    complaint = ProviderError.read(told.status, dict(told.headers), told.body)
+    assert may_retry(to_chat_error("p", "openai", complaint), complaint) is again
 
 
 @given(st.binary(max_size=300), st.integers(min_value=400, max_value=599), st.sampled_from(["openai", "huawei_maas"]))
 def test_any_error_body_has_a_meaning(body: bytes, status: int, kind: str) -> None:
-    error = understand("p", kind, Complaint.read(status, {}, body))
+    error = to_chat_error("p", kind, ProviderError.read(status, {}, body))
     assert 400 <= error.http_status < 600
     assert error.message
 
 
 _json = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(
-        st.sampled_from(["choices", "delta", "message", "content", "tool_calls", "function", "name", "arguments", "id",
-                         "index", "usage", "prompt_tokens", "completion_tokens", "finish_reason"]), inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                [
+                    "choices",
+                    "delta",
+                    "message",
+                    "content",
+                    "tool_calls",
+                    "function",
+                    "name",
+                    "arguments",
+                    "id",
+                    "index",
+                    "usage",
+                    "prompt_tokens",
+                    "completion_tokens",
+                    "finish_reason",
+                ]
+            ),
+            inner,
+            max_size=4,
+        )
+    ),
     max_leaves=20,
-)  # fmt: skip
+)
 
 
 @given(st.lists(_json, max_size=5))
 def test_no_chunk_breaks_the_reader(values: list[Any]) -> None:
-    answer = Answer()
+    answer = ProviderCompletion()
     for value in values:
         with contextlib.suppress(Malformed):
-            answer.take_chunk(value)
+            answer.read_chunk(value)
         with contextlib.suppress(Malformed):
-            Answer().take_whole(value)
+            ProviderCompletion().read_whole(value)
     assert isinstance(answer.text, str)
     assert all(isinstance(call.arguments, str) for call in answer.calls)
 
 
 def test_calls_in_pieces_come_together() -> None:
-    answer = Answer()
+    answer = ProviderCompletion()
     deltas: list[dict[str, Any]] = [
         {"tool_calls": [{"index": 0, "id": "a", "function": {"name": "f", "arguments": '{"x"'}}]},
         {"tool_calls": [{"index": 1, "id": "b", "function": {"name": "g", "arguments": ""}}]},
@@ -109,7 +139,7 @@ def test_calls_in_pieces_come_together() -> None:
         {"tool_calls": [{"index": 1, "function": {"arguments": {"y": 2}}}]},
     ]
     for delta in deltas:
-        answer.take_chunk({"choices": [{"delta": delta}]})
+        answer.read_chunk({"choices": [{"delta": delta}]})
     assert [(call.id, call.name, call.arguments) for call in answer.calls] == [
         ("a", "f", '{"x":1}'),
         ("b", "g", '{"y":2}'),

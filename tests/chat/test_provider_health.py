@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from mcphub.chat.providers.health import Health, State
+from mcphub.chat.providers.health import ProviderHealth, ProviderStatus
 from tools_catalog.upstream.breaker import Breaker
 
 
@@ -17,28 +17,28 @@ def breaker() -> Breaker:
     return Breaker(time.monotonic, limit=1)
 
 
-def resting() -> dict[str, State]:
+def resting() -> dict[str, ProviderStatus]:
     until = timezone.now() + timedelta(seconds=60)
-    return {"far": State(code="CONNECTION_FAILED", rests_until=until, openings=3)}
+    return {"far": ProviderStatus(code="PROVIDER_UNAVAILABLE", rests_until=until, openings=3)}
 
 
 def test_a_provider_that_others_leave_alone_is_left_alone_until_it_answers_them(breaker: Breaker) -> None:
-    health = Health({"far": breaker, "near": Breaker(time.monotonic)})
+    health = ProviderHealth({"far": breaker, "near": Breaker(time.monotonic)})
     health.follow(resting())
     assert (breaker.openings, 50 < breaker.left_seconds <= 60) == (3, True)
-    health.follow({"far": State()})
+    health.follow({"far": ProviderStatus()})
     assert not breaker.is_open
 
 
 def test_a_pause_that_is_over_is_not_begun_again(breaker: Breaker) -> None:
-    past = State(code="TIMEOUT", rests_until=timezone.now() - timedelta(seconds=1), openings=1)
-    Health({"far": breaker}).follow({"far": past})
+    past = ProviderStatus(code="PROVIDER_UNAVAILABLE", rests_until=timezone.now() - timedelta(seconds=1), openings=1)
+    ProviderHealth({"far": breaker}).follow({"far": past})
     assert not breaker.is_open
 
 
 def test_what_was_found_out_here_holds_while_the_rows_do_not_have_it_yet(breaker: Breaker) -> None:
-    health = Health({"far": breaker})
+    health = ProviderHealth({"far": breaker})
     health.follow({})
     breaker.failed()
-    health.follow({"far": State()})
+    health.follow({"far": ProviderStatus()})
     assert breaker.is_open

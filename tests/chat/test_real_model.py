@@ -1,4 +1,4 @@
-"""A real model behind the door: it chooses a tool by the JSON that it is held to, and the audit has the call.
+"""A real model behind the hub: it chooses a tool by the JSON that it is held to, and the audit has the call.
 
 SmolLM2 with 135 million parameters, under llama.cpp. What it says is its own affair: nothing here asserts its words.
 """
@@ -14,7 +14,8 @@ import httpx2
 import openai
 import pytest
 
-from tests.chat import wire
+from tests import operations
+from tests.chat import rows, wire
 from tests.chat.conftest import ENVIRONMENT, TOOLBOX
 from tests.clients import install
 from tests.servers import Hub, until
@@ -22,20 +23,13 @@ from tests.servers import Hub, until
 pytestmark = pytest.mark.rig
 
 HERE = Path(__file__).parent
-TOOL = {"type": "mcp", "server_label": "hub", "server_url": "hub", "allowed_tools": ["echo", "add"],
-        "require_approval": "never"}  # fmt: skip
-
-_SET_UP = """
-from mcphub.chat.models import ChatModel, ChatProvider
-from sessions_app.models import ApiKey
-provider = ChatProvider(slug="llama", kind="compatible", base_url=URL + "/v1", first_byte_seconds=300, idle_seconds=300)
-provider.full_clean()
-provider.save()
-model = ChatModel(provider=provider, name="smollm2", is_default=True, tools=False, json_schema=True)
-model.full_clean()
-model.save()
-print(ApiKey.issue("real", scopes=["tools:list", "tools:call", "chat", "audit:read"])[1])
-"""
+TOOL = {
+    "type": "mcp",
+    "server_label": "hub",
+    "server_url": "hub",
+    "allowed_tools": ["echo", "add"],
+    "require_approval": "never",
+}
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +52,10 @@ def real(tmp_path_factory: pytest.TempPathFactory, llama: str) -> Iterator[tuple
     folder = tmp_path_factory.mktemp("real")
     environment = {**ENVIRONMENT, "MCPHUB_CHAT_TURN_SECONDS": "600", "MCPHUB_CHAT_MAX_ROUNDS": "2"}
     with Hub(folder, packs=["starter"], bundle=TOOLBOX, environment=environment) as hub:
-        key = hub.shell(f"URL = {llama!r}\n{_SET_UP}")
+        model = {"smollm2": {"is_default": True, "tools": False, "json_schema": True}}
+        times = {"first_byte_seconds": 300, "idle_seconds": 300}
+        hub.operate(rows.provide, "llama", "compatible", f"{llama}/v1", models=model, **times)
+        key = hub.operate(operations.issue_key, "real", ["tools:list", "tools:call", "chat", "audit:read"])
         headers = {"authorization": f"Bearer {key}"}
         until(lambda: httpx2.get(f"{hub.url}/v1/models/default", headers=headers).status_code == 200, seconds=60)
         yield hub, key
@@ -75,9 +72,12 @@ def test_it_talks_and_streams(real: tuple[Hub, str]) -> None:
     with httpx2.Client(base_url=f"{real[0].url}/v1", headers=headers, timeout=600) as raw:
         for stream in (False, True):
             body: dict[str, Any] = {
-                "model": "llama/smollm2", "max_tokens": 24, "temperature": 0, "stream": stream,
+                "model": "llama/smollm2",
+                "max_tokens": 24,
+                "temperature": 0,
+                "stream": stream,
                 "messages": [{"role": "user", "content": "Say hello in one short sentence."}],
-            }  # fmt: skip
+            }
             if stream:
                 body["stream_options"] = {"include_usage": True}
             reading = wire.read(raw, body)
@@ -92,9 +92,13 @@ def test_it_chooses_a_tool_and_the_audit_has_the_call(
 ) -> None:
     hub, _ = real
     asked: dict[str, Any] = {
-        "model": "llama/smollm2", "temperature": 0, "max_tokens": 200, "tool_choice": "required", "tools": [TOOL],
+        "model": "llama/smollm2",
+        "temperature": 0,
+        "max_tokens": 200,
+        "tool_choice": "required",
+        "tools": [TOOL],
         "messages": [{"role": "user", "content": "What is 17 plus 25? Use the tool add."}],
-    }  # fmt: skip
+    }
     turn = ""
     before = {row["invocation_id"] for row in hub.rows()}
     if stream:

@@ -11,7 +11,8 @@ import httpx2
 import openai
 import pytest
 
-from tests.chat import wire
+from tests import operations
+from tests.chat import rows
 from tests.chat.nodes import NodeClient, NodeError
 from tests.chat.running import ScriptedProvider
 from tests.chat.script import Step, calls, error, say, script
@@ -45,10 +46,16 @@ def test_the_events_of_a_stream_build_the_response(client: openai.OpenAI) -> Non
     assert kinds[:2] == ["response.created", "response.in_progress"]
     assert kinds[-1] == "response.completed"
     assert [kind for at, kind in enumerate(kinds) if kind not in kinds[:at]] == [
-        "response.created", "response.in_progress", "response.output_item.added", "response.content_part.added",
-        "response.output_text.delta", "response.output_text.done", "response.content_part.done",
-        "response.output_item.done", "response.completed",
-    ]  # fmt: skip
+        "response.created",
+        "response.in_progress",
+        "response.output_item.added",
+        "response.content_part.added",
+        "response.output_text.delta",
+        "response.output_text.done",
+        "response.content_part.done",
+        "response.output_item.done",
+        "response.completed",
+    ]
 
 
 def test_a_response_goes_on_from_another(client: openai.OpenAI) -> None:
@@ -90,9 +97,11 @@ def test_a_stream_tells_of_each_call(client: openai.OpenAI) -> None:
     assert [item.output[0] for item in final.output if item.type == "mcp_call"] == ["5", "x"]
     kinds = [event.type for event in events]
     assert kinds[2:6] == [
-        "response.output_item.added", "response.mcp_list_tools.in_progress", "response.mcp_list_tools.completed",
+        "response.output_item.added",
+        "response.mcp_list_tools.in_progress",
+        "response.mcp_list_tools.completed",
         "response.output_item.done",
-    ]  # fmt: skip
+    ]
     for kind in ("in_progress", "completed"):
         assert kinds.count(f"response.mcp_call.{kind}") == 2
     assert kinds.count("response.completed") == 1
@@ -119,8 +128,10 @@ def test_a_call_waits_for_a_yes_and_is_made_once(
     first = ask(client, calls(("count", {"name": name})), say("Counted."), tools=tools)
     request = first.output[-1]
     assert (request.type, request.name, json.loads(request.arguments)) == (
-        "mcp_approval_request", "count", {"name": name},
-    )  # fmt: skip
+        "mcp_approval_request",
+        "count",
+        {"name": name},
+    )
     assert name not in str(hub.rows(tool="count"))
     yes = [{"type": "mcp_approval_response", "approval_request_id": request.id, "approve": True}]
     asked: Any = {"model": MODEL, "previous_response_id": first.id, "input": yes, "tools": tools}
@@ -150,7 +161,7 @@ def test_a_yes_that_comes_too_late_makes_no_call(client: openai.OpenAI, hub: Hub
     tools: Any = [{"type": "mcp", "server_label": "tools", "server_url": "hub", "allowed_tools": ["count"]}]
     first = ask(client, calls(("count", {"name": name})), say("Counted."), tools=tools)
     request = first.output[-1].id
-    hub.shell(wire.EXPIRE.format(id_=request))
+    hub.operate(rows.let_approval_expire, request)
     yes: Any = [{"type": "mcp_approval_response", "approval_request_id": request, "approve": True}]
     with pytest.raises(openai.ConflictError) as late:
         client.with_options(max_retries=0).responses.create(
@@ -174,9 +185,11 @@ def test_a_request_that_cannot_be_carried_out_uses_no_approval_up(client: openai
 
 def test_an_answer_leads_to_its_calls_in_the_audit(client: openai.OpenAI, hub: Hub) -> None:
     answer = client.responses.with_raw_response.create(
-        model=MODEL, input=script(calls(("add", {"a": 2, "b": 3})), say("Five.")),
-        tools=[{**HUB, "allowed_tools": ["add"]}], extra_body={"colour": "red"},  # type: ignore[list-item]
-    )  # fmt: skip
+        model=MODEL,
+        input=script(calls(("add", {"a": 2, "b": 3})), say("Five.")),
+        tools=[{**HUB, "allowed_tools": ["add"]}],
+        extra_body={"colour": "red"},  # type: ignore[list-item]
+    )
     response: Any = answer.parse()
     [row] = hub.rows(turn=response.x_mcp["turn_id"])
     [call] = [item for item in response.output if item.type == "mcp_call"]
@@ -190,9 +203,13 @@ def test_a_no_is_told_to_the_model(client: openai.OpenAI, providers: dict[str, S
     tools: Any = [{"type": "mcp", "server_label": "tools", "server_url": "hub", "allowed_tools": ["count"]}]
     first = ask(client, calls(("count", {"name": name})), say("As you like."), tools=tools)
     no: Any = [
-        {"type": "mcp_approval_response", "approval_request_id": first.output[-1].id, "approve": False,
-         "reason": "not on Sundays"}
-    ]  # fmt: skip
+        {
+            "type": "mcp_approval_response",
+            "approval_request_id": first.output[-1].id,
+            "approve": False,
+            "reason": "not on Sundays",
+        }
+    ]
     second = client.responses.create(model=MODEL, previous_response_id=first.id, input=no, tools=tools)
     assert second.output_text == "As you like."
     assert [item.type for item in second.output] == ["message"]
@@ -204,7 +221,7 @@ def test_an_approval_is_its_callers(client: openai.OpenAI, hub: Hub) -> None:
     tools: Any = [{"type": "mcp", "server_label": "tools", "server_url": "hub", "allowed_tools": ["add"]}]
     first = ask(client, calls(("add", {"a": 1, "b": 1})), tools=tools)
     request = first.output[-1].id
-    stranger = hub.shell("from sessions_app.models import ApiKey\nprint(ApiKey.issue('s', scopes=['chat'])[1])")
+    stranger = hub.operate(operations.issue_key, "s", ["chat"])
     headers = {"authorization": f"Bearer {stranger}"}
 
     def look() -> httpx2.Response:

@@ -10,6 +10,7 @@ import openai
 import pytest
 
 from mcphub.chat.tools.functions import function_name
+from tests import operations
 from tests.chat.conftest import ENVIRONMENT, TOOLBOX, set_up
 from tests.chat.running import ScriptedProvider
 from tests.chat.script import calls, say, script
@@ -17,14 +18,8 @@ from tests.servers import Hub, until
 from tests.upstreams.conftest import Operator, Peer
 
 MODEL = "openai/scripted-large"
-_TOOLSET = """
-from django.contrib.auth.models import Group
-from tools_catalog.models import McpToolset
-McpToolset.objects.create(slug="sums", patterns="add")
-McpToolset.objects.create(slug="mixed", patterns="add far.echo")
-hidden = McpToolset.objects.create(slug="hidden", patterns="add")
-hidden.groups.add(Group.objects.get_or_create(name="Others")[0])
-"""
+
+TOOLSET = "tools_catalog.McpToolset"
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +42,9 @@ def far(hub: Hub, client: openai.OpenAI) -> Iterator[Peer]:
     """A connection `far`, and toolsets."""
     with Peer("sdk_v2.py", "http") as peer:
         Operator(hub).connect("far", url=peer.url)
-        hub.shell(_TOOLSET)
+        for slug, patterns in (("sums", "add"), ("mixed", "add far.echo"), ("hidden", "add")):
+            hub.operate(operations.create, TOOLSET, slug=slug, patterns=patterns)
+        hub.operate(operations.show_to_group_only, TOOLSET, {"slug": "hidden"}, "Others")
         until(lambda: refusal(client, "nobody").endswith("Known: hub, far, mixed, sums."), seconds=60)
         yield peer
 
@@ -100,8 +97,9 @@ def test_several_servers_keep_their_tools_apart(client: openai.OpenAI, far: Peer
     )
     made = [item for item in response.output if item.type == "mcp_call"]
     assert {(each.server_label, each.name, each.output.partition("\n")[0]) for each in made} == {
-        ("sums", "add", "5"), ("far", "far.echo", "over there"),
-    }  # fmt: skip
+        ("sums", "add", "5"),
+        ("far", "far.echo", "over there"),
+    }
 
 
 def test_calls_that_the_client_sends_again_keep_the_names_of_functions(

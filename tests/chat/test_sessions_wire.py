@@ -9,6 +9,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from tests import operations
 from tests.chat.conftest import ENVIRONMENT, TOOLBOX, set_up
 from tests.chat.script import calls, say, script
 from tests.servers import Hub, until
@@ -22,8 +23,9 @@ def post(raw: httpx2.Client, *steps: Any, session: str = "", prompt: str = "", *
 
 
 def test_a_session_sends_the_model_what_was_said_before(raw, providers):
-    first = post(raw, calls(("add", {"a": 2, "b": 3})), say("Five."), session="new", prompt="kept-1 ",
-                 x_mcp={"tools": ["add"]}).json()  # fmt: skip
+    first = post(
+        raw, calls(("add", {"a": 2, "b": 3})), say("Five."), session="new", prompt="kept-1 ", x_mcp={"tools": ["add"]}
+    ).json()
     session = first["x_mcp"]["session_id"]
     answer = post(raw, say("Six."), session=session, prompt="kept-2 ")
     assert answer.headers["x-session-id"] == session
@@ -57,8 +59,7 @@ def test_a_second_request_to_a_busy_session_is_told_to_come_back(raw, hub):
     told: list[httpx2.Response] = []
     slow = threading.Thread(target=lambda: told.append(post(raw, say("Slow.", wait_ms=4000), session=session)))
     slow.start()
-    under_way = f"from mcphub.chat.models import ChatSession as S; print(S.objects.get(pk='{session}').turn_id or '')"
-    until(lambda: hub.shell(under_way), seconds=60)
+    until(lambda: hub.operate(operations.values, "chat.ChatSession", "turn_id", pk=session) != [None], seconds=60)
     busy = post(raw, say("!"), session=session)
     slow.join()
     assert told[0].status_code == 200
@@ -82,8 +83,14 @@ def test_a_turn_that_kill_nine_cut_off_is_healed_and_the_limit_outlives_it(folde
 
         def ask() -> None:
             with pytest.raises(httpx2.HTTPError):
-                post(raw, calls(("hold", {"name": "kill"})), say("Never."), session=session, prompt="first ",
-                     x_mcp={"tools": ["hold"]})  # fmt: skip
+                post(
+                    raw,
+                    calls(("hold", {"name": "kill"})),
+                    say("Never."),
+                    session=session,
+                    prompt="first ",
+                    x_mcp={"tools": ["hold"]},
+                )
 
         asking = threading.Thread(target=ask)
         asking.start()
@@ -91,9 +98,10 @@ def test_a_turn_that_kill_nine_cut_off_is_healed_and_the_limit_outlives_it(folde
         until(began.exists, seconds=60)
         killed.kill()
         asking.join()
-    with Hub(folder, environment=environment) as again, httpx2.Client(
-        base_url=f"{again.url}/v1", headers=headers, timeout=120
-    ) as raw:  # fmt: skip
+    with (
+        Hub(folder, environment=environment) as again,
+        httpx2.Client(base_url=f"{again.url}/v1", headers=headers, timeout=120) as raw,
+    ):
         answer = post(raw, say("Here again."), session=session, prompt="after-the-crash ")
         assert answer.status_code == 200, answer.text
         assert answer.headers["x-ratelimit-remaining-requests"] == "2"
@@ -103,12 +111,7 @@ def test_a_turn_that_kill_nine_cut_off_is_healed_and_the_limit_outlives_it(folde
         assert sent[2]["content"] == '{"error":"interrupted"}'
         again.key = auditor
         (call,) = again.rows(tool="hold")
-        linked = (
-            f"from mcphub.chat.models import Query; print(Query.objects.get(pk='{call['turn_id']}').state)"
-            if "turn_id" in call
-            else "print('interrupted')"
-        )
-        assert again.shell(linked) == "interrupted"
+        assert again.operate(operations.values, "chat.Query", "state", pk=call["turn_id"]) == ["interrupted"]
         assert call["error_code"] == "interrupted"
         for _ in range(2):
             assert post(raw, say("!")).status_code == 200

@@ -161,8 +161,9 @@ def test_a_tool_that_was_not_asked_for_does_not_run(
     assert all("There is no function" in each["content"] for each in told(openai_provider, name)[2:])
     rows = hub.rows(turn=reading.body_json["x_mcp"]["turn_id"])
     assert {(row["tool_name"], row["error_code"]) for row in rows} == {
-        ("count", "tool_not_found"), ("no.such", "tool_not_found"),
-    }  # fmt: skip
+        ("count", "tool_not_found"),
+        ("no.such", "tool_not_found"),
+    }
     assert not (hub.data / "toolbox" / f"{name}.counted").exists()
 
 
@@ -233,9 +234,11 @@ def test_a_function_with_the_name_of_a_tool_is_refused(client: openai.OpenAI) ->
     clash = {"type": "function", "function": {"name": "count", "parameters": {}}}
     with pytest.raises(openai.BadRequestError) as raised:
         client.chat.completions.create(
-            model=MODEL, messages=[{"role": "user", "content": "a"}], tools=[clash],  # type: ignore[list-item]
+            model=MODEL,
+            messages=[{"role": "user", "content": "a"}],
+            tools=[clash],  # type: ignore[list-item]
             extra_body={"x_mcp": {"tools": "all"}},
-        )  # fmt: skip
+        )
     assert raised.value.param == "tools"
 
 

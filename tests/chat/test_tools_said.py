@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import weakref
 from typing import Any
 
 import pytest
@@ -15,20 +17,33 @@ from mcphub.chat.tools.functions import PLAIN, Functions, function_name, runs_al
 from mcphub.chat.tools.results import cut, text_of
 from mcphub.chat.tools.schema import is_strict, parameters_of
 from sessions_app.protocol import schemas
-from tools_catalog.catalog import Tool
+from tools_catalog.catalog.snapshot import Tool
 
 
 def tool(name: str, schema: dict[str, Any] | None = None, **fields: Any) -> Tool:
     annotations = fields.pop("annotations", {})
     definition = {
-        "name": name, "description": f"Does {name}.", "inputSchema": schema or {"type": "object"},
+        "name": name,
+        "description": f"Does {name}.",
+        "inputSchema": schema or {"type": "object"},
         "annotations": annotations,
-    }  # fmt: skip
+    }
     return Tool(
-        name=name, version="1", digest="", enabled=True, groups=frozenset(), read_only=fields.get("read_only", False),
-        retry_safe=False, timeout_seconds=1, calls_per_minute=None, definition=definition,
-        arguments=schemas.compile(definition["inputSchema"]), result=None, param_headers=(), backend=None,  # type: ignore[arg-type]
-    )  # fmt: skip
+        name=name,
+        version="1",
+        digest="",
+        enabled=True,
+        groups=frozenset(),
+        read_only=fields.get("read_only", False),
+        retry_safe=False,
+        timeout_seconds=1,
+        calls_per_minute=None,
+        definition=definition,
+        arguments=schemas.compile(definition["inputSchema"]),
+        result=None,
+        param_headers=(),
+        backend=None,  # type: ignore[arg-type]
+    )
 
 
 @given(st.sets(st.text(min_size=1, max_size=128), min_size=1, max_size=20))
@@ -52,6 +67,27 @@ def test_plain_names_stay_and_others_are_the_same_in_every_turn() -> None:
 def test_a_client_may_not_take_the_name_of_a_tool() -> None:
     with pytest.raises(ChatError, match="'a'"):
         Functions([tool("a")], [{"type": "function", "function": {"name": "a"}}])
+
+
+CLOSED = {"type": "object", "properties": {"a": {}}, "required": ["a"], "additionalProperties": False}
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_tool_is_rewritten_once_for_all_requests(strict: bool) -> None:
+    shared = tool("git.clone", CLOSED)
+    first, second = (Functions([shared]).wire(strict=strict)[0] for _ in range(2))
+    assert first is second
+    assert first["function"].get("strict") is (True if strict else None)
+
+
+def test_a_changed_tool_is_rewritten_and_the_one_before_is_forgotten() -> None:
+    before, after = tool("a", {"properties": {"x": {}}}), tool("a", {"properties": {"y": {}}})
+    made = [Functions([each]).wire()[0]["function"]["parameters"]["properties"] for each in (before, after)]
+    assert made == [{"x": {}}, {"y": {}}]
+    forgotten = weakref.ref(before)
+    del before
+    gc.collect()
+    assert forgotten() is None
 
 
 _leaf = st.sampled_from([{"type": "string"}, {"type": "integer"}, True, False, {"$ref": "#/$defs/a"}, {"$ref": "#"}])
@@ -95,8 +131,9 @@ def test_references_are_put_in_place_and_siblings_stay() -> None:
         }
     )
     assert made["properties"] == {
-        "a": {"type": "string", "minLength": 1, "description": "Where."}, "$schema": {"type": "string"},
-    }  # fmt: skip
+        "a": {"type": "string", "minLength": 1, "description": "Where."},
+        "$schema": {"type": "string"},
+    }
 
 
 def test_a_schema_that_holds_itself_ends() -> None:
@@ -151,9 +188,13 @@ def test_each_kind_of_content_is_told() -> None:
         "structuredContent": {"a": 1},
     }
     assert text_of(wire, "id-1", 10_000).split("\n") == [
-        "hello", "[Image, image/png, 6 bytes: not shown here. It stands in the audit, invocation id-1.]",
-        "[Link: b https://a.example/b]", "[file:///a]", "inside", '{"a":1}',
-    ]  # fmt: skip
+        "hello",
+        "[Image, image/png, 6 bytes: not shown here. It stands in the audit, invocation id-1.]",
+        "[Link: b https://a.example/b]",
+        "[file:///a]",
+        "inside",
+        '{"a":1}',
+    ]
     said_twice = {"content": [{"type": "text", "text": '{ "a": 1 }'}], "structuredContent": {"a": 1}}
     assert text_of(said_twice, "", 1000) == '{ "a": 1 }'
     assert text_of({"content": [{"type": "text", "text": "no"}], "isError": True}, "", 1000) == "Error: no"
@@ -161,7 +202,7 @@ def test_each_kind_of_content_is_told() -> None:
 
 def test_a_constrained_model_reads_calls_and_results_in_plain_messages() -> None:
     call = {"id": "1", "type": "function", "function": {"name": "a", "arguments": '{"x":1}'}}
-    plain = constrained.said_plainly(
+    plain = constrained.as_plain_messages(
         [
             {"role": "user", "content": "go"},
             {"role": "assistant", "content": None, "tool_calls": [call, {**call, "id": "2"}]},
@@ -172,6 +213,6 @@ def test_a_constrained_model_reads_calls_and_results_in_plain_messages() -> None
     assert [each["role"] for each in plain] == ["user", "assistant", "user"]
     assert plain[1]["content"].count('{"name": "a", "arguments": {"x":1}}') == 2
     assert plain[2]["content"] == "Result of a:\none\n\nResult of a:\ntwo"
-    assert constrained.understand('{"name": "a", "arguments": {"x": 1}}') == ("a", '{"x":1}')
-    assert constrained.understand('{"answer": "so"}') == "so"
-    assert constrained.understand("just words") == "just words"
+    assert constrained.read_answer('{"name": "a", "arguments": {"x": 1}}') == ("a", '{"x":1}')
+    assert constrained.read_answer('{"answer": "so"}') == "so"
+    assert constrained.read_answer("just words") == "just words"

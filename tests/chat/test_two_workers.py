@@ -16,6 +16,7 @@ import httpx2
 import openai
 import pytest
 
+from tests.chat import rows
 from tests.chat.conftest import ENVIRONMENT, TOOLBOX, set_up
 from tests.chat.playing import unpaired
 from tests.chat.running import ScriptedProvider
@@ -126,9 +127,11 @@ def test_a_session_answers_one_request_at_a_time_wherever_they_come(
         client = (pair.one, pair.other)[number % 2]
         text = script(calls(("count", {"name": f"{mark}-{number}"})), say(f"Turn {number}."))
         asked: Any = {
-            "model": MODEL, "messages": [{"role": "user", "content": text}], "stream": number % 3 == 0,
+            "model": MODEL,
+            "messages": [{"role": "user", "content": text}],
+            "stream": number % 3 == 0,
             "extra_body": {"x_mcp": {"tools": ["count"], "session_id": session}},
-        }  # fmt: skip
+        }
         while True:
             try:
                 answer: Any = client.chat.completions.create(**asked)
@@ -154,12 +157,9 @@ def test_a_session_answers_one_request_at_a_time_wherever_they_come(
 
 def test_a_provider_that_one_worker_leaves_alone_is_left_alone_by_the_other(pair: Pair) -> None:
     """The other one has not asked it. The pause grows with each attempt, so there is time to see it."""
-    pair.hub.shell(
-        "from mcphub.chat.models import ChatModel, ChatProvider\n"
-        "weak = ChatProvider.objects.create(slug='weak', kind='compatible', retries=0, breaker_failures=2,\n"
-        f"                                   base_url='http://127.0.0.1:{free_port()}/v1')\n"
-        "ChatModel.objects.create(provider=weak, name='alone')"
-    )
+    nobody = f"http://127.0.0.1:{free_port()}/v1"
+    bounds = {"retries": 0, "breaker_failures": 2}
+    pair.hub.operate(rows.provide, "weak", "compatible", nobody, models={"alone": {}}, **bounds)
 
     def resting(number: int) -> bool:
         with contextlib.suppress(openai.APIStatusError):
@@ -176,8 +176,11 @@ def test_a_client_that_goes_is_in_the_audit_that_the_other_worker_reads(pair: Pa
     name = uuid.uuid4().hex
     text = script(calls(("hold", {"name": name})), say("Never."))
     body = {
-        "model": MODEL, "stream": stream, "messages": [{"role": "user", "content": text}], "x_mcp": {"tools": ["hold"]},
-    }  # fmt: skip
+        "model": MODEL,
+        "stream": stream,
+        "messages": [{"role": "user", "content": text}],
+        "x_mcp": {"tools": ["hold"]},
+    }
     asked = json.dumps(body).encode()
     host, marks = pair.urls[1].removeprefix("http://"), pair.hub.data / "toolbox"
     with socket.create_connection(("127.0.0.1", int(host.partition(":")[2])), timeout=60) as connection:

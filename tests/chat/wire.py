@@ -1,4 +1,4 @@
-"""Bytes of the chat door as they come, and every rule of the OpenAI wire that they must keep.
+"""Bytes of the chat endpoints as they come, and every rule of the OpenAI wire that they must keep.
 
 The official clients forgive much: two ends of one stream, ids that change, events after the end. This reader forgives
 nothing. It takes the standard's word for the frames and knows no hub.
@@ -17,18 +17,9 @@ FINISH_REASONS = {"stop", "length", "tool_calls", "content_filter"}
 _DATA = re.compile(rb"data: (\S.*)")
 
 
-EXPIRE = """
-from datetime import timedelta
-from django.utils import timezone
-from mcphub.chat.models import ChatApproval
-ChatApproval.objects.filter(pk={id_!r}).update(expires_at=timezone.now() - timedelta(seconds=1))
-"""
-"""What an operator's process runs so that an approval is too old."""
-
-
 @dataclass
 class Reading:
-    """One answer of the door, whole."""
+    """One answer of the hub, whole."""
 
     status: int
     headers: httpx2.Headers
@@ -144,7 +135,7 @@ class _Judge:
         self._chunks()
 
     def _events(self) -> list[bytes]:
-        """Take the frames apart as strictly as the door writes them: one line `data: …`, an empty line."""
+        """Take the frames apart as strictly as the hub writes them: one line `data: …`, an empty line."""
         events = []
         raw = self._reading.body
         self._must(b"\r" not in raw, "lines end with LF")

@@ -66,9 +66,11 @@ async def main(target: str, transport: str) -> None:
             await hear(message)
 
     everything = {
-        "elicitation_callback": elicit, "sampling_callback": sample, "list_roots_callback": roots,
+        "elicitation_callback": elicit,
+        "sampling_callback": sample,
+        "list_roots_callback": roots,
         "message_handler": hear,
-    }  # fmt: skip
+    }
     takes = inspect.signature(ClientSession).parameters
     callbacks = {name: callback for name, callback in everything.items() if name in takes}
     async with reach(target, transport) as (read, write, *_), ClientSession(read, write, **callbacks) as session:

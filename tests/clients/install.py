@@ -6,7 +6,7 @@ named after its pins, so that a changed pin makes a new one.
 
     python -m tests.clients.install [NAME]...
 
-Names choose among the environments of Python; without any, all are made.
+Names choose among the environments of Python; without any, everything is made, which needs npm.
 """
 
 from __future__ import annotations
@@ -165,9 +165,7 @@ def _run(command: list[str], *, cwd: Path) -> None:
 
 
 if __name__ == "__main__":
-    print(node())
-    print(node(UPSTREAMS))
-    print(node(OPENAI))
-    print(model())
+    if not sys.argv[1:]:
+        print(node(), node(UPSTREAMS), node(OPENAI), model(), sep="\n")
     for each in sys.argv[1:] or PYTHON:
         print(python(each))

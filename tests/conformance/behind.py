@@ -18,9 +18,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests import operations
 from tests.clients import install
 from tests.conformance.run import RUNS, WITHOUT_A_TEST, Scenario, listed, results
 from tests.servers import ROOT, Hub, until
+from tests.upstreams import connecting
 
 HANDSHAKE = [run for run in RUNS if "2026" not in run]
 AS_JSON = "the hub answers as JSON what needs no stream, so there is no stream to look at"
@@ -31,25 +33,6 @@ NOT_SEEN = {
     ("server-sse-polling", "server-sse-retry-field"): AS_JSON,
 }
 """Checks that the suite does not make through the hub, and why. It must not find them failed either."""
-
-_CONNECT = """
-from tools_catalog.models import McpConnection
-row = McpConnection(slug="every", url="{url}", transport="streamable-http", policy="trust", enabled=False)
-row.full_clean(); row.save()
-row.prefix, row.starts_eagerly, row.enabled = "", True, True
-row.full_clean(); row.save()
-"""
-_REQUIRE = """
-from tools_catalog.models import McpToolDefinition
-row = McpToolDefinition.objects.get(name="failing_job")
-row.task_support = "required"
-row.full_clean(); row.save()
-"""
-"""The suite wants it refused to clients without tasks. The hub could wait for it, so its operator has to say so."""
-_KNOWN = """
-from tools_catalog.models import McpUpstreamTool
-print(McpUpstreamTool.objects.exclude(approved_digest="").filter(kind="tool").count())
-"""
 
 
 def main() -> int:
@@ -92,9 +75,16 @@ def everything(*words: str) -> Iterator[int]:
 def hub_before(port: int, folder: Path) -> Iterator[Hub]:
     """Run a hub that serves what the server has, under the same names."""
     with Hub(folder, flags=["--allow-anonymous"], environment={"MCPHUB_EGRESS_ALLOW": "127.0.0.1"}) as hub:
-        hub.shell(_CONNECT.format(url=f"http://127.0.0.1:{port}/mcp"))
-        until(lambda: int(hub.shell(_KNOWN)), 120)
-        hub.shell(_REQUIRE)
+        row = {"slug": "every", "policy": "trust", "transport": "streamable-http", "enabled": False}
+        row |= {"may_sample": True, "may_list_roots": True}
+        hub.operate(connecting.connect, {**row, "url": f"http://127.0.0.1:{port}/mcp"})
+        begun = {"prefix": "", "starts_eagerly": True, "enabled": True}
+        hub.operate(operations.change, "tools_catalog.McpConnection", {"slug": "every"}, **begun)
+        approved = {"kind": "tool", "approved_digest__gt": ""}
+        until(lambda: hub.operate(operations.count, "tools_catalog.McpUpstreamTool", **approved), 120)
+        # The suite wants it refused to clients without tasks. The hub could wait for it, so its operator has to say so.
+        tool = {"name": "failing_job"}
+        hub.operate(operations.change, "tools_catalog.McpToolDefinition", tool, task_support="required")
         yield hub
 
 
@@ -118,7 +108,8 @@ def compare(run: str, direct: list[Scenario], through: list[Scenario], expected:
 
 def _worse(direct: Scenario, through: Scenario) -> Iterator[str]:
     if not direct.counts["SUCCESS"] and direct.name not in WITHOUT_A_TEST:
-        yield "nothing succeeded directly, so there is nothing to compare"
+        said = "; ".join(f"{check['id']} {check['status']} {check.get('errorMessage', '')}" for check in direct.checks)
+        yield f"nothing succeeded directly, so there is nothing to compare; the suite said: {said or 'nothing'}"
     for status in ("FAILURE", "WARNING", "SKIPPED"):
         had = Counter(check["id"] for check in direct.checks if check["status"] == status)
         for check in through.checks:

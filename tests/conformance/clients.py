@@ -54,18 +54,26 @@ def _run(program: str, environment: dict[str, str], name: str, revision: str, ou
     command = f"{sys.executable} -m tests.conformance.upstream"
     done = subprocess.run(
         [program, "client", "--command", command, "--scenario", name, "--spec-version", revision, "-o", str(out)],
-        env=environment, cwd=ROOT, capture_output=True, text=True, timeout=_TIMEOUT_SECONDS,
-    )  # fmt: skip
+        env=environment,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=_TIMEOUT_SECONDS,
+    )
     found = list(out.glob("*/checks.json"))
     if len(found) != 1:
         return [f"{name} {revision}: the suite wrote no result: {done.stdout[-500:]}{done.stderr[-500:]}"]
     checks = json.loads(found[0].read_text())
     excused = _SEEN_BY_OTHERS.get(name)
-    scenario = Scenario(name, [
-        check for check in checks
-        if not (check["status"] == "SKIPPED" and excused and str(check.get("errorMessage")).startswith(excused))
-        and not (check["status"] == "SKIPPED" and "applies from" in str(check.get("errorMessage")))
-    ])  # fmt: skip
+    scenario = Scenario(
+        name,
+        [
+            check
+            for check in checks
+            if not (check["status"] == "SKIPPED" and excused and str(check.get("errorMessage")).startswith(excused))
+            and not (check["status"] == "SKIPPED" and "applies from" in str(check.get("errorMessage")))
+        ],
+    )
     problems = scenario.problems()
     print(f"  {'✗' if problems else '✓'} {name + ' ' + revision:54}{scenario.counts['SUCCESS']:6}")
     if problems:

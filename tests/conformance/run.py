@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.clients import install
-from tests.servers import Hub
+from tests.servers import FIXTURES, Hub
 
 RUNS: dict[str, list[str]] = {
     "required 2025-11-25": ["--requirements", "2025-11-25"],
@@ -70,7 +70,7 @@ def main() -> int:
     complaints: list[str] = []
     with (
         tempfile.TemporaryDirectory(prefix="mcphub-conformance-") as work,
-        Hub(Path(work) / "hub", flags=["--allow-anonymous"], packs=["conformance"]) as hub,
+        Hub(Path(work) / "hub", flags=["--allow-anonymous"], packs=[FIXTURES]) as hub,
     ):
         for run in options.only or RUNS:
             scenarios = results(folder, hub.port, RUNS[run], Path(work) / run.replace(" ", "-"))
@@ -127,8 +127,11 @@ def report(run: str, scenarios: list[Scenario], expected: set[str]) -> list[str]
 def _suite(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [str(folder / "node_modules/.bin/conformance"), *words],
-        env=install.node_environment(folder), capture_output=True, text=True, timeout=_TIMEOUT_SECONDS,
-    )  # fmt: skip
+        env=install.node_environment(folder),
+        capture_output=True,
+        text=True,
+        timeout=_TIMEOUT_SECONDS,
+    )
 
 
 if __name__ == "__main__":

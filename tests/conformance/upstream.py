@@ -16,11 +16,12 @@ from typing import Any
 
 import django
 
-from invocations.context import LOG_LEVELS
 from sessions_app.protocol import errors
-from tools_catalog.backends.base import ToolContext
-from tools_catalog.backends.questions import Question
-from tools_catalog.upstream.link import Approval, Offer, Surroundings
+from sessions_app.protocol.envelope import LOG_LEVELS
+from tools_catalog.call.context import CallInfo, NoClientInput, ToolContextParts
+from tools_catalog.call.input_requests import InputRequest
+from tools_catalog.upstream.asking import Asking
+from tools_catalog.upstream.link import Approval, ConnectionEnvironment, Offer
 from tools_catalog.upstream.listing import PROMPT, RESOURCE, TOOL, Listed, Offers
 from tools_catalog.upstream.pool import Pool
 from tools_catalog.upstream.spec import ConnectionSpec
@@ -29,34 +30,18 @@ TRUSTED = Approval("", "", trusts=True)
 _VALUES = {"string": "test", "integer": 1, "number": 1.5, "boolean": True, "array": [], "object": {}}
 
 
-class Person:
-    """The context of a call whose client can be asked everything."""
-
-    invocation_id = tool_name = caller_label = "suite"
-    caller_principal = "key:suite"
-    caller_scopes: frozenset[str] = frozenset()
-    client_capabilities: Mapping[str, Any] = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}}
-    meta: Mapping[str, Any] = {"progressToken": "suite"}
-    log_level = LOG_LEVELS[0]
-    parked = ""
-    is_suspended = False
-
-    def park(self, name: str) -> bool:
-        return False
-
-    async def progress(self, *_: Any) -> None:
-        """Nobody looks."""
-
-    async def log(self, *_: Any) -> None:
-        """Nobody looks."""
-
+class TwentySeconds:
     def remaining_seconds(self) -> float:
         return 20.0
 
-    def can_ask(self, question: Question) -> bool:
+
+class Person(NoClientInput):
+    """The input of a call whose client can be asked everything."""
+
+    def can_ask(self, question: InputRequest) -> bool:
         return True
 
-    async def ask(self, questions: Mapping[str, Question]) -> dict[str, Any]:
+    async def ask(self, questions: Mapping[str, InputRequest]) -> dict[str, Any]:
         return {key: _answer(question) for key, question in questions.items()}
 
 
@@ -90,7 +75,7 @@ def _arguments(tool: Listed, tools: Mapping[str, Listed]) -> dict[str, Any]:
 
 
 async def main(url: str) -> None:
-    from tools_catalog.proposals import fault_of
+    from tools_catalog.discovery.proposals import fault_of
 
     listed: asyncio.Future[Offers] = asyncio.get_running_loop().create_future()
 
@@ -98,11 +83,24 @@ async def main(url: str) -> None:
         if not listed.done():
             listed.set_result(offers)
 
-    pool = Pool(Surroundings(secret=lambda name, host: "", version="1", discovered=discovered))
-    spec = ConnectionSpec(id=1, slug="suite", transport="streamable-http", url=url, starts_eagerly=True)
+    pool = Pool(ConnectionEnvironment(secret=lambda name, host: "", version="1", discovered=discovered))
+    asking = Asking(connection="suite", samples=True, lists_roots=True)
+    spec = ConnectionSpec(id=1, slug="suite", transport="streamable-http", url=url, starts_eagerly=True, asking=asking)
     pool.follow({"suite": spec})
     asked = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT", "{}")).get("toolCalls")
-    person: ToolContext = Person()  # type: ignore[assignment]
+    person = ToolContextParts(
+        call=CallInfo(
+            invocation_id="suite",
+            tool_name="suite",
+            caller_label="suite",
+            caller_principal="key:suite",
+            client_capabilities={"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}},
+            meta={"progressToken": "suite"},
+            log_level=LOG_LEVELS[0],
+        ),
+        deadline=TwentySeconds(),
+        input=Person(),
+    )
     async with asyncio.timeout(20):
         offers = await listed
     for method, params, offer in requests(offers, asked):

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.django import TestCase
 
-from invocations.chain.models import AuditEvent
 from invocations.models import McpToolInvocation
 from invocations.rest.figures import MOST_ROWS, statistics
+from sessions_app.history.models import AuditEvent
 from tests.factories import McpSessionFactory, McpToolInvocationFactory, ServerProcessFactory
 from tests.rest import by_key, by_person, error_of
 
@@ -40,9 +40,17 @@ def calls():
         **common, received_at=NOON + timedelta(hours=1), duration_ms=30, failed=True, tool_version="2"
     )
     McpToolInvocationFactory(
-        **common, received_at=NOON + timedelta(days=1), duration_ms=0, failed=True, error_code="rate_limited",
-        tool_name="add", client_name="", occurrences=9, principal="anonymous", transport="sse",
-    )  # fmt: skip
+        **common,
+        received_at=NOON + timedelta(days=1),
+        duration_ms=0,
+        failed=True,
+        error_code="rate_limited",
+        tool_name="add",
+        client_name="",
+        occurrences=9,
+        principal="anonymous",
+        transport="sse",
+    )
     McpToolInvocationFactory(**common, received_at=NOON - timedelta(days=9), tool_name="old")
 
 
@@ -81,11 +89,27 @@ def test_statistics_by_tool_count_calls_errors_and_durations(auditor, calls):
     body = auditor.get(STATISTICS, THEN).json()
     assert body["by"] == "tool"
     assert body["groups"] == [
-        {"group": "add", "calls": 9, "errors": 9, "error_rate": 1.0,
-         "p50_ms": 0, "p95_ms": 0, "p99_ms": 0, "longest_ms": 0},
-        {"group": "echo", "calls": 4, "errors": 1, "error_rate": 0.25,
-         "p50_ms": 20, "p95_ms": 400, "p99_ms": 400, "longest_ms": 400},
-    ]  # fmt: skip
+        {
+            "group": "add",
+            "calls": 9,
+            "errors": 9,
+            "error_rate": 1.0,
+            "p50_ms": 0,
+            "p95_ms": 0,
+            "p99_ms": 0,
+            "longest_ms": 0,
+        },
+        {
+            "group": "echo",
+            "calls": 4,
+            "errors": 1,
+            "error_rate": 0.25,
+            "p50_ms": 20,
+            "p95_ms": 400,
+            "p99_ms": 400,
+            "longest_ms": 400,
+        },
+    ]
     assert body["more"] is False
 
 

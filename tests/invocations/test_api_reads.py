@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from django.db import connection
 
-from invocations.chain.models import AuditEvent
+from sessions_app.history.models import AuditEvent
 from sessions_app.models import ApiKey
 from tests.factories import McpTaskFactory, McpToolInvocationFactory
 from tests.rest import by_key, by_person, by_token, error_of
@@ -34,9 +34,11 @@ def test_a_list_with_bodies_is_an_event_that_names_reader_rows_and_question(call
     assert (event.actor, event.actor_label) == (f"key:{key.pk}", "night watch")
     assert event.subject_label == LIST
     assert event.after == {
-        "bodies": ["arguments", "result", "error"], "searched": [], "rows": [other.pk, call.pk],
+        "bodies": ["arguments", "result", "error"],
+        "searched": [],
+        "rows": [other.pk, call.pk],
         "query": {"tool": "echo", "limit": "10"},
-    }  # fmt: skip
+    }
 
 
 def test_a_call_that_a_person_reads_is_an_event_with_its_id(call):
@@ -76,7 +78,7 @@ def test_without_a_record_no_bodies_are_shown(call):
     auditor = by_key("audit:read")
     auditor.get(LIST, {"fields": "sequence"})
     with connection.cursor() as cursor:
-        cursor.execute("ALTER TABLE invocations_auditevent RENAME TO invocations_elsewhere")
+        cursor.execute("ALTER TABLE sessions_app_auditevent RENAME TO invocations_elsewhere")
     error = error_of(auditor.get(LIST), 503, "audit_unavailable")
     assert error["retryable"] is True
     assert "fields" in error["message"]

@@ -8,15 +8,19 @@ import time
 
 import pytest
 
+from invocations.call_source import NULL_CHANNEL, CallSource, clip
+from invocations.configuration import Configuration
 from invocations.context import CallContext
-from invocations.origin import Origin, clip
-from invocations.rows import Rows
+from invocations.exchange import CallExchange
+from invocations.ledger.rows import Rows
+from invocations.running import UnrecordedWork
 from sessions_app.caller import ANONYMOUS
 from sessions_app.protocol import json
 from sessions_app.protocol.errors import MissingClientCapability
+from tools_catalog.backends.context import Context
 
 
-class Voice:
+class Channel:
     def __init__(self):
         self.heard = []
 
@@ -24,15 +28,22 @@ class Voice:
         self.heard.append((method, params))
 
 
-def context(voice=None, token=None, level=None, **facts):
-    origin = Origin(caller=ANONYMOUS, session_id="s", transport="sse", **facts)
-    return CallContext(origin, "tool", "id", voice, token, level)
+def context(channel=None, token=None, level=None, **facts):
+    source = CallSource(caller=ANONYMOUS, session_id="s", transport="sse", **facts)
+    exchange = CallExchange(
+        source=source,
+        configuration=Configuration(),
+        channel=channel or NULL_CHANNEL,
+        progress_token=token,
+        log_level=level,
+    )
+    return CallContext(exchange, "tool", "id", UnrecordedWork(source, "1", None, math.inf))
 
 
 def said(act, **facts):
-    voice = Voice()
-    asyncio.run(act(context(voice, **facts)))
-    return voice.heard
+    channel = Channel()
+    asyncio.run(act(context(channel, **facts).notifier))
+    return channel.heard
 
 
 def test_progress_goes_to_the_token_of_the_client_and_only_upwards():
@@ -50,7 +61,7 @@ def test_progress_goes_to_the_token_of_the_client_and_only_upwards():
 
 def test_progress_is_not_said_to_who_gave_no_token():
     assert said(lambda tool: tool.progress(1)) == []
-    asyncio.run(context(None, "t").progress(1))
+    asyncio.run(context(None, "t").notifier.progress(1))
 
 
 def test_log_is_said_from_the_level_that_the_client_asked_for():
@@ -76,14 +87,14 @@ def test_level_that_mcp_has_not_is_refused():
 
 
 def test_time_that_remains_is_never_negative():
-    tool = context()
-    assert tool.remaining_seconds() == math.inf
-    tool.deadline = 0.0
-    assert tool.remaining_seconds() == 0
+    work = context().deadline
+    assert work.remaining_seconds() == math.inf
+    work.deadline = 0.0
+    assert work.remaining_seconds() == 0
 
 
 def test_capability_is_demanded_by_name():
-    tool = context(client_capabilities={"sampling": {}})
+    tool = Context(context(client_capabilities={"sampling": {}}))
     tool.require_capability("sampling")
     with pytest.raises(MissingClientCapability) as caught:
         tool.require_capability("roots")
@@ -98,9 +109,9 @@ def test_text_is_fitted_to_its_column(text, column):
 
 
 def test_facts_for_recovery_are_made_once():
-    origin = Origin(caller=ANONYMOUS, session_id="s", transport="sse", client_name="c" * 500)
-    assert json.loads(origin.context.encode())["client_name"] == "c" * 200
-    assert origin.context is origin.context
+    source = CallSource(caller=ANONYMOUS, session_id="s", transport="sse", client_name="c" * 500)
+    assert json.loads(source.recovery_facts.encode())["client_name"] == "c" * 200
+    assert source.recovery_facts is source.recovery_facts
 
 
 @pytest.mark.parametrize(("is_sqlite", "zone"), [(True, ""), (False, "+00")])
@@ -112,11 +123,11 @@ def test_moments_are_written_as_the_database_reads_them(is_sqlite, zone):
 
 
 def test_the_clock_stands_still_while_the_client_is_waited_for():
-    tool = context()
-    tool.deadline = time.monotonic() + 100
-    with tool.waiting():
-        assert tool.remaining_seconds() == math.inf
-        with tool.waiting():
+    work = context().deadline
+    work.deadline = time.monotonic() + 100
+    with work.waiting_for_client():
+        assert work.remaining_seconds() == math.inf
+        with work.waiting_for_client():
             pass
-        assert tool.remaining_seconds() == math.inf  # another question is open still
-    assert 99 < tool.remaining_seconds() <= 100
+        assert work.remaining_seconds() == math.inf  # another question is open still
+    assert 99 < work.remaining_seconds() <= 100

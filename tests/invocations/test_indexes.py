@@ -14,11 +14,13 @@ from django.db.models.expressions import RawSQL
 from django.test.utils import CaptureQueriesContext
 from rest_framework.test import APIRequestFactory
 
-from invocations.api import InvocationViewSet
 from invocations.chain import marks, service
+from invocations.lists.spans import Span, span
 from invocations.models import McpToolInvocation
-from invocations.rest.filters import InvocationFilter, Span, span
-from invocations.rest.walking import WalkingPagination, walk
+from invocations.rest.calls import InvocationViewSet
+from invocations.rest.filters import CallFilters
+from sessions_app.kit.lists.walking import WalkedKeyset, bounds, walk
+from sessions_app.kit.rest.lists import KeysetPagination
 from tests.factories import McpSessionFactory, McpToolInvocationFactory, ServerProcessFactory
 
 pytestmark = pytest.mark.django_db
@@ -61,7 +63,7 @@ def test_filter_of_the_list_is_answered_by_its_index_newest_first(name):
     if name == "error_code":  # in an empty table the index of all errors is as good
         with connection.cursor() as cursor:
             cursor.execute("DROP INDEX invocation_errors")
-    rows = InvocationFilter({name: value}, queryset=McpToolInvocation.objects.order_by("-id")).qs[:51]
+    rows = CallFilters({name: value}, queryset=McpToolInvocation.objects.order_by("-id")).qs[:51]
     told = plan(rows)
     assert index in told
     assert "TEMP B-TREE" not in told
@@ -97,20 +99,24 @@ BESIDE_A_TIME = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(set(InvocationFilter.base_filters) - set(SECOND_DAY)))
+@pytest.mark.parametrize("name", sorted(set(CallFilters.base_filters) - set(SECOND_DAY)))
 def test_a_filter_beside_a_time_reads_no_calls_of_other_times(days, name):
     example = {
-        "status": "ok", "transport": "sse", "error_code": "timeout", "arguments": "$.text=1", "result": "$.a=1",
+        "status": "ok",
+        "transport": "sse",
+        "error_code": "timeout",
+        "arguments": "$.text=1",
+        "result": "$.a=1",
         **dict.fromkeys(("retryable", "duplicate", "interrupted"), "true"),
-    }  # fmt: skip
+    }
     value, index = BESIDE_A_TIME.get(name, (example.get(name, "7"), "mcptoolinvocation"))
     if index == "invocation_by_code":
         with connection.cursor() as cursor:
             cursor.execute("DROP INDEX invocation_errors")
-    filterset = InvocationFilter({name: value, **SECOND_DAY}, queryset=McpToolInvocation.objects.order_by("-id"))
+    filterset = CallFilters({name: value, **SECOND_DAY}, queryset=McpToolInvocation.objects.order_by("-id"))
     filterset.request = ASKED_BY_AN_AUDITOR
     rows = filterset.qs
-    told = plan(filterset.span.of(rows)[:51])
+    told = plan(rows[:51])
     assert index in told
     assert "TEMP B-TREE" not in told
     assert "Sort" not in told
@@ -139,22 +145,29 @@ def test_a_time_bounds_the_sequence_to_its_calls(days):
 
 def test_a_long_call_that_is_written_late_is_found_by_its_start(days):
     late = McpToolInvocationFactory(received_at=START + timedelta(hours=30))
-    filterset = InvocationFilter(SECOND_DAY, queryset=McpToolInvocation.objects.order_by("-id"))
+    filterset = CallFilters(SECOND_DAY, queryset=McpToolInvocation.objects.order_by("-id"))
     found = filterset.qs
     assert len(found) == 25
-    assert found[0].pk == late.pk == filterset.span.most
+    assert found[0].pk == late.pk == bounds(found)[1]
 
 
 def test_successes_are_in_no_index_of_errors():
-    rows = InvocationFilter({"status": "ok"}, queryset=McpToolInvocation.objects.order_by("-id")).qs[:51]
+    rows = CallFilters({"status": "ok"}, queryset=McpToolInvocation.objects.order_by("-id")).qs[:51]
     assert "invocation_errors" not in plan(rows)
 
 
 @pytest.mark.parametrize(
-    ("name", "index"), [("trace_id", "invocation_by_trace"), ("duplicate_of", "invocation_repeats")]
+    ("name", "value", "index"),
+    [
+        ("trace_id", "7", "invocation_by_trace"),
+        ("duplicate_of", "7", "invocation_repeats"),
+        ("method", "prompts/get", "invocation_by_method"),
+        ("target", "7", "invocation_by_target"),
+        ("asked_by", "7", "invocation_questions"),
+    ],
 )
-def test_what_few_calls_have_is_found_by_an_index_of_them_alone(name, index):
-    assert index in plan(InvocationFilter({name: "7"}, queryset=McpToolInvocation.objects.order_by("-id")).qs[:51])
+def test_what_few_calls_have_is_found_by_an_index_of_them_alone(name, value, index):
+    assert index in plan(CallFilters({name: value}, queryset=McpToolInvocation.objects.order_by("-id")).qs[:51])
 
 
 class TestWalking:
@@ -200,10 +213,11 @@ class TestWalking:
         """As a client does who follows `next`, then `previous`, through pages that may be empty."""
         from tests.rest import by_key
 
-        class Hurried(WalkingPagination):
+        class Hurried(WalkedKeyset):
             stretch, seconds = 8, 0.0
 
-        view = type("View", (InvocationViewSet,), {"pagination_class": Hurried}).as_view({"get": "list"})
+        paged = type("Pages", (KeysetPagination,), {"keyset": Hurried})
+        view = type("View", (InvocationViewSet,), {"pagination_class": paged}).as_view({"get": "list"})
         auditor = by_key("audit:read")
 
         def page(query):

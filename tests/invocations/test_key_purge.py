@@ -35,9 +35,12 @@ def test_keys_of_callers_are_kept_for_their_time(settings):
     settings.MCPHUB_IDEMPOTENCY_HOURS = 24
     for key, hours in (("old", 25), ("young", 23)):
         McpIdempotencyKey.objects.create(
-            scope="caller:key:1", key=key, fingerprint="f", invocation_id="i",
+            scope="caller:key:1",
+            key=key,
+            fingerprint="f",
+            invocation_id="i",
             created_at=timezone.now() - timedelta(hours=hours),
-        )  # fmt: skip
+        )
     assert repeats.purge() == 1
     assert McpIdempotencyKey.objects.get().key == "young"
 
@@ -46,8 +49,11 @@ def test_many_keys_of_live_sessions_hide_none_of_ended_ones():
     live = McpSessionFactory().pk
     for number in range(5):
         McpIdempotencyKey.objects.create(
-            scope=f"session:{live}", key=str(number), fingerprint="f", invocation_id="i",
+            scope=f"session:{live}",
+            key=str(number),
+            fingerprint="f",
+            invocation_id="i",
             created_at=timezone.now() - timedelta(days=2),
-        )  # fmt: skip
+        )
     keep_key("ended", timedelta(hours=2))
     assert repeats.purge(limit=2) == 1

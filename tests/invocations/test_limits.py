@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from invocations.limits import Drawn, Quota, client_of
+from invocations.ledger.limits import Drawn, Quota, client_of
 from sessions_app.caller import ANONYMOUS, Caller
 
 QUOTA = Quota("chat", 10, 1 / 6)
@@ -12,10 +12,15 @@ QUOTA = Quota("chat", 10, 1 / 6)
 
 def test_headers_tell_what_is_left_and_when_all_is_there_again():
     assert Drawn(QUOTA, 9, 0).headers() == {
-        "RateLimit-Policy": '"chat";q=10;w=60', "RateLimit": '"chat";r=9;t=6',
-        "X-RateLimit-Limit": "10", "X-RateLimit-Remaining": "9", "X-RateLimit-Reset": "6",
-        "x-ratelimit-limit-requests": "10", "x-ratelimit-remaining-requests": "9", "x-ratelimit-reset-requests": "6s",
-    }  # fmt: skip
+        "RateLimit-Policy": '"chat";q=10;w=60',
+        "RateLimit": '"chat";r=9;t=6',
+        "X-RateLimit-Limit": "10",
+        "X-RateLimit-Remaining": "9",
+        "X-RateLimit-Reset": "6",
+        "x-ratelimit-limit-requests": "10",
+        "x-ratelimit-remaining-requests": "9",
+        "x-ratelimit-reset-requests": "6s",
+    }
 
 
 def test_a_refusal_tells_when_to_come_back_in_whole_seconds():

@@ -12,8 +12,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 import mcphub.urls  # noqa: F401 - registers the pages of the admin
-from invocations.admin_walking import WalkingPaginator
 from invocations.models import McpToolInvocation
+from sessions_app.kit.lists.walking import WalkedKeyset
 from sessions_app.models import McpSession
 from tests.factories import McpSessionFactory, McpToolInvocationFactory, ServerProcessFactory, UserFactory
 
@@ -43,15 +43,13 @@ def calls(db):
 def test_a_page_whose_time_is_over_leads_on_until_every_call_was_found(client, calls):
     """Each page is given the time for 8 calls."""
 
-    class Hurried(WalkingPaginator):
+    class Hurried(WalkedKeyset):
         stretch, seconds = 8, 0.0
 
     first = timezone.localtime(calls[0].started_at)  # below lie the numbers that other tests used up
-    query = {
-        "client": "rare", "started_at_from_0": f"{first:%Y-%m-%d}", "started_at_from_1": f"{first:%H:%M:%S.%f}",
-    }  # fmt: skip
+    query = {"client": "rare", "started_at_from_0": f"{first:%Y-%m-%d}", "started_at_from_1": f"{first:%H:%M:%S.%f}"}
     page = admin.site._registry[McpToolInvocation]
-    usual, page.paginator = page.paginator, Hurried
+    usual, page.keyset = page.keyset, Hurried
     try:
         where, found, pages = f"{reverse(LIST)}?{urlencode(query)}", [], 0
         while where:
@@ -62,7 +60,7 @@ def test_a_page_whose_time_is_over_leads_on_until_every_call_was_found(client, c
             assert ("Look further" in answer.content.decode()) is bool(shown.further)
             where = shown.further and reverse(LIST) + shown.further
     finally:
-        page.paginator = usual
+        page.keyset = usual
     assert found == [row.pk for row in reversed(calls[:3])]
     assert pages > 1
 

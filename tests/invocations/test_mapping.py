@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from invocations import errormap, mapping
-from invocations.mapping import DATA_SCHEMA, DEFAULTS, FIXED_CODES, ErrorMap, Rule
+from invocations.mapping import error_map as mapping
+from invocations.mapping.error_map import DATA_SCHEMA, DEFAULTS, FIXED_CODES, ErrorMap, ErrorRule
+from invocations.mapping.load import load_error_map
 from invocations.models import McpErrorMapping
 from sessions_app.protocol import errors
 
@@ -44,8 +45,8 @@ def test_rows_in_force_are_loaded():
     McpErrorMapping.objects.create(
         internal_code="timeout", json_rpc_code=-31050, message_template="Too slow.", retryable=True, data_schema={}
     )
-    loaded = errormap.load()
-    assert loaded.rule("timeout") == Rule("timeout", -31050, "Too slow.", True, {})
+    loaded = load_error_map()
+    assert loaded.rule("timeout") == ErrorRule("timeout", -31050, "Too slow.", True, {})
     assert loaded.rule("cancelled") == ErrorMap().rule("cancelled")
 
 
@@ -56,10 +57,15 @@ def test_error_is_rendered_with_its_rule_and_all_that_identifies_it():
         "code": -31005,
         "message": "Wait.",
         "data": {
-            "errorCode": "rate_limited", "details": {"retry_after_seconds": 3}, "retryable": True,
-            "invocationId": "i", "traceId": "t", "retryAfterSeconds": 3,
+            "errorCode": "rate_limited",
+            "details": {"retry_after_seconds": 3},
+            "retryable": True,
+            "invocationId": "i",
+            "traceId": "t",
+            "retryAfterSeconds": 3,
+            "correlationId": "i",
         },
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.parametrize("kind", [errors.ToolTimeout, errors.TransportError, errors.Interrupted, errors.UpstreamError])
@@ -88,7 +94,7 @@ def test_members_that_the_specification_wants_stand_at_the_top():
 
 
 def test_template_is_filled_from_the_error_and_unknown_fields_read_empty():
-    rule = Rule(
+    rule = ErrorRule(
         "timeout", -31012, "{tool}|{timeout_seconds}|{message}|{error_code}|{invocation_id}|{nothing}", False, {}
     )
     error = errors.ToolTimeout("slow {tool}", timeout_seconds=5, tool="of the details", message="of the details")
@@ -109,14 +115,14 @@ def test_code_without_a_rule_falls_back_to_server_error():
 
 def test_details_that_break_the_data_schema_are_left_out():
     schema = {"type": "object", "properties": {"details": {"properties": {"status": {"type": "integer"}}}}}
-    errors_map = ErrorMap([Rule("upstream_error", -31032, "{message}", False, schema)])
+    errors_map = ErrorMap([ErrorRule("upstream_error", -31032, "{message}", False, schema)])
     assert errors_map.render(errors.UpstreamError(None, status=500))["data"]["details"] == {"status": 500}
     assert errors_map.render(errors.UpstreamError(None, status="bad"))["data"]["details"] == {}
 
 
 @pytest.mark.parametrize("schema", [{"type": "nonsense"}, {"$ref": "https://example.org/x"}])
 def test_data_schema_that_cannot_be_used_is_passed_over(schema, caplog):
-    rendered = ErrorMap([Rule("timeout", -31012, "x", False, schema)]).render(errors.ToolTimeout())
+    rendered = ErrorMap([ErrorRule("timeout", -31012, "x", False, schema)]).render(errors.ToolTimeout())
     assert rendered["message"] == "x"
     assert "timeout" in caplog.text
 
@@ -141,7 +147,15 @@ def test_rule_that_an_operator_writes_is_judged_by_field(code, number, template,
 def test_numbers_of_the_protocol_are_fixed():
     assert FIXED_CODES["tool_not_found"] == -32602
     assert set(FIXED_CODES) == {
-        "parse_error", "invalid_request", "method_not_found", "invalid_params", "tool_not_found",
-        "resource_not_found", "prompt_not_found",
-        "header_mismatch", "missing_client_capability", "unsupported_protocol_version", "url_elicitation_required",
-    }  # fmt: skip
+        "parse_error",
+        "invalid_request",
+        "method_not_found",
+        "invalid_params",
+        "tool_not_found",
+        "resource_not_found",
+        "prompt_not_found",
+        "header_mismatch",
+        "missing_client_capability",
+        "unsupported_protocol_version",
+        "url_elicitation_required",
+    }

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from invocations.tallies import ALL, SPANS, TOOL, Count, Tally, class_of, longest_of
+from invocations.figures.tallies import ALL, SPANS, TOOL, Count, Tally, class_of, longest_of
 
 DURATIONS = st.integers(min_value=0, max_value=10_000_000)
 
@@ -40,11 +40,15 @@ def test_nothing_has_no_percentile():
 ROWS = st.fixed_dictionaries(
     {
         "started_at": st.datetimes(datetime(2026, 1, 1), datetime(2026, 1, 2)).map(lambda when: when.isoformat() + "Z"),
-        "duration_ms": DURATIONS, "status": st.sampled_from(["ok", "error"]),
-        "tool_name": st.sampled_from(["a", "b"]), "client_name": st.sampled_from([None, "", "c"]),
-        "principal": st.just("key:1"), "error_code": st.just(""), "occurrences": st.integers(1, 3),
+        "duration_ms": DURATIONS,
+        "status": st.sampled_from(["ok", "error"]),
+        "tool_name": st.sampled_from(["a", "b"]),
+        "client_name": st.sampled_from([None, "", "c"]),
+        "principal": st.just("key:1"),
+        "error_code": st.just(""),
+        "occurrences": st.integers(1, 3),
     }
-)  # fmt: skip
+)
 
 
 @given(st.lists(ROWS, max_size=30))

@@ -6,14 +6,14 @@ import os
 import select
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-COMMAND = [sys.executable, "-m", "mcphub.cli"]
+from tests import forking
+
+ROOT = forking.ROOT
 DEADLINE_SECONDS = 60
 """For everything that waits; a machine that runs much else at once is slow."""
 
@@ -32,15 +32,7 @@ def environment(data_dir: Path, **more: str) -> dict[str, str]:
 
 def run(data_dir: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """Run one command to its end."""
-    return subprocess.run(
-        [*COMMAND, *arguments],
-        cwd=ROOT,
-        env=environment(data_dir, **variables),
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE_SECONDS,
-        check=False,
-    )
+    return forking.run("mcphub.cli", *arguments, env=environment(data_dir, **variables), timeout=DEADLINE_SECONDS)
 
 
 def free_port() -> int:
@@ -87,9 +79,9 @@ def serve(data_dir: Path, *flags: str, errors: Path | None = None, **variables: 
     """Run a hub that is ready; kill what is left of it at the end."""
     port = free_port()
     with (errors or data_dir.with_suffix(".err")).open("wb") as log:
-        process = subprocess.Popen(
-            [*COMMAND, "serve", "--port", str(port), *flags],
-            cwd=ROOT,
+        process = forking.start(
+            "mcphub.cli",
+            *("serve", "--port", str(port), *flags),
             env=environment(data_dir, **variables),
             stdout=subprocess.PIPE,
             stderr=log,

@@ -23,7 +23,7 @@ from tests.factories import (
 )
 from tests.rest import by_key, error_of
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
@@ -36,10 +36,7 @@ def test_the_schema_is_json_and_yaml(path):
     response = Client().get(path)
     assert response["Content-Type"].startswith("application/json")
     assert response.json()["openapi"] == "3.1.0"
-    for yaml in (
-        Client().get(path, {"format": "yaml"}),
-        Client().get(path, headers={"accept": "application/yaml"}),
-    ):
+    for yaml in (Client().get(path, {"format": "yaml"}), Client().get(path, headers={"accept": "application/yaml"})):
         assert yaml.status_code == 200
         assert yaml.content.startswith(b"openapi: 3.1.0")
     assert Client().get(path, {"format": "json"}).json()["openapi"] == "3.1.0"
@@ -81,6 +78,8 @@ def test_every_address_is_described(schema):
         ("/api/invocations/facets/", "get"),
         ("/api/invocations/statistics/", "get"),
         ("/api/invocations/{invocation_id}/", "get"),
+        ("/api/processes/", "get"),
+        ("/api/processes/{process_id}/", "get"),
         ("/api/sessions/", "get"),
         ("/api/sessions/{session_id}/", "get"),
         ("/api/sessions/{session_id}/", "patch"),

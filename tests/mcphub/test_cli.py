@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import socket
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from tests import template
-from tests.mcphub.running import free_port, run
+from tests import forking, template
+from tests.mcphub.running import ROOT, environment, free_port, run
+
+pytestmark = pytest.mark.program
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +78,14 @@ def test_wrong_variables_stop_with_one_sentence_that_names_them(home: Path, vari
     assert variable in ended.stderr
 
 
+def test_what_serve_takes_where_nothing_is_said(home: Path) -> None:
+    code = (
+        "from django.conf import settings as s; from mcphub.process.serve import Listen; l = Listen.from_environment();"
+        "print(l.host, l.port, s.MCPHUB_HEARTBEAT_SECONDS, s.MCPHUB_CALL_TIMEOUT_SECONDS, s.MCPHUB_MAX_CLIENTS)"
+    )
+    assert run(home, "shell", "--no-imports", "-c", code).stdout == "127.0.0.1 8000 25 60 10\n"
+
+
 def test_debug_beyond_loopback_is_refused(home: Path) -> None:
     ended = run(home, "serve", "--host", "0.0.0.0", MCPHUB_DEBUG="1", MCPHUB_ALLOWED_HOSTS="hub.example")
     assert ended.returncode == 2
@@ -97,6 +109,37 @@ def test_a_database_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
     assert ended.returncode == 1
     assert len(ended.stderr.splitlines()) == 1
     assert "MCPHUB_DATABASE_URL" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--version"],
+        ["audit", "policy"],
+        ["catalog", "dump"],
+        ["chat", "--model", "none", "hello"],
+        ["client-config", "cursor"],
+        ["doctor"],
+        ["serve", "--port", "0"],
+        ["stdio", "now"],
+        ["token", "create", ""],
+        ["showmigrations", "sessions"],
+    ],
+    ids=" ".join,
+)
+def test_a_program_of_its_own_says_what_a_forked_one_says(home: Path, words: list[str]) -> None:
+    """Each other test of a command forks it, see `tests/forking.py`."""
+    told = environment(home, MCPHUB_PORT=str(free_port()))
+    anew = subprocess.run(
+        [sys.executable, "-m", "mcphub.cli", *words],
+        cwd=ROOT,
+        env=told,
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+    )
+    forked = forking.run("mcphub.cli", *words, env=told, timeout=60)
+    assert (forked.returncode, forked.stdout, forked.stderr) == (anew.returncode, anew.stdout, anew.stderr)
 
 
 def test_help_and_version_need_no_settings(tmp_path: Path) -> None:
@@ -155,10 +198,18 @@ def test_a_database_that_lost_its_migrations_is_migrated_though_a_start_saw_thei
 
 @pytest.mark.parametrize(
     "arguments",
-    [["token"], ["token", "create"], ["token", "create", ""], ["token", "create", "x", "--scope", "root"],
-     ["token", "create", "x", "--expires", "0"], ["catalog"], ["catalog", "load"],
-     ["catalog", "load", "nothing.json"], ["client-config", "emacs"]],
-)  # fmt: skip
+    [
+        ["token"],
+        ["token", "create"],
+        ["token", "create", ""],
+        ["token", "create", "x", "--scope", "root"],
+        ["token", "create", "x", "--expires", "0"],
+        ["catalog"],
+        ["catalog", "load"],
+        ["catalog", "load", "nothing.json"],
+        ["client-config", "emacs"],
+    ],
+)
 def test_other_commands_refuse_wrong_arguments_in_one_sentence(home: Path, arguments: list[str]) -> None:
     ended = run(home, *arguments)
     assert ended.returncode == 2
@@ -180,7 +231,7 @@ def test_a_catalogue_travels_whole_and_loading_it_again_changes_nothing(home: Pa
 
 def test_client_configurations_carry_address_and_key(home: Path) -> None:
     url = "https://hub.example/mcp"
-    for client in ("vscode", "claude", "cline", "cursor"):
+    for client in ("vscode", "claude", "cline", "roo", "cursor"):
         shown = run(home, "client-config", client, "--url", url, "--token", "mcph_key").stdout
         assert url in shown
         assert "Bearer mcph_key" in shown
@@ -221,10 +272,61 @@ def test_doctor_names_what_is_wrong_and_how_to_mend_it(home: Path, tmp_path: Pat
         assert word in ended.stdout
 
 
+@pytest.mark.parametrize("command", ["serve", "stdio"])
+@pytest.mark.parametrize("mode", [0o755, 0o750, 0o701])
+def test_no_start_in_a_data_directory_that_others_may_look_into(tmp_path: Path, mode: int, command: str) -> None:
+    data = tmp_path / "open"
+    data.mkdir()
+    data.chmod(mode)
+    ended = run(data, command, MCPHUB_PORT=str(free_port()))
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert f"(mode {mode:04o}); run `chmod 700 {data}`" in ended.stderr
+    assert not (data / "hub.sqlite3").exists()
+
+
+def test_what_the_hub_writes_is_for_its_user_alone(tmp_path: Path) -> None:
+    """Files as they are written, whatever the mask of the shell: the lock of a start, the database, keys."""
+    data = tmp_path / "data"
+    words = [sys.executable, "-m", "mcphub.cli", "token", "create", "first"]
+    subprocess.run(words, cwd=ROOT, env=environment(data), umask=0o022, check=True, capture_output=True, timeout=60)
+    found = {path.name: path.stat().st_mode & 0o077 for path in (data, *data.rglob("*"))}
+    assert {"start.lock", "hub.sqlite3"} <= set(found)
+    assert not any(found.values()), found
+
+
+def test_tools_of_an_operator_import_what_the_hub_itself_does_without(home: Path, tmp_path: Path) -> None:
+    """What the hub keeps out of its own memory is no business of other code."""
+    (tmp_path / "rich").mkdir()
+    (tmp_path / "rich" / "__init__.py").touch()
+    (tmp_path / "house").mkdir()
+    (tmp_path / "house" / "__init__.py").touch()
+    (tmp_path / "house" / "tools.py").write_text(
+        "import requests\nimport rich\nfrom django.contrib.postgres.fields import ArrayField\n"
+        "print(rich.__file__, ArrayField.__name__)\n"
+    )
+    ended = run(home, "doctor", MCPHUB_PORT=str(free_port()), MCPHUB_APPS="house", PYTHONPATH=str(tmp_path))
+    assert ended.stderr == ""
+    assert ended.stdout.startswith(f"{tmp_path}/rich/__init__.py ArrayField\n")
+    assert "Nothing is wrong." in ended.stdout
+    assert ended.returncode == 0
+
+
+def test_doctor_names_the_file_of_an_operator_that_cannot_be_loaded(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "house").mkdir()
+    (tmp_path / "house" / "__init__.py").touch()
+    (tmp_path / "house" / "tools.py").write_text("import math\nimport nothing_of_the_kind\n")
+    ended = run(home, "doctor", MCPHUB_PORT=str(free_port()), MCPHUB_APPS="house", PYTHONPATH=str(tmp_path))
+    assert ended.returncode == 1
+    assert ended.stderr == ""
+    assert "ModuleNotFoundError: No module named 'nothing_of_the_kind'" in ended.stdout
+    assert f"{tmp_path}/house/tools.py, line 2" in ended.stdout
+    assert "MCPHUB_APPS" in ended.stdout
+
+
 _UPSTREAMS = """
 from tools_catalog.models import LaunchProfile, McpConnection, McpToolDefinition, McpUpstreamTool, Secret
 from django.utils import timezone
-secret = Secret(name="held", hosts="api.example.org")
+secret = Secret(name="held", origins="api.example.org", places="headers.X-Key")
 secret.set_value("value")
 secret.save()
 wants = {"X-Key": "{secret:held}"}
@@ -248,15 +350,15 @@ def test_doctor_looks_at_upstreams_and_at_whom_secrets_are_for(tmp_path: Path) -
     made = run(tmp_path, "shell", "-c", _UPSTREAMS)
     assert made.returncode == 0, made.stderr
     told = run(tmp_path, "doctor", MCPHUB_PORT=str(free_port())).stdout
-    assert "The tool t needs the secret held, which is not for the host other.example.org." in told
+    assert "The tool t needs the secret held, which is not for https://other.example.org." in told
     assert "many0, many1, many2 and 2 more need the secret none, which does not exist." in told
-    assert "The connection far needs the secret held, which is not for the host far.example.org." in told
+    assert "The connection far needs the secret held, which is not for https://far.example.org." in told
     assert "The connection child needs the secret lacking, which does not exist." in told
     assert "Waiting for a decision: 1 of what far offers." in told
 
 
 def test_a_client_is_told_how_to_start_the_hub_itself(home: Path) -> None:
-    for client in ("vscode", "claude", "cline", "cursor"):
+    for client in ("vscode", "claude", "cline", "roo", "cursor"):
         shown = json.loads(run(home, "client-config", client, "--stdio", "--token", "mcph_key").stdout)
         server = (shown.get("servers") or shown["mcpServers"])["mcp-hub"]
         assert server["args"][-3:] == ["stdio", "--data-dir", str(home)]

@@ -17,8 +17,11 @@ import httpx2
 import pytest
 
 from invocations.chain import verifier
+from tests.invocations.chain.receivers import Webhook
 from tests.mcphub.running import run
-from tests.servers import Hub, until
+from tests.servers import Hub, free_port, until
+
+pytestmark = pytest.mark.program
 
 CALLS = 12
 _META = {
@@ -31,9 +34,12 @@ _META = {
 def call(hub: Hub, number: int) -> None:
     params = {"name": "echo", "arguments": {"text": f"no {number}"}, "_meta": _META}
     headers = {
-        "Authorization": f"Bearer {hub.key}", "MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call",
-        "Mcp-Name": "echo", "Accept": "application/json, text/event-stream",
-    }  # fmt: skip
+        "Authorization": f"Bearer {hub.key}",
+        "MCP-Protocol-Version": "2026-07-28",
+        "Mcp-Method": "tools/call",
+        "Mcp-Name": "echo",
+        "Accept": "application/json, text/event-stream",
+    }
     body = {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
     assert httpx2.post(f"{hub.url}/mcp", json=body, headers=headers).status_code == 200
 
@@ -99,9 +105,12 @@ def test_an_export_verifies_without_the_hub(data: Path, tmp_path: Path) -> None:
     def judge(*more: str | Path) -> subprocess.CompletedProcess[str]:
         return subprocess.run([*words, *more], env=python, capture_output=True, text=True, timeout=60, check=False)
 
-    assert "ModuleNotFoundError" in subprocess.run(
-        [*words[:2], "-c", "import django"], env=python, capture_output=True, text=True, check=False
-    ).stderr  # fmt: skip
+    assert (
+        "ModuleNotFoundError"
+        in subprocess.run(
+            [*words[:2], "-c", "import django"], env=python, capture_output=True, text=True, check=False
+        ).stderr
+    )
     good = judge("--checkpoint", data / "audit" / "checkpoints")
     assert (good.returncode, good.stderr) == (0, ""), good.stderr
     assert "are as they were sealed" in good.stdout
@@ -116,7 +125,7 @@ def test_an_export_verifies_without_the_hub(data: Path, tmp_path: Path) -> None:
 
 
 EVENTS = (
-    "from invocations.chain.models import AuditEvent; print(list(AuditEvent.objects.values_list('kind', flat=True)))"
+    "from sessions_app.history.models import AuditEvent; print(list(AuditEvent.objects.values_list('kind', flat=True)))"
 )
 
 
@@ -172,7 +181,7 @@ def test_doctor_says_when_the_audit_cannot_be_sealed(data: Path) -> None:
     raw.close()
     tampered(data, f"DELETE FROM invocations_auditblock WHERE number = {last}")
     assert checkpoints.exists()
-    assert "shorter than a checkpoint" in run(data, "doctor").stdout
+    assert "which the log does not have" in run(data, "doctor").stdout
     (data / "audit" / "signing.key").unlink()
     assert "signing key" in run(data, "doctor").stdout
 
@@ -189,6 +198,82 @@ def test_a_lost_key_begins_anew_and_auditors_are_told(data: Path, tmp_path: Path
     assert run(data, "audit", "verify").returncode == 0
 
 
+def test_a_key_that_the_hub_is_given_follows_the_one_on_disk(data: Path, tmp_path: Path) -> None:
+    first = tmp_path / "first.keys"
+    shutil.copy(data / "audit" / "public.keys", first)
+    made = run(data, "audit", "new-key")
+    private, public = made.stdout.strip(), made.stderr.splitlines()[0]
+    file = tmp_path / "credential"
+    file.write_text(private + "\n")
+    given = {"MCPHUB_SIGNING_KEY_FILE": str(file)}
+    assert run(data, "token", "create", "one", **given).returncode == 0
+    assert "is signed with the key" in run(data, "audit", "checkpoint", **given).stderr
+    done = run(data, "audit", "rotate-key", "--to", public)
+    assert (done.returncode, done.stdout.strip()) == (0, public), done.stderr
+    (data / "audit" / "signing.key").unlink()
+    assert run(data, "token", "create", "another", **given).returncode == 0
+    note = run(data, "audit", "checkpoint", **given)
+    assert verifier.Checkpoint.parse(note.stdout).key_id in public, note.stderr
+    assert run(data, "audit", "verify", "--key", str(first)).returncode == 0
+    assert "--to PUBLIC-KEY" in run(data, "audit", "rotate-key", **given).stderr
+    assert "ok    audit" in run(data, "doctor", **given).stdout
+    assert "No such file" in run(data, "doctor", MCPHUB_SIGNING_KEY_FILE=str(tmp_path / "gone")).stdout
+    both = run(data, "audit", "verify", **given, MCPHUB_SIGNING_COMMAND="kms")
+    assert (both.returncode, "Set only one of" in both.stderr) == (2, True)
+
+
+def test_a_key_in_the_environment_reaches_no_child(tmp_path: Path) -> None:
+    private = run(tmp_path / "hub" / "data", "audit", "new-key").stdout.strip()
+    fast = {"MCPHUB_SEAL_SECONDS": "0.1", "MCPHUB_CHECKPOINT_SECONDS": "0.1", "MCPHUB_SIGNING_KEY": private}
+    with Hub(tmp_path / "hub", environment=fast, flags=["--workers", "2"]) as hub:
+        call(hub, 1)
+        until((hub.data / "audit" / "checkpoints").exists)
+        hub.end_operator()
+        children = descendants(hub.pid)
+        assert len(children) >= 3  # two workers, and the sealing process of one of them
+        carried = [child for child in children if private.encode() in Path(f"/proc/{child}/environ").read_bytes()]
+        assert set(carried) <= set(descendants(hub.pid, deep=False)), "workers are forked; nothing they start has it"
+    assert not (hub.data / "audit" / "signing.key").exists()
+    del hub.environment["MCPHUB_SIGNING_KEY"]
+    assert "published checkpoint" in hub.command("audit", "verify")
+
+
+def descendants(pid: int, *, deep: bool = True) -> list[int]:
+    found = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        for child in map(int, (task / "children").read_text().split()):
+            found += [child, *(descendants(child) if deep else [])]
+    return found
+
+
+def test_checkpoints_leave_for_a_webhook_and_verify_from_there(tmp_path: Path) -> None:
+    port = free_port()
+    settings = {
+        "MCPHUB_SEAL_SECONDS": "0.1",
+        "MCPHUB_CHECKPOINT_SECONDS": "0.1",
+        "MCPHUB_CHECKPOINT_TRIES": "1",
+        "MCPHUB_CHECKPOINT_WEBHOOK": f"http://127.0.0.1:{port}/hook",
+        "MCPHUB_EGRESS_ALLOW": "127.0.0.1",
+    }
+    with Hub(tmp_path / "hub", environment=settings) as hub:
+        call(hub, 1)
+        parts = until(lambda: audit_part(hub), 60)
+        assert "do not arrive at webhook" in parts
+        call(hub, 2)  # goes on
+        with Webhook(port) as webhook:
+            until(lambda: not audit_part(hub), 60)
+            brought = webhook.bodies.get(timeout=60)
+            assert hub.command("audit", "checkpoint").encode() in [brought, *webhook.bodies.queue]
+    kept = tmp_path / "kept"
+    kept.write_bytes(brought)
+    assert "1 published checkpoints agree" in hub.command("audit", "verify", "--checkpoint", str(kept))
+
+
+def audit_part(hub: Hub) -> str:
+    """What /ready says of the audit; nothing where it says nothing."""
+    return str(httpx2.get(f"{hub.url}/ready", timeout=60).json()["parts"].get("audit", ""))
+
+
 def test_a_log_that_was_cut_is_found_by_the_published_checkpoints(data: Path) -> None:
     with sqlite3.connect(data / "hub.sqlite3") as raw:
         for (name,) in raw.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
@@ -198,14 +283,25 @@ def test_a_log_that_was_cut_is_found_by_the_published_checkpoints(data: Path) ->
             raw.execute("SELECT header FROM invocations_auditblock WHERE number = ?", [last]).fetchone()[0]
         )
         for table, name in (
-            ("envelope", "mcprequestenvelope"), ("invocation", "mcptoolinvocation"), ("event", "auditevent"),
-        ):  # fmt: skip
-            raw.execute(f"DELETE FROM invocations_{name} WHERE id > ?", [header[table][0]])
+            ("envelope", "invocations_mcprequestenvelope"),
+            ("invocation", "invocations_mcptoolinvocation"),
+            ("event", "sessions_app_auditevent"),
+        ):
+            raw.execute(f"DELETE FROM {name} WHERE id > ?", [header[table][0]])
         raw.execute("DELETE FROM invocations_auditblock WHERE number = ?", [last])
         raw.execute("DELETE FROM invocations_auditleaves WHERE block_id = ?", [last])
     raw.close()
     done = run(data, "audit", "verify")
     assert (done.returncode, "The log is truncated" in done.stderr) == (1, True)
+    published = (data / "audit" / "checkpoints").read_bytes()
+    for verb in ("checkpoint", "rotate-key"):  # what they would publish would speak for the cut log
+        refused = run(data, "audit", verb)
+        assert (refused.returncode, "Nothing was sealed" in refused.stderr) == (1, True)
+        assert refused.stderr.startswith("BAD: ")
+    assert (data / "audit" / "checkpoints").read_bytes() == published
+    (data / "audit" / "checkpoints").unlink()
+    done = run(data, "audit", "verify")
+    assert (done.returncode, "No checkpoint was found" in done.stdout) == (0, True)
 
 
 def test_the_policy_is_shown_and_changed(data: Path) -> None:
@@ -219,11 +315,18 @@ def test_the_policy_is_shown_and_changed(data: Path) -> None:
 
 @pytest.mark.parametrize(
     "words",
-    [["verify", "nowhere.jsonl"], ["verify", "--key", "nowhere"], ["export", "--resume"], ["export", "--from", "soon"],
-     ["policy", "--rows-days", "0"], ["export", "-o", "/nowhere/x"], ["export", "--first-block", "-1"],
-     ["export", "--first-block", "99999"]],
+    [
+        ["verify", "nowhere.jsonl"],
+        ["verify", "--key", "nowhere"],
+        ["export", "--resume"],
+        ["export", "--from", "soon"],
+        ["policy", "--rows-days", "0"],
+        ["export", "-o", "/nowhere/x"],
+        ["export", "--first-block", "-1"],
+        ["export", "--first-block", "99999"],
+    ],
     ids=" ".join,
-)  # fmt: skip
+)
 def test_wrong_words_end_with_a_sentence(words: list[str], served: Path) -> None:
     done = run(served, "audit", *words)
     assert done.returncode == 2

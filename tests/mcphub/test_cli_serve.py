@@ -18,12 +18,14 @@ from tests import template
 from tests.mcphub.running import DEADLINE_SECONDS, ROOT, Hub, free_port, run, serve, wait_until_gone
 from tests.servers import until
 
+pytestmark = pytest.mark.program
+
 _INITIALIZE = {
-    "jsonrpc": "2.0", "id": 1, "method": "initialize",
-    "params": {
-        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"},
-    },
-}  # fmt: skip
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
+}
 
 
 @pytest.fixture
@@ -38,10 +40,16 @@ def _post(hub: Hub, key: str, body: dict[str, Any], **headers: str) -> tuple[int
     line = http.client.HTTPConnection("127.0.0.1", hub.port, timeout=DEADLINE_SECONDS)
     try:
         line.request(
-            "POST", "/mcp", json.dumps(body),
-            {"Authorization": f"Bearer {key}", "Content-Type": "application/json",
-             "Accept": "application/json, text/event-stream", **headers},
-        )  # fmt: skip
+            "POST",
+            "/mcp",
+            json.dumps(body),
+            {
+                "Authorization": f"Bearer {key}",
+                "Content-Type": "application/json",
+                "Accept": "application/json, text/event-stream",
+                **headers,
+            },
+        )
         answer = line.getresponse()
         return answer.status, {k.lower(): v for k, v in answer.getheaders()}, answer.read()
     finally:
@@ -85,10 +93,7 @@ def test_a_key_made_beside_a_running_hub_works_within_the_promised_time(home: Pa
 
 def test_two_starts_on_one_new_database_both_serve_and_make_one_operator(tmp_path: Path) -> None:
     home = tmp_path / "home"
-    with (
-        serve(home, errors=tmp_path / "one.err") as one,
-        serve(home, errors=tmp_path / "two.err") as two,
-    ):
+    with serve(home, errors=tmp_path / "one.err") as one, serve(home, errors=tmp_path / "two.err") as two:
         printed = [line for hub in (one, two) for line in hub.lines if line.startswith("Operator, password")]
         assert len(printed) == 1
 
@@ -127,10 +132,15 @@ def test_sigterm_lets_an_open_stream_end_and_does_not_wait_for_it(home: Path) ->
         _, headers, _ = _post(hub, key, _INITIALIZE)
         line = http.client.HTTPConnection("127.0.0.1", hub.port, timeout=DEADLINE_SECONDS)
         line.request(
-            "GET", "/mcp",
-            headers={"Authorization": f"Bearer {key}", "Accept": "text/event-stream",
-                     "Mcp-Session-Id": headers["mcp-session-id"], "MCP-Protocol-Version": "2025-11-25"},
-        )  # fmt: skip
+            "GET",
+            "/mcp",
+            headers={
+                "Authorization": f"Bearer {key}",
+                "Accept": "text/event-stream",
+                "Mcp-Session-Id": headers["mcp-session-id"],
+                "MCP-Protocol-Version": "2025-11-25",
+            },
+        )
         stream = line.getresponse()
         assert stream.status == 200
         read = threading.Thread(target=stream.read)

@@ -53,11 +53,14 @@ def test_the_hub_serves_and_seals_with_a_role_that_can_only_append(roles: tuple[
     assert run(data, "audit", "verify", **own).returncode == 0
     with psycopg.connect(own["MCPHUB_DATABASE_URL"], autocommit=True) as raw:
         for statement in (
-            "UPDATE invocations_auditevent SET kind = 'x'", "DELETE FROM invocations_auditevent",
-            "TRUNCATE invocations_auditevent", "DELETE FROM invocations_auditblock",
-            "DELETE FROM invocations_mcptoolinvocation", "DROP TRIGGER mcphub_auditevent_append_only "
-            "ON invocations_auditevent", "ALTER TABLE invocations_auditevent DISABLE TRIGGER ALL",
-        ):  # fmt: skip
+            "UPDATE sessions_app_auditevent SET kind = 'x'",
+            "DELETE FROM sessions_app_auditevent",
+            "TRUNCATE sessions_app_auditevent",
+            "DELETE FROM invocations_auditblock",
+            "DELETE FROM invocations_mcptoolinvocation",
+            "DROP TRIGGER mcphub_auditevent_append_only ON sessions_app_auditevent",
+            "ALTER TABLE sessions_app_auditevent DISABLE TRIGGER ALL",
+        ):
             with pytest.raises(psycopg.errors.InsufficientPrivilege):
                 raw.execute(statement)  # type: ignore[arg-type]
     other = {**own, "MCPHUB_DATABASE_URL": f"postgres://{retention}@{server}/{name}"}

@@ -12,8 +12,8 @@ import psycopg
 import pytest
 from django.db import connection
 
-from invocations import durability
-from sessions_app.database import Dedicated
+from invocations.ledger import durability
+from sessions_app.kit.database import Dedicated
 from tests.mcphub.running import free_port, run, serve
 from tests.servers import POSTGRES, postgres_database
 
@@ -30,9 +30,15 @@ MOUNTS = """\
 
 @pytest.mark.parametrize(
     ("path", "kind"),
-    [("/home/x", "ext4"), ("/srv/x/y", "nfs4"), ("/srv", "nfs4"), ("/srvx", "ext4"), ("/srv/hub data/x", "xfs"),
-     ("/run/x", "ext4")],
-)  # fmt: skip
+    [
+        ("/home/x", "ext4"),
+        ("/srv/x/y", "nfs4"),
+        ("/srv", "nfs4"),
+        ("/srvx", "ext4"),
+        ("/srv/hub data/x", "xfs"),
+        ("/run/x", "ext4"),
+    ],
+)
 def test_the_file_system_is_that_of_the_nearest_mount(path: str, kind: str, tmp_path: Path) -> None:
     mounts = tmp_path / "mountinfo"
     mounts.write_text(MOUNTS)

@@ -86,6 +86,7 @@ def said() -> set[Entry]:
     return {entry for entry in found if entry[0]}
 
 
+@pytest.mark.slow
 def test_every_message_has_its_russian() -> None:
     there = written()
     missing = sorted(message for message, plural in said() if (message, plural) not in there)
@@ -94,6 +95,7 @@ def test_every_message_has_its_russian() -> None:
     assert empty == [], MEND
 
 
+@pytest.mark.slow
 def test_the_catalogue_holds_nothing_else() -> None:
     assert sorted(message for message, _ in written().keys() - said()) == [], MEND
 
@@ -102,7 +104,7 @@ def test_the_words_of_the_theme_are_its_own() -> None:
     home = Path(unfold.__file__).parent
     theme = "".join(file.read_text() for kind in ("*.py", "*.html") for file in home.rglob(kind))
     lost = []
-    for message, _ in said_in((HOME / "mcphub" / "theme_words.py").read_text()):
+    for message, _ in said_in((HOME / "mcphub" / "console" / "theme_words.py").read_text()):
         pieces = [piece for piece in re.split(r"%\(\w+\)s", message) if piece.strip()]
         # Long sentences of Python code stand in several literals.
         lost += [message] if not all(piece[:40] in theme for piece in pieces) else []

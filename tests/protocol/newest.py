@@ -29,12 +29,7 @@ ANNOTATIONS = st.fixed_dictionaries(
         "lastModified": st.just("2026-07-28T00:00:00Z"),
     },
 )
-NAMED: dict[str, Any] = {
-    "title": WORDS,
-    "description": TEXT,
-    "_meta": META,
-    "icons": st.lists(ICON, max_size=2),
-}
+NAMED: dict[str, Any] = {"title": WORDS, "description": TEXT, "_meta": META, "icons": st.lists(ICON, max_size=2)}
 ABOUT: dict[str, Any] = {**NAMED, "mimeType": WORDS, "annotations": ANNOTATIONS}
 
 PROPERTY = st.just({"type": "string", "x-mcp-header": "Region"}) | st.booleans() | st.just({})

@@ -74,8 +74,7 @@ def _shapes(version: str) -> dict[str, Schema]:
                 "description": TEXT,
                 "arguments": items(
                     members(
-                        {"name": TEXT},
-                        {"description": TEXT, "required": BOOLEAN, **({"title": TEXT} if links else {})},
+                        {"name": TEXT}, {"description": TEXT, "required": BOOLEAN, **({"title": TEXT} if links else {})}
                     )
                 ),
                 **titled,

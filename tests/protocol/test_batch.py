@@ -29,9 +29,16 @@ def test_a_wrong_message_spoils_itself_only() -> None:
     parts = batch.parse([request(1), request(1), request("1"), request(2, "initialize"), 5, [], word, answer, answer])
     kinds = [type(part).__name__ for part in parts]
     assert kinds == [
-        "Request", "InvalidRequest", "Request", "InvalidRequest", "InvalidRequest", "InvalidRequest", "Notification",
-        "Response", "Response",
-    ]  # fmt: skip
+        "Request",
+        "InvalidRequest",
+        "Request",
+        "InvalidRequest",
+        "InvalidRequest",
+        "InvalidRequest",
+        "Notification",
+        "Response",
+        "Response",
+    ]
     assert [part.request_id for part in parts if isinstance(part, InvalidRequest)] == [1, 2, None, None]
     assert "twice" in str(parts[1])
     assert "by itself" in str(parts[3])

@@ -122,12 +122,7 @@ LADDER = [
     (6, body("tools/list"), headers(method="tools/list", name="ignored"), None),
     (7, body(version="v999"), headers(version="v999"), UnsupportedProtocolVersion),
     (7, body(version="2025-11-25"), headers(version="2025-11-25"), UnsupportedProtocolVersion),
-    (
-        7,
-        body("nonsense", version="v999"),
-        headers(version="v999", method="nonsense"),
-        UnsupportedProtocolVersion,
-    ),
+    (7, body("nonsense", version="v999"), headers(version="v999", method="nonsense"), UnsupportedProtocolVersion),
     (8, body("initialize"), headers(method="initialize"), MethodNotFound),
     (8, body("ping", meta={envelope.LOG_LEVEL: "bad"}), headers(method="ping"), MethodNotFound),
     (11, body(meta={envelope.LOG_LEVEL: "loud"}), headers(), InvalidParams),
@@ -145,10 +140,7 @@ def test_the_first_broken_rung_answers(rung, value, routing, error):
     """MCP 2026-07-28, Streamable HTTP; the order is what the official suite probes."""
     if isinstance(value, dict):
         params = value.get("params", {})
-        value = {
-            **value,
-            **({"params": {k: v for k, v in params.items() if v is not ABSENT}} if params else {}),
-        }
+        value = {**value, **({"params": {k: v for k, v in params.items() if v is not ABSENT}} if params else {})}
     if error is None:
         assert isinstance(climb(value, routing, METHODS), Envelope)
         return
@@ -310,7 +302,5 @@ def test_param_headers_repeat_the_arguments(arguments, sent, agrees):
 def test_a_repeated_param_header_is_a_mismatch():
     with pytest.raises(HeaderMismatch):
         check_param_headers(
-            ANNOTATED,
-            {"region": "eu"},
-            RoutingHeaders(params={"region": "eu"}, duplicates=("mcp-param-region",)),
+            ANNOTATED, {"region": "eu"}, RoutingHeaders(params={"region": "eu"}, duplicates=("mcp-param-region",))
         )

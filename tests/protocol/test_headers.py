@@ -30,11 +30,7 @@ def test_known_headers_are_collected_and_others_ignored():
     assert (headers.protocol_version, headers.method, headers.name) == ("2026-07-28", "tools/call", "t")
     assert headers.params == {"region": "eu"}
     assert (headers.session_id, headers.last_event_id, headers.accept) == ("s", "9", "*/*")
-    assert (headers.content_type, headers.authorization, headers.origin) == (
-        "application/json",
-        "Bearer k",
-        "null",
-    )
+    assert (headers.content_type, headers.authorization, headers.origin) == ("application/json", "Bearer k", "null")
     assert (headers.host, headers.idempotency_key, headers.duplicates) == ("hub:8000", "é", ())
 
 

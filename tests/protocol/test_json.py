@@ -249,6 +249,32 @@ def test_canonical_text_is_the_same_for_equal_values_and_reads_back(value):
         assert json.canonical(dict(reversed(value.items()))) == text
 
 
+STORED = ["\0", "\ud800", {"\udc00": 1}, 2**64 - 1, 2**64, -(2**63) - 1, {"a": [1.5, 10**30, "é"]}, ["\ud83d", 2**80]]
+
+
+@pytest.mark.parametrize(
+    "write", [lambda value: json.dumps(value).decode(), json.canonical], ids=["dumps", "canonical"]
+)
+@pytest.mark.parametrize("value", [*STORED, "1" * 40, "\u003a", None], ids=repr)
+def test_what_was_stored_is_read_back_and_integers_stay_integers(write, value):
+    found = json.loads_stored(write(value))
+    assert found == value
+    assert type(found) is type(value)
+
+
+@given(VALUES)
+def test_stored_text_is_read_as_the_wire_reads_it(value):
+    text = json.canonical(value)
+    assert json.loads_stored(text) == json.loads(text.encode()) == value
+
+
+def test_stored_text_may_be_nested_as_deeply_as_it_was_written():
+    value: list = []
+    for _ in range(600):
+        value = [value]
+    assert json.loads_stored(json.canonical(value)) == value
+
+
 @pytest.mark.parametrize("value", ["\0", "\ud800", {"\0": "\udfff\0é"}, ["\ud83d", 2**80]])
 def test_canonical_text_fits_a_database_column(value):
     text = json.canonical(value)

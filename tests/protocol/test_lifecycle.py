@@ -6,14 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessions_app.protocol.lifecycle import (
-    TERMINAL,
-    TRANSITIONS,
-    LifecycleError,
-    SessionEvent,
-    SessionState,
-    advance,
-)
+from sessions_app.protocol.lifecycle import TERMINAL, TRANSITIONS, LifecycleError, SessionEvent, SessionState, advance
 
 
 def test_states_are_stored_under_their_seed_names():

@@ -87,13 +87,26 @@ def test_the_id_is_seen_in_what_the_strict_decoder_refuses(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "", "7", "[]", "{}", "nonsense", '{"id":7}', '{"id":7,"result":{"a":NaN}}', '[{"id":7,"method":"m"}]',
-        '{"id":null,"method":"m"}', '{"id":true,"method":"m"}', '{"id":1.5,"method":"m"}', '{"id":[7],"method":"m"}',
-        '{"id":18446744073709551616,"method":"m"}', '{"id":"\\ud800","method":"m"}', '{7:7,"id":7,"method":"m"}',
-        '{"params":%s,"id":7,"method":"m"}' % ("[" * 60_000), '{"params":{"a"',
+        "",
+        "7",
+        "[]",
+        "{}",
+        "nonsense",
+        '{"id":7}',
+        '{"id":7,"result":{"a":NaN}}',
+        '[{"id":7,"method":"m"}]',
+        '{"id":null,"method":"m"}',
+        '{"id":true,"method":"m"}',
+        '{"id":1.5,"method":"m"}',
+        '{"id":[7],"method":"m"}',
+        '{"id":18446744073709551616,"method":"m"}',
+        '{"id":"\\ud800","method":"m"}',
+        '{7:7,"id":7,"method":"m"}',
+        '{"params":%s,"id":7,"method":"m"}' % ("[" * 60_000),
+        '{"params":{"a"',
         '{"a":%s,"id":7,"method":"m"}' % ("9" * 5000),
     ],
-)  # fmt: skip
+)
 def test_no_id_is_guessed(text: str) -> None:
     assert glimpse_id(text.encode()) is None
 

@@ -8,25 +8,9 @@ from hypothesis import given
 from sessions_app.protocol import schemas
 from sessions_app.protocol.dialect import MAX_EVALUATIONS, Document
 from sessions_app.protocol.schemas import SchemaRejected, check, compile
+from tests.protocol.schema_cases import ACCEPTED, DRAFTS, nested
 
 from .strategies import VALUES
-
-DRAFTS = [
-    "https://json-schema.org/draft/2020-12/schema",
-    "https://json-schema.org/draft/2020-12/schema#",
-    "https://json-schema.org/draft/2019-09/schema",
-    "http://json-schema.org/draft-07/schema#",
-    "http://json-schema.org/draft-07/schema",
-    "http://json-schema.org/draft-06/schema#",
-    "http://json-schema.org/draft-04/schema#",
-]
-
-
-def nested(depth: int) -> dict:
-    found: dict = {}
-    for _ in range(depth):
-        found = {"not": found}
-    return found
 
 
 def doubling(levels: int, wrap=lambda ref: ref) -> dict:
@@ -45,52 +29,6 @@ def test_each_served_dialect_compiles_and_explains(draft):
     assert validator.is_valid({"n": 1})
     assert not validator.is_valid({"n": "x"})
     assert validator.explain({"n": "x"}).sentence == '`n` must be integer, not "x".'
-
-
-ACCEPTED = {
-    "empty": {},
-    "no arguments": {"type": "object", "additionalProperties": False},
-    "self": {"properties": {"child": {"$ref": "#"}}},
-    "definition": {"$ref": "#/$defs/a", "$defs": {"a": {"type": "object"}}},
-    "anchor": {"$ref": "#a", "$defs": {"x": {"$anchor": "a"}}},
-    "dynamic": {"$dynamicRef": "#n", "$defs": {"x": {"$dynamicAnchor": "n"}}},
-    "recursive": {
-        "$schema": DRAFTS[2],
-        "$recursiveAnchor": True,
-        "properties": {"c": {"$recursiveRef": "#"}},
-    },
-    "embedded resource": {"$id": "https://x/y", "$ref": "z", "$defs": {"a": {"$id": "z", "type": "string"}}},
-    "absolute to itself": {"$id": "https://x/y", "properties": {"c": {"$ref": "https://x/y#"}}},
-    "urn": {"$id": "urn:x:y", "properties": {"c": {"$ref": "#/$defs/a"}}, "$defs": {"a": {}}},
-    "old anchor": {"$schema": DRAFTS[3], "$ref": "#foo", "definitions": {"a": {"$id": "#foo"}}},
-    "draft-04 id": {
-        "$schema": DRAFTS[6],
-        "id": "http://x/y",
-        "properties": {"a": {"$ref": "#/definitions/b"}},
-        "definitions": {"b": {}},
-    },
-    "pointer with escapes": {"$ref": "#/$defs/a~1b%20c~0", "$defs": {"a/b c~": {}}},
-    "pointer into a list": {"$ref": "#/allOf/0/not", "allOf": [{"not": False}]},
-    "pointer under unknown keyword": {
-        "$ref": "#/shared/a",
-        "shared": {"a": {"$ref": "#/shared/b"}, "b": True},
-    },
-    "a property called $ref": {"properties": {"$ref": {"type": "string"}}},
-    "data that looks like a reference": {"const": {"$ref": "http://127.0.0.1:1/"}, "default": {"$ref": "x"}},
-    "look-around": {"properties": {"a": {"type": "string", "pattern": "^(?!x)y"}}},
-    "items list": {
-        "$schema": DRAFTS[3],
-        "items": [{"type": "string"}, True],
-        "additionalItems": {"type": "null"},
-    },
-    "dependencies": {"$schema": DRAFTS[3], "dependencies": {"a": ["b"], "c": {"required": ["d"]}}},
-    "ten thousand allOf, less one": {"allOf": [{"type": "object"} for _ in range(9_998)]},
-    "tree": {"properties": {"left": {"$ref": "#"}, "right": {"$ref": "#"}}},
-    "grammar": {
-        "oneOf": [{"properties": {"k": {"const": i}, "of": {"$ref": "#"}}, "required": ["k"]} for i in range(9)]
-    },
-    "63 deep": nested(63),
-}
 
 
 @pytest.mark.parametrize("schema", ACCEPTED.values(), ids=ACCEPTED.keys())
@@ -129,10 +67,7 @@ REJECTED = {
     "into a scalar": {"$ref": "#/title/x", "title": "t"},
     "to a scalar": {"$ref": "#/title", "title": "t"},
     "dynamic remote": {"$dynamicRef": "http://127.0.0.1:1/x#a"},
-    "under unknown keyword": {
-        "$ref": "#/shared",
-        "shared": {"properties": {"a": {"$ref": "http://127.0.0.1:1/"}}},
-    },
+    "under unknown keyword": {"$ref": "#/shared", "shared": {"properties": {"a": {"$ref": "http://127.0.0.1:1/"}}}},
     "bad pattern": {"pattern": "["},
     "bad pattern, not used": {"$defs": {"a": {"pattern": "["}}},
     "bad patternProperties": {"patternProperties": {"(": {}}},

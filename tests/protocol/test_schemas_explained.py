@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sessions_app.protocol.schemas import check, compile
-
-from .test_schemas import ACCEPTED, DRAFTS
+from tests.protocol.schema_cases import ACCEPTED, DRAFTS
 
 
 def explain(schema, value):
@@ -34,11 +33,7 @@ OBJECT = {"type": "object"}
         ),
         (OBJECT | {"additionalProperties": False}, {"x": 1}, "`x` is not expected."),
         ({"items": False}, [1, 2], "`0` is not expected; `1` is not expected."),
-        (
-            {"properties": {"a": {"type": ["string", "null"]}}},
-            {"a": {}},
-            "`a` must be null or string, not an object.",
-        ),
+        ({"properties": {"a": {"type": ["string", "null"]}}}, {"a": {}}, "`a` must be null or string, not an object."),
         (
             {"properties": {"a": {"properties": {"b/c": {"type": "null"}}}}},
             {"a": {"b/c": 1}},
@@ -62,11 +57,7 @@ OBJECT = {"type": "object"}
             [1, 2, 3],
             "`1` must be string, not 2; `2` must be null, not 3.",
         ),
-        (
-            {"prefixItems": [{}], "items": False},
-            [1, 2],
-            "`1` is not expected.",
-        ),
+        ({"prefixItems": [{}], "items": False}, [1, 2], "`1` is not expected."),
         (
             {"$schema": DRAFTS[3], "items": [{"type": "string"}], "additionalItems": {"type": "null"}},
             [1, 2],
@@ -97,11 +88,7 @@ OBJECT = {"type": "object"}
         ({"if": {"required": ["a"]}, "then": {"required": ["b"]}}, {"a": 1}, "`b` is required."),
         ({"if": {"required": ["a"]}, "else": {"required": ["b"]}}, {}, "`b` is required."),
         ({"dependentSchemas": {"a": {"required": ["b"]}}}, {"a": 1}, "`b` is required."),
-        (
-            {"$schema": DRAFTS[3], "dependencies": {"a": {"required": ["b"]}, "c": ["d"]}},
-            {"a": 1},
-            "`b` is required.",
-        ),
+        ({"$schema": DRAFTS[3], "dependencies": {"a": {"required": ["b"]}, "c": ["d"]}}, {"a": 1}, "`b` is required."),
         ({"$ref": "#/$defs/x", "$defs": {"x": {"type": "null"}}}, 1, "the value must be null, not 1."),
         (
             {"$schema": DRAFTS[3], "$ref": "#/definitions/x", "definitions": {"x": {"type": "null"}}},
@@ -133,11 +120,7 @@ def test_violations_carry_path_message_and_expectation():
 
 
 def test_an_explanation_is_short_whatever_the_value_is():
-    schema = {
-        "additionalProperties": False,
-        "properties": {f"p{i}": {} for i in range(1000)},
-        "required": ["r" * 500],
-    }
+    schema = {"additionalProperties": False, "properties": {f"p{i}": {} for i in range(1000)}, "required": ["r" * 500]}
     found = explain(schema, {f"{i}" + "x" * 100_000: "y" * 100_000 for i in range(20)})
     assert len(found.violations) == 8
     assert "and more" in found.sentence
@@ -147,19 +130,13 @@ def test_an_explanation_is_short_whatever_the_value_is():
 
 HOSTILE_PAIRS = {
     "recursive oneOf": (ACCEPTED["grammar"], "of"),
-    "recursive anyOf": (
-        {"anyOf": [{"properties": {"of": {"$ref": "#"}}, "required": [n]} for n in "abc"]},
-        "of",
-    ),
+    "recursive anyOf": ({"anyOf": [{"properties": {"of": {"$ref": "#"}}, "required": [n]} for n in "abc"]}, "of"),
     "recursive not": (
         {"not": {"not": {"allOf": [{"additionalProperties": {"$ref": "#"}}, {"not": {"type": "object"}}]}}},
         "of",
     ),
     "recursive if": (
-        {
-            "if": {"properties": {"of": {"$ref": "#"}}},
-            "then": {"properties": {"of": {"$ref": "#"}}, "required": ["z"]},
-        },
+        {"if": {"properties": {"of": {"$ref": "#"}}}, "then": {"properties": {"of": {"$ref": "#"}}, "required": ["z"]}},
         "of",
     ),
     "refers to itself": ({"allOf": [{"$ref": "#"}, {"required": ["z"]}]}, "of"),
@@ -184,10 +161,7 @@ def test_a_recursive_schema_is_explained_in_bounded_steps(schema, name):
         ({"items": {"type": "integer"}}, [1] * 500_000 + ["x"]),
         ({"additionalProperties": {"type": "integer"}}, {str(i): i for i in range(100_000)} | {"x": "x"}),
         (
-            {
-                "patternProperties": {f"x{i}y": {} for i in range(500)},
-                "additionalProperties": {"type": "integer"},
-            },
+            {"patternProperties": {f"x{i}y": {} for i in range(500)}, "additionalProperties": {"type": "integer"}},
             {f"a{i}": i for i in range(10_000)} | {"b": "x"},
         ),
         ({"contains": {"type": "null"}}, [1] * 100_000),

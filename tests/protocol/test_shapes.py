@@ -250,10 +250,7 @@ def test_a_form_loses_defaults_and_gains_names_before_2025_11_25():
         ("2025-03-26", {"message": "m", "requestedSchema": {"type": "object", "properties": {}}}),
         ("2025-06-18", {"mode": "url", "message": "m", "url": "https://x", "elicitationId": "e"}),
         ("2025-11-25", {"mode": "url", "message": "m", "url": "https://x"}),
-        (
-            "2025-06-18",
-            {"message": "m", "requestedSchema": {"type": "object", "properties": {"a": {"type": "array"}}}},
-        ),
+        ("2025-06-18", {"message": "m", "requestedSchema": {"type": "object", "properties": {"a": {"type": "array"}}}}),
     ],
 )
 def test_what_a_revision_cannot_ask_is_refused(version, params):
@@ -270,10 +267,7 @@ def test_an_address_has_an_id_in_one_revision_only():
 def test_messages_of_several_blocks_are_split_and_tools_refused_before_2025_11_25():
     params = {"maxTokens": 5, "messages": [{"role": "user", "content": [PLAIN, AUDIO]}], "toolChoice": {}}
     old = shapes.sampling_for(revision("2025-06-18"), params)
-    assert old == {
-        "maxTokens": 5,
-        "messages": [{"role": "user", "content": PLAIN}, {"role": "user", "content": AUDIO}],
-    }
+    assert old == {"maxTokens": 5, "messages": [{"role": "user", "content": PLAIN}, {"role": "user", "content": AUDIO}]}
     assert shapes.sampling_for(revision("2025-11-25"), params) == params
     with pytest.raises(ValueError, match="no tools"):
         shapes.sampling_for(revision("2025-06-18"), {**params, "tools": [{"name": "t"}]})

@@ -24,14 +24,17 @@ ANSWERS = {
     "tools/list": ("ListToolsResult", "tools", newest.TOOL, shapes.tool_for),
     "resources/list": ("ListResourcesResult", "resources", newest.RESOURCE, shapes.resource_for),
     "resources/templates/list": (
-        "ListResourceTemplatesResult", "resourceTemplates", newest.TEMPLATE, shapes.template_for,
+        "ListResourceTemplatesResult",
+        "resourceTemplates",
+        newest.TEMPLATE,
+        shapes.template_for,
     ),
     "prompts/list": ("ListPromptsResult", "prompts", newest.PROMPT, shapes.prompt_for),
     "tools/call": ("CallToolResult", None, newest.CALL_RESULT, shapes.result_for),
     "prompts/get": ("GetPromptResult", None, newest.PROMPT_RESULT, shapes.prompt_result_for),
     "resources/read": ("ReadResourceResult", None, newest.READ_RESULT, shapes.read_result_for),
     "initialize": ("InitializeResult", None, INITIALIZE, shapes.initialize_for),
-}  # fmt: skip
+}
 HINTS = {"resultType": "complete", "ttlMs": 0, "cacheScope": "public"}
 
 
@@ -60,9 +63,7 @@ def parse(request: pytest.FixtureRequest) -> Iterator[Callable[[str, dict], str]
         process.stdin.close()
 
 
-OF_ITS_YEAR = [
-    ("1.2.0", "2024-11-05"), ("1.9.4", "2025-03-26"), ("1.12.4", "2025-06-18"), ("1.30.0", "2025-11-25"),
-]  # fmt: skip
+OF_ITS_YEAR = [("1.2.0", "2024-11-05"), ("1.9.4", "2025-03-26"), ("1.12.4", "2025-06-18"), ("1.30.0", "2025-11-25")]
 
 
 @pytest.mark.parametrize(("parse", "version"), OF_ITS_YEAR, indirect=["parse"])
@@ -80,8 +81,12 @@ def test_the_judge_can_say_no():
     audio = {"content": [{"type": "audio", "data": "AAAA", "mimeType": "audio/wav"}]}
     done = subprocess.run(
         [str(install.needed("1.2.0")), str(script)],
-        input=json.dumps(["CallToolResult", audio]), capture_output=True, text=True, check=True, timeout=60,
-    )  # fmt: skip
+        input=json.dumps(["CallToolResult", audio]),
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
     assert "content" in json.loads(done.stdout)
 
 

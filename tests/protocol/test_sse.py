@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sessions_app.protocol import sse
-from sessions_app.protocol.sse import Decoder, Event, EventTooLarge
+from sessions_app.protocol.sse import Decoder, EventTooLarge, ServerSentEvent
 
 LINES = st.lists(
     st.sampled_from(
@@ -43,7 +43,7 @@ def cut(stream: bytes, places: list[int]) -> list[bytes]:
 
 def decode(chunks: list[bytes], limit: int):
     decoder = Decoder(max_event_bytes=limit)
-    events: list[Event] = []
+    events: list[ServerSentEvent] = []
     try:
         for chunk in chunks:
             events += decoder.feed(chunk)
@@ -72,7 +72,7 @@ def test_a_frame_is_written_as_the_standard_wants():
 
 def test_a_priming_event_has_an_id_and_empty_data():
     """MCP 2025-11-25, Streamable HTTP."""
-    assert Decoder().feed(sse.frame(b"", id="s1")) == [Event("", "message", "s1")]
+    assert Decoder().feed(sse.frame(b"", id="s1")) == [ServerSentEvent("", "message", "s1")]
 
 
 @pytest.mark.parametrize("bad", ["a\nb", "a\rb", "a\0b"])
@@ -93,14 +93,14 @@ def test_an_id_without_data_is_kept_and_not_reported():
     decoder = Decoder()
     assert decoder.feed(b"id: 5\nretry: 10\n\n") == []
     assert (decoder.last_event_id, decoder.retry_ms) == ("5", 10)
-    assert decoder.feed(b"data: x\n\n") == [Event("x", "message", "5")]
+    assert decoder.feed(b"data: x\n\n") == [ServerSentEvent("x", "message", "5")]
 
 
 def test_an_oversized_event_ends_the_stream_but_not_the_events_before_it():
     decoder = Decoder(max_event_bytes=10)
     with pytest.raises(EventTooLarge) as caught:
         decoder.feed(b"data: a\n\ndata: 0123456789")
-    assert caught.value.events == [Event("a")]
+    assert caught.value.events == [ServerSentEvent("a")]
     with pytest.raises(EventTooLarge):
         decoder.feed(b"\n\ndata: b\n\n")
 

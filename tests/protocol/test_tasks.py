@@ -43,16 +43,23 @@ def test_only_the_core_form_calls_a_tools_error_a_failure(state, is_error):
 
 @pytest.mark.parametrize(
     ("state", "member"),
-    [("working", None), ("input_required", "inputRequests"), ("completed", "result"), ("failed", "error"),
-     ("cancelled", None)],
-)  # fmt: skip
+    [
+        ("working", None),
+        ("input_required", "inputRequests"),
+        ("completed", "result"),
+        ("failed", "error"),
+        ("cancelled", None),
+    ],
+)
 def test_each_state_brings_its_own_member(state, member):
     made = task(state, result={"content": []}, error={"code": 1, "message": "m"}, requests={"a": {"method": "x"}})
     assert tasks.detailed(made).keys() - tasks.flat(made).keys() == ({member} if member else set())
 
 
-@pytest.mark.parametrize("capabilities", [{}, {"extensions": None}, {"extensions": []}, {"extensions": {"x": {}}},
-                                          {"extensions": {tasks.EXTENSION: True}}])  # fmt: skip
+@pytest.mark.parametrize(
+    "capabilities",
+    [{}, {"extensions": None}, {"extensions": []}, {"extensions": {"x": {}}}, {"extensions": {tasks.EXTENSION: True}}],
+)
 def test_what_does_not_declare_the_extension(capabilities):
     assert not tasks.declared(capabilities)
 

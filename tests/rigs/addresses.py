@@ -14,15 +14,8 @@ from django.utils import timezone
 import mcphub.urls  # noqa: F401 - registers the pages of the admin
 from invocations.chain.models import AuditHold
 from invocations.models import McpRedactionRule
-from mcphub.chat.models import (
-    ChatApproval,
-    ChatKey,
-    ChatModel,
-    ChatProvider,
-    ChatSession,
-    Query,
-    ToolApproval,
-)
+from mcphub.chat.models import ChatApproval, ChatKey, ChatModel, ChatProvider, ChatSession, Query, ToolApproval
+from sessions_app.history.reading import history_of
 from sessions_app.models import RateLimitBucket
 from tests import factories as make
 from tools_catalog.models import HttpService, McpToolset, Secret
@@ -41,13 +34,20 @@ def address(pattern: str, rows: Mapping[str, Any]) -> str:
     """Fill a pattern in: with the row of its model where there is one. `rows` is by `app_model`."""
     found = re.match(r"admin/(\w+)/(\w+)/", pattern)
     row = rows.get("_".join(found.groups())) if found else None
-    kept = row.history.first() if hasattr(row, "history") else None
-    pattern = pattern.replace("([^/]+)", "<object_id>", 1).replace("([^/]+)", str(kept.pk) if kept else "1")
+    entry = history_of(row).first() if row is not None and "/history/" in pattern else None
     names = {
-        "name": "result" if "/body/" in pattern else "echo", "number": "1", "slug": "none", "app_label": "auth",
-        "invocation_id": "none", "internal_code": "timeout", "size": "1", "old": "1", "new": "1", "url": "nowhere",
+        "name": "result" if "/body/" in pattern else "echo",
+        "number": str(entry.pk) if entry else "1",
+        "slug": "none",
+        "app_label": "auth",
+        "invocation_id": "none",
+        "internal_code": "timeout",
+        "size": "1",
+        "old": "1",
+        "new": "1",
+        "url": "nowhere",
         "content_type_id": "1",
-    }  # fmt: skip
+    }
     key = str(row.pk) if row is not None else "1"
     filled = re.sub(
         r"<(?:\w+:)?(\w+)>", lambda found: names.get(found[1], key), re.sub(r"\(\?P(<\w+>)[^)]*\)", r"\1", pattern)
@@ -69,7 +69,7 @@ def one_of_each() -> dict[str, Any]:
 
 
 def _secret() -> Secret:
-    secret = Secret(name="TOKEN", hosts="api.example.org")
+    secret = Secret(name="TOKEN", origins="api.example.org")
     secret.set_value("a secret of some length")
     secret.save()
     return secret
@@ -97,10 +97,18 @@ def _conversation() -> ChatSession:
 def _approval() -> ChatApproval:
     now = timezone.now()
     return ChatApproval.objects.create(
-        id="mcpr_1", principal="key:1", caller_label="an app", turn_id="t", call_id="call_1", tool_name="drop_table",
-        tool_version="1", arguments={"table": "customers"}, binding="0" * 64, created_at=now,
+        id="mcpr_1",
+        principal="key:1",
+        caller_label="an app",
+        turn_id="t",
+        call_id="call_1",
+        tool_name="drop_table",
+        tool_version="1",
+        arguments={"table": "customers"},
+        binding="0" * 64,
+        created_at=now,
         expires_at=now + timedelta(minutes=10),
-    )  # fmt: skip
+    )
 
 
 def _tool() -> Any:
@@ -137,7 +145,12 @@ _MADE: dict[str, Callable[[], Any]] = {
     "chat_chatkey": lambda: ChatKey.objects.create(key=make.ApiKeyFactory(scopes=["chat"])),
     "chat_chatsession": _conversation,
     "chat_query": lambda: Query.objects.create(
-        session=_conversation(), content="Is it warm?", principal="key:1", door="query", state="done", process_id="p"
+        session=_conversation(),
+        content="Is it warm?",
+        principal="key:1",
+        entry_point="query",
+        state="done",
+        process_id="p",
     ),
     "chat_chatapproval": _approval,
     "chat_toolapproval": lambda: ToolApproval.objects.create(tool=_tool()),

@@ -14,56 +14,46 @@ import asyncio
 import contextlib
 import os
 import random
+import shutil
 import signal
 import sys
+import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from sessions_app.protocol import errors
+from tools_catalog.call.context import CallInfo, ToolContextParts
 from tools_catalog.upstream.connection import Connection
-from tools_catalog.upstream.link import Approval, Offer, Surroundings
+from tools_catalog.upstream.link import Approval, ConnectionEnvironment, Offer
 from tools_catalog.upstream.spec import ConnectionSpec, LaunchSpec
 
 PEER = Path(__file__).parents[1] / "upstreams" / "peers" / "chaos.py"
 ECHO = Offer("tool", "echo", Approval("", "", trusts=True))
 BE = Offer("tool", "be", Approval("", "", trusts=True))
+FOLDER = tempfile.mkdtemp(prefix="mcphub-rig-")
 _PATIENCE_SECONDS = 120
 
 
-class Call:
-    """The context of a call that nobody listens to."""
-
-    invocation_id = tool_name = caller_label = "rig"
-    caller_principal = "key:rig"
-    caller_scopes: frozenset[str] = frozenset()
-    client_capabilities: dict[str, Any] = {}
-    meta = log_level = None
-    parked = ""
-    may_be_task = is_task = is_suspended = False
-
-    def can_ask(self, *_: Any) -> bool:
-        return False
-
-    async def progress(self, *_: Any) -> None:
-        """Nobody listens."""
-
-    async def log(self, *_: Any) -> None:
-        """Nobody listens."""
-
-    def remaining_seconds(self) -> float:
-        return 60.0
+CONTEXT = ToolContextParts(
+    call=CallInfo(
+        invocation_id="rig", tool_name="rig", caller_label="rig", caller_principal="key:rig", client_capabilities={}
+    )
+)
+"""Of a call that nobody listens to."""
 
 
 def connection() -> Connection:
-    launch = LaunchSpec(name="rig", command=sys.executable, arguments=(str(PEER), "stdio", "rig-of-children"))
+    words = (str(PEER), "stdio", "rig-of-children")
+    launch = LaunchSpec(name="rig", command=sys.executable, arguments=words, folder=FOLDER)
     spec = ConnectionSpec(id=1, slug="rig", transport="stdio", launch=launch, idle_seconds=0, connect_seconds=60)
-    return Connection(spec, Surroundings(secret=lambda name, host: ""))
+    return Connection(spec, ConnectionEnvironment(secret=lambda name, host: ""))
 
 
 async def call(upstream: Connection, offer: Offer = ECHO, **arguments: Any) -> Any:
     params = {"name": offer.name, "arguments": arguments}
-    return await upstream.request("tools/call", params, Call(), offer)  # type: ignore[arg-type]
+    return await upstream.request("tools/call", params, CONTEXT, offer)
 
 
 async def cycles(count: int) -> None:
@@ -127,6 +117,7 @@ async def settled(before: tuple[int, int]) -> tuple[int, int]:
 
 async def run(options: argparse.Namespace) -> list[str]:
     complaints = []
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))  # so many as it may start are no leak
     await cycles(2)  # what the first ones import and open stays
     before = held()
     began = time.monotonic()
@@ -153,7 +144,10 @@ def main() -> int:
     parser.add_argument("--cycles", type=int, default=1000)
     parser.add_argument("--kills", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
-    complaints = asyncio.run(run(parser.parse_args()))
+    try:
+        complaints = asyncio.run(run(parser.parse_args()))
+    finally:
+        shutil.rmtree(FOLDER)
     for complaint in complaints:
         print(f"✗ {complaint}", file=sys.stderr)
     return 1 if complaints else 0

@@ -290,10 +290,17 @@ class Stdio(Client):
     async def _line(self) -> AsyncIterator[None]:
         key = self._authorization["Authorization"].removeprefix("Bearer ")
         process = self._process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "mcphub.cli", "stdio", cwd=ROOT, start_new_session=True,
-            env={**self.environment, "MCPHUB_API_KEY": key}, stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
-        )  # fmt: skip
+            sys.executable,
+            "-m",
+            "mcphub.cli",
+            "stdio",
+            cwd=ROOT,
+            start_new_session=True,
+            env={**self.environment, "MCPHUB_API_KEY": key},
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+        )
         try:
             if "error" in await self._ask(self._hello(HANDSHAKE)):
                 raise Lost  # the database was away; whoever goes on all the same is refused for good

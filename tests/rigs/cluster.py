@@ -61,15 +61,26 @@ class Cluster:
         """Start it; give the seconds until it accepts connections."""
         began = time.monotonic()
         options = {
-            "port": str(self._port), "listen_addresses": "127.0.0.1", "unix_socket_directories": "", "fsync": "on",
-            "shared_buffers": "32MB", **settings,
-        }  # fmt: skip
+            "port": str(self._port),
+            "listen_addresses": "127.0.0.1",
+            "unix_socket_directories": "",
+            "fsync": "on",
+            "shared_buffers": "32MB",
+            **settings,
+        }
         with (self._folder.parent / "postgres.log").open("ab") as log:
             self._process = subprocess.Popen(
-                [self._binaries / "postgres", "-D", self._folder / "data",
-                 *(word for name, value in options.items() for word in ("-c", f"{name}={value}"))],
-                stdout=log, stderr=log, start_new_session=True, **self._as(),
-            )  # fmt: skip
+                [
+                    self._binaries / "postgres",
+                    "-D",
+                    self._folder / "data",
+                    *(word for name, value in options.items() for word in ("-c", f"{name}={value}")),
+                ],
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                **self._as(),
+            )
         while True:
             try:
                 with psycopg.connect(self.address, connect_timeout=2):

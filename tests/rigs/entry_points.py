@@ -80,7 +80,7 @@ class Tally:
         self.offences.append(f"{why}\n    {head}\n    {[each for each in call.headers if each[0] != b'authorization']}")
 
 
-class Door:
+class EntryPoint:
     """One entry point over HTTP: what a good request is there, and what an answer must be."""
 
     judge: Callable[[Call, Answer], None] = staticmethod(judge_rpc)
@@ -139,7 +139,7 @@ class Door:
         )
 
 
-class Handshake(Door):
+class Handshake(EntryPoint):
     """`/mcp` in sessions of every revision that has them."""
 
     def begin(self) -> None:
@@ -165,7 +165,7 @@ class Handshake(Door):
         return "POST", "/mcp", self.headers(mcp_session_id=session, mcp_protocol_version=named), body
 
 
-class Stateless(Door):
+class Stateless(EntryPoint):
     """`/mcp` with requests that describe themselves."""
 
     def good(self) -> tuple[str, str, list[Header], Any]:
@@ -174,10 +174,12 @@ class Stateless(Door):
         if "id" in body and "method" in body:
             capabilities = {"sampling": {}, "elicitation": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}}
             meta = {
-                f"{META}protocolVersion": MODERN, f"{META}clientCapabilities": capabilities,
-                f"{META}clientInfo": {"name": "mutations", "version": "1"}, f"{META}logLevel": "info",
+                f"{META}protocolVersion": MODERN,
+                f"{META}clientCapabilities": capabilities,
+                f"{META}clientInfo": {"name": "mutations", "version": "1"},
+                f"{META}logLevel": "info",
                 "traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
-            }  # fmt: skip
+            }
             body["params"] = {**params, "_meta": {**meta, **params.get("_meta", {})}}
         region = params.get("arguments", {}).get("region")
         headers = self.headers(
@@ -189,7 +191,7 @@ class Stateless(Door):
         return "POST", "/mcp", headers, body
 
 
-class Sse(Door):
+class Sse(EntryPoint):
     """`/messages`, whose answers come on the stream of `/sse`: each must be a message with an id that was sent."""
 
     def begin(self) -> None:
@@ -238,7 +240,7 @@ class Sse(Door):
         super().end(tally)
 
 
-class Remote(Door):
+class Remote(EntryPoint):
     """`/mcp/messages`, whose answers are events of `/mcp/events`. One request at a time: the rest is busy."""
 
     judge = staticmethod(judge_frame)
@@ -289,7 +291,7 @@ class Remote(Door):
         super().end(tally)
 
 
-class Stdio(Door):
+class Stdio(EntryPoint):
     """`mcphub stdio`: each spoilt message is a line, each line that comes back a message with an id that was sent."""
 
     def run(self, count: int, tally: Tally, half_way: Callable[[], None]) -> None:
@@ -337,23 +339,36 @@ class Stdio(Door):
             tally.offences.append("the pipe fell silent")
 
 
-class Rest(Door):
+class Rest(EntryPoint):
     """`/api/`: reading with odd questions, writing with odd bodies."""
 
     judge = staticmethod(judge_rest)
     writes: list[tuple[str, str, dict[str, Any]]] = [
         ("PATCH", "/api/tool-definitions/echo/", {"title": "Echo", "reason": "r"}),
         ("PATCH", "/api/tool-definitions/add/", {"input_schema": {"type": "object", "properties": {"a": {}}}}),
-        ("POST", "/api/tool-definitions/", {
-            "name": "spoilt", "description": "d", "backend": "http", "input_schema": {"type": "object"},
-            "backend_config": {"method": "GET", "url": "https://example.org/{a}"},
-        }),
+        (
+            "POST",
+            "/api/tool-definitions/",
+            {
+                "name": "spoilt",
+                "description": "d",
+                "backend": "http",
+                "input_schema": {"type": "object"},
+                "backend_config": {"method": "GET", "url": "https://example.org/{a}"},
+            },
+        ),
         ("PATCH", "/api/error-mappings/timeout/", {"message_template": "Too slow.", "retryable": True}),
-    ]  # fmt: skip
+    ]
     reads = [
-        "/api/invocations/", "/api/invocations/?limit=1", "/api/sessions/?state=created", "/api/tool-definitions/",
-        "/api/tool-definitions/echo/versions/", "/api/error-mappings/", "/api/invocations/nobody/", "/api/none",
-    ]  # fmt: skip
+        "/api/invocations/",
+        "/api/invocations/?limit=1",
+        "/api/sessions/?state=created",
+        "/api/tool-definitions/",
+        "/api/tool-definitions/echo/versions/",
+        "/api/error-mappings/",
+        "/api/invocations/nobody/",
+        "/api/none",
+    ]
     odd = [
         "limit=-1",
         "limit=x",
@@ -388,6 +403,11 @@ class Rest(Door):
         return method, path, self.headers(accept="application/json"), body
 
 
-DOORS: dict[str, type[Door]] = {
-    "handshake": Handshake, "stateless": Stateless, "sse": Sse, "remote": Remote, "stdio": Stdio, "rest": Rest,
-}  # fmt: skip
+ENTRY_POINTS: dict[str, type[EntryPoint]] = {
+    "handshake": Handshake,
+    "stateless": Stateless,
+    "sse": Sse,
+    "remote": Remote,
+    "stdio": Stdio,
+    "rest": Rest,
+}

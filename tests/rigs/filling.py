@@ -7,8 +7,8 @@ from datetime import timedelta
 from django.utils import timezone
 
 from invocations.tasks.models import McpTask
-from mcphub.chat.models_conversations import AIResponse, ChatMessage, ChatSession, Query
-from mcphub.chat.models_responses import ChatApproval
+from mcphub.chat.models.conversations import AIResponse, ChatMessage, ChatSession, Query
+from mcphub.chat.models.responses import ChatApproval
 from sessions_app.models import McpSession, ServerProcess
 from tests.factories import McpTaskFactory, ServerProcessFactory
 
@@ -21,19 +21,26 @@ def fill(rows: int = 6000) -> None:
     people = {number: f"key:{1 + number % 40}" for number in missing}
     sessions = ChatSession.objects.bulk_create(
         ChatSession(
-            principal=people[number], created_at=at, updated_at=at, expires_at=at + timedelta(hours=1),
+            principal=people[number],
+            created_at=at,
+            updated_at=at,
+            expires_at=at + timedelta(hours=1),
             ends_at=at + timedelta(days=1),
         )
         for number, at in begun.items()
-    )  # fmt: skip
+    )
     queries = Query.objects.bulk_create(
         Query(
-            session=session, content="Is it warm?", principal=session.principal, timestamp=session.created_at,
-            door=("query", "completions")[number % 2], process_id="p",
+            session=session,
+            content="Is it warm?",
+            principal=session.principal,
+            timestamp=session.created_at,
+            entry_point=("query", "completions")[number % 2],
+            process_id="p",
             **({"state": "failed", "error_code": "x"} if number % 20 == 0 else {"state": "done"}),
         )
         for number, session in zip(missing, sessions, strict=True)
-    )  # fmt: skip
+    )
     AIResponse.objects.bulk_create(
         AIResponse(query=query, content="It is.", provider_used="p", model="m", duration_ms=5) for query in queries
     )
@@ -44,11 +51,19 @@ def fill(rows: int = 6000) -> None:
     )
     ChatApproval.objects.bulk_create(
         ChatApproval(
-            id=f"filled_{number}", principal=people[number], turn_id=str(number), call_id="call_1", tool_name="t",
-            tool_version="1", arguments={}, binding="0" * 64, created_at=at, expires_at=at + timedelta(minutes=10),
+            id=f"filled_{number}",
+            principal=people[number],
+            turn_id=str(number),
+            call_id="call_1",
+            tool_name="t",
+            tool_version="1",
+            arguments={},
+            binding="0" * 64,
+            created_at=at,
+            expires_at=at + timedelta(minutes=10),
         )
         for number, at in begun.items()
-    )  # fmt: skip
+    )
     owner = ServerProcess.objects.first() or ServerProcessFactory()
     session = McpSession.objects.first()
     McpTask.objects.bulk_create(

@@ -7,15 +7,23 @@ from typing import Any
 
 from sessions_app.protocol import json as strict
 from sessions_app.protocol.errors import ParseError
+from sessions_app.protocol.jsonrpc import is_notification
 from tests.rigs.mutating import Call
 from tests.rigs.raw import Answer
 
 MAPPED_503 = {"server_busy", "audit_unavailable"}
 BEFORE_THE_BODY = {
-    "host_refused", "forbidden", "unauthorized", "method_not_allowed", "not_acceptable", "unsupported_media_type",
-    "payload_too_large", "body_timeout", "server_busy",
-}  # fmt: skip
-"""Refusals of the door, which has not read the body and so knows no id. A Host header may be `invalid_request` too."""
+    "host_refused",
+    "forbidden",
+    "unauthorized",
+    "method_not_allowed",
+    "not_acceptable",
+    "unsupported_media_type",
+    "payload_too_large",
+    "body_timeout",
+    "server_busy",
+}
+"""Refusals before the body is read, which so know no id. A Host header may be `invalid_request` too."""
 FRAME_CODES = {"invalid_request", "unauthorized", "not_found", "timeout", "tool_error", "server_error", "server_busy"}
 _ABSENT = object()
 _LEAKS = (b"Traceback", b'File "/', b"site-packages", b"django.", b"sqlite3.", b"psycopg")
@@ -50,12 +58,27 @@ def judge_rpc(call: Call, answer: Answer) -> None:
     elif (answer.status == 202 and not answer.body) or answer.status == 204 or call.method == "HEAD":
         if answer.body:
             raise Wrong("a body where there must be none")
+    elif answer.status >= 400 and not answer.body:
+        judge_unanswered(call)
     elif answer.headers.get("content-type") != "application/json":
         raise Wrong(f"Content-Type {answer.headers.get('content-type')!r}: {answer.body[:200]!r}")
     elif answer.status == 202:
         _parsed(answer.body)
     else:
         judge_message(call, answer, answer.body)
+
+
+def judge_unanswered(call: Call) -> None:
+    """Judge an error that is a status alone: only notifications have none in words."""
+    sent = _sent(call)
+    if any(isinstance(each, dict) and "method" in each and not is_notification(each) for each in _each(sent)):
+        raise Wrong(f"a request without an answer: {call.body[:200]!r}")
+    if not any(map(is_notification, _each(sent))):
+        raise Wrong(f"no notification, and no answer: {call.body[:200]!r}")
+
+
+def _each(sent: Any) -> list[Any]:
+    return sent if isinstance(sent, list) else [sent]
 
 
 def judge_message(call: Call, answer: Answer, raw: bytes) -> None:
@@ -143,7 +166,7 @@ def judge_frame(call: Call, answer: Answer) -> None:
 
 
 def judge_rest(call: Call, answer: Answer) -> None:
-    """Judge an answer of the REST door; raise Wrong."""
+    """Judge an answer of REST; raise Wrong."""
     judge_status(answer)
     if answer.status in (204, 304) or call.method == "HEAD":
         return

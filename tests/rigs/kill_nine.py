@@ -48,8 +48,11 @@ _SETTLE_SECONDS = 30
 def main() -> int:
     options = _options()
     rng = random.Random(options.seed)
-    print(f"seed {options.seed}, {options.kills} kills, {options.clients} clients, {options.database}, "
-          f"{options.workers} worker(s)", flush=True)  # fmt: skip
+    print(
+        f"seed {options.seed}, {options.kills} kills, {options.clients} clients, {options.database}, "
+        f"{options.workers} worker(s)",
+        flush=True,
+    )
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kill-nine-")))
         cluster = None

@@ -29,9 +29,10 @@ from typing import Any
 
 import httpx2
 
+from tests import operations
 from tests.servers import Hub, until
 from tests.upstreams.conftest import PEERS, Operator, Peer
-from tests.upstreams.test_misbehaviour import KINDS, LIMITS, SECONDS
+from tests.upstreams.misbehaviour import KINDS, LIMITS, SECONDS
 from tests.wire.speech import BOTH, META, MODERN, Speaker
 
 _MOST_GROWTH_MIB = 50
@@ -56,11 +57,16 @@ class Rig:
     async def call(self, tool: str, arguments: dict[str, Any]) -> tuple[str, float]:
         """Give how a call ended, and after how many seconds."""
         meta = {
-            f"{META}protocolVersion": MODERN, f"{META}clientCapabilities": {},
+            f"{META}protocolVersion": MODERN,
+            f"{META}clientCapabilities": {},
             f"{META}clientInfo": {"name": "misbehaving", "version": "1"},
-        }  # fmt: skip
-        body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call",
-                "params": {"name": tool, "arguments": arguments, "_meta": meta}}  # fmt: skip
+        }
+        body = {
+            "jsonrpc": "2.0",
+            "id": 1,
+            "method": "tools/call",
+            "params": {"name": tool, "arguments": arguments, "_meta": meta},
+        }
         headers = {"mcp-protocol-version": MODERN, "mcp-method": "tools/call", "mcp-name": tool}
         began = time.monotonic()
         answer = (await self.http.post("/mcp", json=body, headers=headers)).json()
@@ -135,12 +141,7 @@ class Rig:
     def rows(self) -> None:
         """Compare what was sent with what is on record; what a test ended in the midst may be there beyond."""
         for tool, count in self.sent.items():
-            found = int(
-                self.hub.shell(
-                    "from invocations.models import McpToolInvocation\n"
-                    f"print(McpToolInvocation.objects.filter(tool_name={tool!r}).count())"
-                )
-            )
+            found = self.hub.operate(operations.count, "invocations.McpToolInvocation", tool_name=tool)
             if found < count:
                 self.complaints.append(f"{tool}: {count} calls were answered, {found} are on record")
 
@@ -181,12 +182,7 @@ def main() -> int:
             operator.connect(slug, url=peer.url, transport="sse" if words == "sse" else "streamable-http", **LIMITS)
         operator.connect("bad_stdio", transport="stdio", profile=profile, **LIMITS)
         operator.connect("good", url=stack.enter_context(Peer("sdk_v2.py", "http")).url)
-        hub.shell(
-            "from tools_catalog.models import McpToolDefinition\n"
-            "for tool in McpToolDefinition.objects.filter(name__startswith='bad_'):\n"
-            f"    tool.timeout_seconds = {SECONDS}\n"
-            "    tool.save()"
-        )
+        operator.limit("bad_", SECONDS)
         with Speaker(hub.url, hub.key) as speaker:
             names = [f"{kind}.be" for kind in KINDS] + ["good.echo"]
             until(lambda: all(name in speaker.modern("tools/list").text for name in names), 60)

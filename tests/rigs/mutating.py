@@ -13,32 +13,126 @@ from typing import Any
 Header = tuple[bytes, bytes]
 
 ODD_TEXTS = [
-    "", " ", "\x00", "a\x00b", "\ud800", "\udfff\ud800", "\u202e", "\ufeff", "\U0001f600", "é" * 50, "x" * 5000,
-    "../../etc/passwd", "%00", "{}", "[]", "null", "'; DROP TABLE x;--", "{{7*7}}", "${jndi:ldap://x}", "%s%n",
-    "__proto__", "2026-07-28", "1999-01-01", "=?base64?!?=", "=?base64?/w==?=", "\r\nX-Injected: 1", "NaN",
-]  # fmt: skip
-ODD_NUMBERS = [
-    0, -1, 2**31, 2**53 + 1, 2**63, 2**64 - 1, -(2**63), 1.5, -0.0, 1e308, 5e-324,
-]  # fmt: skip
+    "",
+    " ",
+    "\x00",
+    "a\x00b",
+    "\ud800",
+    "\udfff\ud800",
+    "\u202e",
+    "\ufeff",
+    "\U0001f600",
+    "é" * 50,
+    "x" * 5000,
+    "../../etc/passwd",
+    "%00",
+    "{}",
+    "[]",
+    "null",
+    "'; DROP TABLE x;--",
+    "{{7*7}}",
+    "${jndi:ldap://x}",
+    "%s%n",
+    "__proto__",
+    "2026-07-28",
+    "1999-01-01",
+    "=?base64?!?=",
+    "=?base64?/w==?=",
+    "\r\nX-Injected: 1",
+    "NaN",
+]
+ODD_NUMBERS = [0, -1, 2**31, 2**53 + 1, 2**63, 2**64 - 1, -(2**63), 1.5, -0.0, 1e308, 5e-324]
 ODD_VALUES: list[Any] = [
-    None, True, False, [], {}, [[]], [None], {"": None}, {"a": {"b": []}}, *ODD_NUMBERS, *ODD_TEXTS,
-]  # fmt: skip
+    None,
+    True,
+    False,
+    [],
+    {},
+    [[]],
+    [None],
+    {"": None},
+    {"a": {"b": []}},
+    *ODD_NUMBERS,
+    *ODD_TEXTS,
+]
 ODD_LITERALS = [
-    b"NaN", b"-Infinity", b"1e999", b"9" * 400, b"-" + b"9" * 5000, b"01", b"1.", b".5", b"0x10", b"undefined",
-    b'"\\ud800"', b'"\\u0000"', b'"\\x41"', b'"\x01"', b'"\xff"', b"'a'", b"tru", b"18446744073709551616", b"",
-    b"[" * 70 + b"]" * 70, b"[" * 20_000, b'{"a":' * 300, b'{"a":1,"a":2}', b'{"a":1,"\\u0061":2}', b"/* */1",
-]  # fmt: skip
+    b"NaN",
+    b"-Infinity",
+    b"1e999",
+    b"9" * 400,
+    b"-" + b"9" * 5000,
+    b"01",
+    b"1.",
+    b".5",
+    b"0x10",
+    b"undefined",
+    b'"\\ud800"',
+    b'"\\u0000"',
+    b'"\\x41"',
+    b'"\x01"',
+    b'"\xff"',
+    b"'a'",
+    b"tru",
+    b"18446744073709551616",
+    b"",
+    b"[" * 70 + b"]" * 70,
+    b"[" * 20_000,
+    b'{"a":' * 300,
+    b'{"a":1,"a":2}',
+    b'{"a":1,"\\u0061":2}',
+    b"/* */1",
+]
 ODD_HEADER_VALUES = [
-    b"", b" ", b"\xff\xfe", b"\xc3\xa9", b"null", b"*", b"*/*", b"a" * 6000, b"=?base64?***?=", b"=?base64?/w==?=",
-    b"2026-07-28", b"2025-11-25", b"2025-03-26", b"2024-11-05", b"v999", b"application/json", b"text/event-stream",
-    b"application/json;q=0", b"tools/call", b"tools/list", b"echo", b"%00", b"0", b"-1", b"gzip", b"Bearer", b",",
+    b"",
+    b" ",
+    b"\xff\xfe",
+    b"\xc3\xa9",
+    b"null",
+    b"*",
+    b"*/*",
+    b"a" * 6000,
+    b"=?base64?***?=",
+    b"=?base64?/w==?=",
+    b"2026-07-28",
+    b"2025-11-25",
+    b"2025-03-26",
+    b"2024-11-05",
+    b"v999",
+    b"application/json",
+    b"text/event-stream",
+    b"application/json;q=0",
+    b"tools/call",
+    b"tools/list",
+    b"echo",
+    b"%00",
+    b"0",
+    b"-1",
+    b"gzip",
+    b"Bearer",
+    b",",
     b";;q=",
-]  # fmt: skip
+]
 HEADERS = [
-    b"accept", b"content-type", b"mcp-protocol-version", b"mcp-method", b"mcp-name", b"mcp-session-id", b"origin",
-    b"host", b"last-event-id", b"content-encoding", b"mcp-param-region", b"mcp-param-", b"user-agent",
-    b"x-forwarded-for",    b"x-request-id", b"traceparent", b"accept-encoding", b"expect-ct", b"idempotency-key",
-]  # fmt: skip
+    b"accept",
+    b"content-type",
+    b"mcp-protocol-version",
+    b"mcp-method",
+    b"mcp-name",
+    b"mcp-session-id",
+    b"origin",
+    b"host",
+    b"last-event-id",
+    b"content-encoding",
+    b"mcp-param-region",
+    b"mcp-param-",
+    b"user-agent",
+    b"x-forwarded-for",
+    b"x-request-id",
+    b"traceparent",
+    b"accept-encoding",
+    b"expect-ct",
+    b"idempotency-key",
+]
 _MARK = "\x1amark\x1a"
 
 
@@ -221,9 +315,20 @@ def _recoded(source: random.Random, body: bytes, value: Any) -> bytes:
 
 def _foreign(source: random.Random, body: bytes, value: Any) -> bytes:
     return source.choice(
-        [b"", b"   ", source.randbytes(200), zlib.compress(body), b"a=b&c=d", b"<?xml version='1.0'?><a/>", body + body,
-         body + b"\n\x00", b"\xef\xbb\xbf" + body, b"[" * 100_000, b'"' + b"x" * 100_000 + b'"']
-    )  # fmt: skip
+        [
+            b"",
+            b"   ",
+            source.randbytes(200),
+            zlib.compress(body),
+            b"a=b&c=d",
+            b"<?xml version='1.0'?><a/>",
+            body + body,
+            body + b"\n\x00",
+            b"\xef\xbb\xbf" + body,
+            b"[" * 100_000,
+            b'"' + b"x" * 100_000 + b'"',
+        ]
+    )
 
 
 _STRUCTURAL = [_replace, _replace, _replace, _remove, _add, _wrap, _batch, _id, _rename]

@@ -1,7 +1,7 @@
 """Spoilt requests to every entry point: no 5xx, no body that cannot be read, no foreign id, nothing that grows.
 
     python -m tests.rigs.mutations                    # 10 000 for each entry point
-    python -m tests.rigs.mutations --count 300 --seed 7 --door handshake --door rest
+    python -m tests.rigs.mutations --count 300 --seed 7 --entry-point handshake --entry-point rest
 
 Starts a hub of its own. Prints a line for each entry point and the first offences; exit status 0, or 1 with any.
 """
@@ -17,10 +17,10 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests import servers
-from tests.rigs.entry_points import DOORS, Tally
+from tests import operations, servers
+from tests.rigs.entry_points import ENTRY_POINTS, Tally
 from tests.rigs.mutating import Mutator
-from tests.servers import Hub
+from tests.servers import FIXTURES, Hub
 from tests.wire.speech import Speaker
 
 _SHOWN_OFFENCES = 20
@@ -34,7 +34,7 @@ def run(hub: Hub, key: str, name: str, count: int, seed: int) -> Tally:
     def half_way() -> None:
         half_way_kib[0] = resident_kib(hub)
 
-    DOORS[name](hub, key, Mutator(seed)).run(count, tally, half_way)
+    ENTRY_POINTS[name](hub, key, Mutator(seed)).run(count, tally, half_way)
     with Speaker(hub.url, key) as speaker:
         if speaker.modern("server/discover").status_code != 200:
             tally.offences.append("the hub does not answer afterwards")
@@ -65,10 +65,8 @@ def errors(hub: Hub) -> list[str]:
 @contextlib.contextmanager
 def running(folder: Path) -> Iterator[tuple[Hub, str]]:
     """A hub with the tools that the requests name, and a key that may do everything."""
-    with Hub(folder, packs=["starter", "conformance"], environment={"MCPHUB_EGRESS_ALLOW": ""}) as hub:
-        key = hub.shell(
-            "from sessions_app.models import ApiKey\nprint(ApiKey.issue('mutations', scopes=ApiKey.Scope.values)[1])"
-        )
+    with Hub(folder, packs=["starter", FIXTURES], environment={"MCPHUB_EGRESS_ALLOW": ""}) as hub:
+        key = hub.operate(operations.issue_key, "mutations")
         with Speaker(hub.url, key) as speaker:
             servers.until(lambda: speaker.modern("server/discover").status_code == 200)
         yield hub, key
@@ -78,11 +76,11 @@ def main() -> int:
     options = argparse.ArgumentParser()
     options.add_argument("--count", type=int, default=10_000)
     options.add_argument("--seed", type=int, default=1)
-    options.add_argument("--door", action="append", choices=DOORS)
+    options.add_argument("--entry-point", action="append", choices=ENTRY_POINTS)
     chosen = options.parse_args()
     failed = False
     with tempfile.TemporaryDirectory(prefix="mutations-") as folder, running(Path(folder)) as (hub, key):
-        for name in chosen.door or DOORS:
+        for name in chosen.entry_point or ENTRY_POINTS:
             began = time.monotonic()
             tally = run(hub, key, name, chosen.count, chosen.seed)
             statuses = ", ".join(f"{status}: {number}" for status, number in sorted(tally.statuses.items()))

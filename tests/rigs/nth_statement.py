@@ -28,28 +28,14 @@ from typing import Any
 import httpx2
 import psycopg
 
+from tests import operations
 from tests.chat.conftest import ENVIRONMENT, KEYS, TOOLBOX, set_up
 from tests.chat.running import ScriptedProvider
 from tests.chat.script import calls, say, script
+from tests.rigs import console
 from tests.rigs.failing import SOCKET
 from tests.servers import Hub, postgres_database, until
 from tests.wire.speech import Speaker, hello
-
-_ISSUE = (
-    "from sessions_app.models import ApiKey\n"
-    "print(ApiKey.issue('rig', scopes=ApiKey.Scope.values, calls_per_minute=None)[1])"
-)
-_LOG_IN = """
-import json
-from django.conf import settings
-from django.contrib.auth import get_user_model
-from django.test import Client
-client = Client()
-people = get_user_model().objects
-client.force_login(people.filter(is_superuser=True).first() or people.create_superuser("rig"))
-name = settings.SESSION_COOKIE_NAME
-print(json.dumps({name: client.cookies[name].value, settings.CSRF_COOKIE_NAME: "c" * 32}))
-"""
 
 
 @dataclass
@@ -179,7 +165,7 @@ class Decide(Act):
 
     def wrong(self, told: Told) -> str:
         row = self.rig.rows("SELECT status, reason, decided_at FROM chat_chatapproval WHERE id = ?", self.id)[0]
-        events = self.rig.rows("SELECT kind, reason FROM invocations_auditevent WHERE subject_id = ?", self.id)
+        events = self.rig.rows("SELECT kind, reason FROM sessions_app_auditevent WHERE subject_id = ?", self.id)
         if events != ([("call.approved", self.name)] if row[0] == "approved" else []):
             return f"{row[0]}, and on record as {events}"
         if row[0] == "pending":
@@ -198,8 +184,7 @@ class Save(Act):
         tool = "(SELECT id FROM tools_catalog_mcptooldefinition WHERE name = 'outlast')"
         counts = {
             "versions": f"SELECT count(*) FROM tools_catalog_mcptoolversion WHERE tool_id = {tool} AND reason = ?",
-            "histories": "SELECT count(*) FROM tools_catalog_historicalmcptooldefinition WHERE description = ?",
-            "events": "SELECT count(*) FROM invocations_auditevent WHERE kind = 'tool.changed' AND reason = ?",
+            "events": "SELECT count(*) FROM sessions_app_auditevent WHERE kind = 'tool.changed' AND reason = ?",
         }
         due = int(now == self.name)
         found = {name: self.rig.rows(query, self.name)[0][0] for name, query in counts.items()}
@@ -211,9 +196,14 @@ class Save(Act):
 
 
 ACTS: dict[str, type[Act]] = {
-    "call": Call, "call-in-session": CallInSession, "session": Open, "replay": Replay, "turn": Turn,
-    "decision": Decide, "save": Save,
-}  # fmt: skip
+    "call": Call,
+    "call-in-session": CallInSession,
+    "session": Open,
+    "replay": Replay,
+    "turn": Turn,
+    "decision": Decide,
+    "save": Save,
+}
 
 
 def _rpc(answer: httpx2.Response) -> Told:
@@ -238,7 +228,7 @@ class Rig:
         self.speaker = Speaker(hub.url, key)
         self.session = self.speaker.open_session()
         self.rest = httpx2.Client(base_url=hub.url, headers={"authorization": f"Bearer {key}"}, timeout=60)
-        self.console = httpx2.Client(base_url=hub.url, cookies=json.loads(hub.shell(_LOG_IN)), timeout=60)
+        self.console = httpx2.Client(base_url=hub.url, cookies=hub.operate(console.log_in), timeout=60)
         self._orders = socket.socket(socket.AF_UNIX)
         self._orders.connect(hub.environment[SOCKET])
         self._lines = self._orders.makefile("rw")
@@ -302,38 +292,11 @@ class Rig:
 
     def read_form(self) -> None:
         """Read the form of a tool as a browser does."""
-        told = self.hub.shell(_FORM)
-        self.page, self.form = json.loads(told)
+        self.page, self.form = self.hub.operate(console.tool_form, "outlast")
 
     def served(self, name: str) -> str:
         found = self.speaker.modern("tools/list").json()["result"]["tools"]
         return str(next(tool["description"] for tool in found if tool["name"] == name))
-
-
-_FORM = """
-import json
-from django.contrib.auth import get_user_model
-from django.test import Client
-from django.test.utils import setup_test_environment
-from django.urls import reverse
-from tools_catalog.models import McpToolDefinition
-setup_test_environment()  # answers then tell the form that they show
-tool = McpToolDefinition.objects.get(name="outlast")
-page = reverse("admin:tools_catalog_mcptooldefinition_change", args=[tool.pk])
-client = Client(headers={"host": "127.0.0.1"})
-client.force_login(get_user_model().objects.filter(is_superuser=True).first())
-form = client.get(page).context["adminform"].form
-shown = {}
-for bound in form:
-    value = bound.value()
-    if isinstance(value, bool):
-        value = "on" if value else None
-    elif isinstance(value, (dict, list)) and not hasattr(bound.field, "choices"):
-        value = json.dumps(value)
-    if value not in (None, "", []):
-        shown[bound.html_name] = value if isinstance(value, list) else str(value)
-print(json.dumps([page, {**shown, "csrfmiddlewaretoken": "c" * 32}]))
-"""
 
 
 def _plain(answer: httpx2.Response) -> str:
@@ -412,16 +375,19 @@ def _again(rig: Rig, make: type[Act]) -> str:
 @contextlib.contextmanager
 def _hub(folder: Path, database: str) -> Iterator[tuple[Hub, str]]:
     environment = {
-        **ENVIRONMENT, "MCPHUB_APPS": f"{ENVIRONMENT['MCPHUB_APPS']},tests.rigs.failing",
-        SOCKET: str(folder / "orders"), "MCPHUB_SEAL_SECONDS": "0.1", "MCPHUB_LEDGER_TIMEOUT_SECONDS": "2",
-    }  # fmt: skip
+        **ENVIRONMENT,
+        "MCPHUB_APPS": f"{ENVIRONMENT['MCPHUB_APPS']},tests.rigs.failing",
+        SOCKET: str(folder / "orders"),
+        "MCPHUB_SEAL_SECONDS": "0.1",
+        "MCPHUB_LEDGER_TIMEOUT_SECONDS": "2",
+    }
     if database:
         environment["MCPHUB_DATABASE_URL"] = database
     with (
         ScriptedProvider(KEYS["openai"]) as provider,
         Hub(folder, packs=["starter"], bundle=TOOLBOX, environment=environment) as hub,
     ):
-        key = hub.shell(_ISSUE)
+        key = hub.operate(operations.issue_key, "rig", calls_per_minute=None)
         set_up(hub, {"openai": provider})
         yield hub, key
 

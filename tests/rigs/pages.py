@@ -16,9 +16,9 @@ from django.test import RequestFactory
 from django.urls import reverse
 
 import mcphub.urls  # noqa: F401 - registers the pages of the admin
-from invocations.admin_filters import DurationFilter
-from sessions_app.admin_changelist import AFTER, BEFORE, TimeRangeFilter
-from sessions_app.admin_keyset import KeysetPaginator
+from sessions_app.kit.admin.changelist import AFTER, BEFORE
+from sessions_app.kit.admin.filters import MomentsControl, NumbersControl
+from sessions_app.kit.admin.keyset import KeysetPaginator, order_of, place_of
 from tests.rigs.addresses import address, one_of_each, patterns
 
 ABSENT = "0" * 32
@@ -61,7 +61,8 @@ def variants(page: Any, user: Any, rows: list[Model]) -> Iterator[dict[str, str]
     request.user = user
     shown = page.get_changelist_instance(request)
     if isinstance(shown.paginator, KeysetPaginator):
-        yield from ({side: str(shown.paginator.place_of(row))} for side in (BEFORE, AFTER) for row in rows)
+        order = order_of(page)
+        yield from ({side: place_of(order.key_of(row))} for side in (BEFORE, AFTER) for row in rows)
     else:
         yield from (
             {"p": str(number)} for number in {2, shown.paginator.num_pages} if number <= shown.paginator.num_pages
@@ -76,7 +77,7 @@ def variants(page: Any, user: Any, rows: list[Model]) -> Iterator[dict[str, str]
 
 
 def _filtered(spec: Any, rows: list[Model]) -> Iterator[dict[str, str]]:
-    if isinstance(spec, TimeRangeFilter):
+    if isinstance(spec, MomentsControl):
         yield from _times(spec.field_path)
     elif isinstance(spec, filters.SimpleListFilter):
         name = str(spec.parameter_name)
@@ -84,7 +85,7 @@ def _filtered(spec: Any, rows: list[Model]) -> Iterator[dict[str, str]]:
         yield from ({name: str(value)} for value in choices or _written(name, rows))
     elif isinstance(spec, filters.DateFieldListFilter):
         yield from ({name: str(value) for name, value in query.items()} for _, query in spec.links if query)
-    elif isinstance(spec, DurationFilter):
+    elif isinstance(spec, NumbersControl):
         yield from ({f"{spec.field_path}_{side}": value} for side in ("from", "to") for value in ("0", "100", "999999"))
     elif isinstance(spec, filters.BooleanFieldListFilter):
         yield from ({spec.lookup_kwarg: value} for value in "10")

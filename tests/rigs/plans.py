@@ -15,12 +15,26 @@ from typing import Any
 from django.db import connection
 
 GROWING = {
-    "invocations_mcptoolinvocation", "invocations_mcprequestenvelope", "invocations_mcptask",
-    "invocations_mcpidempotencykey", "invocations_auditevent", "invocations_auditblock", "invocations_auditleaves",
-    "invocations_calltally", "sessions_app_mcpsession", "sessions_app_streamevent",
-    "sessions_app_busevent", "chat_chatsession", "chat_query", "chat_airesponse", "chat_chatmessage",
-    "chat_chatresponse", "chat_chatapproval", "django_admin_log", "django_session",
-}  # fmt: skip
+    "invocations_mcptoolinvocation",
+    "invocations_mcprequestenvelope",
+    "invocations_mcptask",
+    "invocations_mcpidempotencykey",
+    "sessions_app_auditevent",
+    "invocations_auditblock",
+    "invocations_auditleaves",
+    "invocations_calltally",
+    "sessions_app_mcpsession",
+    "sessions_app_streamevent",
+    "sessions_app_busevent",
+    "chat_chatsession",
+    "chat_query",
+    "chat_airesponse",
+    "chat_chatmessage",
+    "chat_chatresponse",
+    "chat_chatapproval",
+    "django_admin_log",
+    "django_session",
+}
 """Tables without a bound but retention, also while they are small. (Marks of the sequence are one for many calls.)"""
 BIG_ROWS = 10_000
 """Any table of more rows than this is one of them; of fewer a plan does not tell what it would be of many."""

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import httpx2
 
@@ -43,14 +46,31 @@ class Hub:
     def command(self, *words: str) -> str:
         done = subprocess.run(
             [sys.executable, "-m", "mcphub.cli", *words],
-            cwd=ROOT, env=self.environment, capture_output=True, text=True, timeout=90,
-        )  # fmt: skip
+            cwd=ROOT,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=90,
+        )
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
-    def shell(self, code: str) -> str:
-        """Run Python with the hub's models in another process; give what it prints."""
-        return self.command("shell", "--no-imports", "-c", code).strip()
+    def operate(self, function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        """Run a function of `tests.operations` in another process on the hub's data; give its result, as of JSON."""
+        asked = json.dumps([function.__module__, function.__qualname__, arguments, named])
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.operations"],
+            cwd=ROOT,
+            env=self.environment,
+            input=f"{asked}\n",
+            capture_output=True,
+            text=True,
+            timeout=90,
+        )
+        assert done.returncode == 0, done.stderr
+        result, failure = json.loads(done.stdout)
+        assert not failure, failure
+        return result
 
     def prepare(self) -> None:
         """Load the tools and make a key, before the first start."""
@@ -63,11 +83,23 @@ class Hub:
         began = time.monotonic()
         with self.log.open("a") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "mcphub.cli", "serve",
-                 "--port", str(self.port), "--workers", str(self._workers)],
-                cwd=ROOT, env=self.environment, stdout=subprocess.PIPE, stderr=log, text=True,
+                [
+                    sys.executable,
+                    "-m",
+                    "mcphub.cli",
+                    "serve",
+                    "--port",
+                    str(self.port),
+                    "--workers",
+                    str(self._workers),
+                ],
+                cwd=ROOT,
+                env=self.environment,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
                 start_new_session=True,
-            )  # fmt: skip
+            )
         assert self._process.stdout is not None
         for line in self._process.stdout:
             if line.startswith("ready "):

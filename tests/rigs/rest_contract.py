@@ -15,16 +15,13 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tests import operations
 from tests.chat.conftest import ENVIRONMENT, KEYS, TOOLBOX, set_up
 from tests.chat.running import ScriptedProvider
 from tests.servers import ROOT, Hub
 from tests.wire.speech import Speaker
 
 _ENDLESS = "/api/invocations/stream/"
-_ISSUE = (
-    "from sessions_app.models import ApiKey\n"
-    "print(ApiKey.issue('contract', scopes=ApiKey.Scope.values, calls_per_minute=None)[1])"
-)
 
 
 def main() -> int:
@@ -35,7 +32,7 @@ def main() -> int:
             ScriptedProvider(KEYS["openai"]) as provider,
             Hub(folder, packs=["starter"], bundle=TOOLBOX, environment=ENVIRONMENT) as hub,
         ):
-            key = hub.shell(_ISSUE)
+            key = hub.operate(operations.issue_key, "contract", calls_per_minute=None)
             set_up(hub, {"openai": provider})  # waits until the hub knows a key that is made after ours
             _seed(hub, key)
             return _schemathesis(hub, key, options)
@@ -55,13 +52,35 @@ def _seed(hub: Hub, key: str) -> None:
 def _schemathesis(hub: Hub, key: str, options: argparse.Namespace) -> int:
     words = [
         str(Path(sys.executable).with_name("schemathesis")),
-        "--config-file", str(Path(__file__).with_name("schemathesis.toml")), "run", f"{hub.url}/api/schema",
-        "-H", f"Authorization: Bearer {key}",
-        "--phases", "examples,coverage,fuzzing,stateful", "--checks", "all", "--mode", "all",
-        "--exclude-path", _ENDLESS, "--max-examples", str(options.examples), "--workers", str(options.workers),
-        "--seed", str(options.seed), "--generation-database", "none", "--continue-on-failure", "--no-color",
-        "--request-timeout", "120", "--wait-for-schema", "120",
-    ]  # fmt: skip
+        "--config-file",
+        str(Path(__file__).with_name("schemathesis.toml")),
+        "run",
+        f"{hub.url}/api/schema",
+        "-H",
+        f"Authorization: Bearer {key}",
+        "--phases",
+        "examples,coverage,fuzzing,stateful",
+        "--checks",
+        "all",
+        "--mode",
+        "all",
+        "--exclude-path",
+        _ENDLESS,
+        "--max-examples",
+        str(options.examples),
+        "--workers",
+        str(options.workers),
+        "--seed",
+        str(options.seed),
+        "--generation-database",
+        "none",
+        "--continue-on-failure",
+        "--no-color",
+        "--request-timeout",
+        "120",
+        "--wait-for-schema",
+        "120",
+    ]
     if options.include:
         words += ["--include-path-regex", options.include]
     environment = {**os.environ, "SCHEMATHESIS_HOOKS": "tests.rigs.rest_hooks", "PYTHONPATH": str(ROOT)}

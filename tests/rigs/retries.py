@@ -39,9 +39,7 @@ from tests.servers import postgres_database
 
 _KEY = "mcphub/idempotencyKey"
 _COPIES = 3
-_CHAT = {
-    "MCPHUB_EGRESS_ALLOW": "127.0.0.1", "MCPHUB_CHAT_BURST": "100000", "MCPHUB_CHAT_MAX_CONTENT": "100000",
-}  # fmt: skip
+_CHAT = {"MCPHUB_EGRESS_ALLOW": "127.0.0.1", "MCPHUB_CHAT_BURST": "100000", "MCPHUB_CHAT_MAX_CONTENT": "100000"}
 _PATIENCE_SECONDS = 240
 """In which one call must be answered to all who send it, with hubs that are killed meanwhile."""
 
@@ -232,13 +230,25 @@ class StdioCopies(Copying, Stdio):
 def crowd(hubs: list[Hub], key: str, calls: int) -> list[Repeating]:
     """Give all who send, in their groups."""
     keyed: list[type[Repeating]] = [
-        StatelessMeta, StatelessHeader, SessionHeader, SessionMeta, EventStreamMeta, EventStreamMeta, RemoteMeta,
-        RemoteMeta, StdioMeta, StdioMeta,
-    ]  # fmt: skip
+        StatelessMeta,
+        StatelessHeader,
+        SessionHeader,
+        SessionMeta,
+        EventStreamMeta,
+        EventStreamMeta,
+        RemoteMeta,
+        RemoteMeta,
+        StdioMeta,
+        StdioMeta,
+    ]
     groups: list[tuple[str, list[type[Repeating]]]] = [
-        ("keyed", keyed), ("session", [OneSession] * 4), ("sse", [EventStreamCopies]), ("remote", [RemoteCopies]),
-        ("stdio", [StdioCopies]), ("chat", [Chat] * 3),
-    ]  # fmt: skip
+        ("keyed", keyed),
+        ("session", [OneSession] * 4),
+        ("sse", [EventStreamCopies]),
+        ("remote", [RemoteCopies]),
+        ("stdio", [StdioCopies]),
+        ("chat", [Chat] * 3),
+    ]
     found = []
     for name, kinds in groups:
         group, shared = Group(name, len(kinds), calls), dict[str, str]()
@@ -259,9 +269,13 @@ def crowd(hubs: list[Hub], key: str, calls: int) -> list[Repeating]:
 _MAY_BE_LOST = {EventStreamCopies.way, RemoteCopies.way, StdioCopies.way}
 """A line that breaks takes its session with it, and under another session an id is another call's."""
 _AGAIN = {
-    "audit_unavailable", "server_busy", "session_not_found!", "AUDIT_UNAVAILABLE", "SERVER_BUSY",
-    "CONNECTION_FAILED", "PROVIDER_UNAVAILABLE",
-}  # fmt: skip
+    "audit_unavailable",
+    "server_busy",
+    "session_not_found!",
+    "AUDIT_UNAVAILABLE",
+    "SERVER_BUSY",
+    "PROVIDER_UNAVAILABLE",
+}
 """What a client may be told by a hub that was killed or is up again."""
 
 

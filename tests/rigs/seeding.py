@@ -31,18 +31,35 @@ _CALLS_A_SESSION = 50
 _CITIES = ["Berlin", "Paris", "Kraków", "Lagos", "Quito", "Osaka", "Perth", "Oslo"]
 _PLACES = ["berlin", "paris", "krakow", "lagos", "quito", "osaka", "perth", "oslo"]
 _CLIENTS = [
-    ("claude-code", "2.1"), ("cursor", "1.9"), ("vscode", "1.106"), ("inspector", "0.17"), ("zed", "0.210"),
-    ("goose", "1.4"), ("own-script", "1"), ("old-desktop", "0.3"),
-]  # fmt: skip
+    ("claude-code", "2.1"),
+    ("cursor", "1.9"),
+    ("vscode", "1.106"),
+    ("inspector", "0.17"),
+    ("zed", "0.210"),
+    ("goose", "1.4"),
+    ("own-script", "1"),
+    ("old-desktop", "0.3"),
+]
 _TRANSPORTS = [
-    ("streamable-http", "2025-11-25", 50), ("streamable-http", "2026-07-28", 34), ("stdio", "2025-06-18", 8),
-    ("sse", "2024-11-05", 3), ("chat", "", 2), ("rest", "", 1), ("remote", "", 1), ("admin", "", 1),
-]  # fmt: skip
+    ("streamable-http", "2025-11-25", 50),
+    ("streamable-http", "2026-07-28", 34),
+    ("stdio", "2025-06-18", 8),
+    ("sse", "2024-11-05", 3),
+    ("chat", "", 2),
+    ("rest", "", 1),
+    ("remote", "", 1),
+    ("admin", "", 1),
+]
 _FAILURES = [
-    ("execution_error", -31033, False, 40), ("invalid_arguments", -32602, False, 25), ("timeout", -31012, False, 12),
-    ("rate_limited", -31005, True, 9), ("upstream_error", -31032, False, 8), ("tool_not_found", -32602, False, 4),
-    ("forbidden", -31003, False, 1), ("interrupted", -31031, False, 1),
-]  # fmt: skip
+    ("execution_error", -31033, False, 40),
+    ("invalid_arguments", -32602, False, 25),
+    ("timeout", -31012, False, 12),
+    ("rate_limited", -31005, True, 9),
+    ("upstream_error", -31032, False, 8),
+    ("tool_not_found", -32602, False, 4),
+    ("forbidden", -31003, False, 1),
+    ("interrupted", -31031, False, 1),
+]
 """Internal code, JSON-RPC code, retryable, weight."""
 _REFUSED = {"invalid_arguments", "rate_limited", "tool_not_found", "forbidden"}
 
@@ -72,6 +89,61 @@ class _Session:
     address: str
 
 
+_ENVELOPE_COLUMNS = [
+    "invocation_id",
+    "session_id",
+    "process_id",
+    "request_id",
+    "method",
+    "params",
+    "tool_name",
+    "tool_version",
+    "tool_digest",
+    "principal",
+    "context",
+    "received_at",
+]
+_INVOCATION_COLUMNS = [
+    "invocation_id",
+    "session_id",
+    "process_id",
+    "request_id",
+    "tool_name",
+    "tool_version",
+    "tool_digest",
+    "arguments",
+    "arguments_digest",
+    "status",
+    "result",
+    "error",
+    "error_code",
+    "jsonrpc_code",
+    "retryable",
+    "received_at",
+    "started_at",
+    "finished_at",
+    "duration_ms",
+    "duplicate_of",
+    "occurrences",
+    "left_out",
+    "connection",
+    "transport",
+    "protocol_version",
+    "principal",
+    "caller_label",
+    "client_name",
+    "client_version",
+    "client_address",
+    "trace_id",
+    "continues",
+    "turn_id",
+    "tool_call_id",
+    "turn_round",
+    "replay_of",
+]
+"""In the order of the rows that are made here."""
+
+
 class _Choices:
     """Where few are chosen often: the one of rank n about 1/n as often as the first."""
 
@@ -97,9 +169,13 @@ class _Calls:
         self._ways = [way for *way, weight in _TRANSPORTS for _ in range(weight)]
         self._failures = [failure for *failure, weight in _FAILURES for _ in range(weight)]
         self.seeded = Seeded(
-            tools, [], [f"process-{n:04d}" for n in range(20)], [name for name, _ in people],
-            datetime.fromtimestamp(self._begin, UTC), end,
-        )  # fmt: skip
+            tools,
+            [],
+            [f"process-{n:04d}" for n in range(20)],
+            [name for name, _ in people],
+            datetime.fromtimestamp(self._begin, UTC),
+            end,
+        )
         self.sessions: list[_Session] = []
         self._live = [self._session() for _ in range(30)]
         self._digests = {tool: hashlib.sha256(tool.encode()).hexdigest() for tool in tools}
@@ -109,9 +185,14 @@ class _Calls:
         principal, label = self._person()
         transport, revision = self.rng.choice(self._ways)
         made = _Session(
-            f"seeded-{len(self.sessions):07d}", principal, label, self._client(), transport, revision,
+            f"seeded-{len(self.sessions):07d}",
+            principal,
+            label,
+            self._client(),
+            transport,
+            revision,
             f"10.0.{self.rng.randrange(4)}.{self.rng.randrange(250)}",
-        )  # fmt: skip
+        )
         self.sessions.append(made)
         self.seeded.sessions.append(made.id)
         return made
@@ -162,20 +243,60 @@ class _Calls:
         moment = self._moment(received)
         request_id = str(number % 977)
         invocation = (
-            invocation_id, session.id, process, request_id, tool, version, self._digests[tool], arguments, digest,
-            "error" if code else "ok", result, error, code, jsonrpc, retryable, moment, moment, self._moment(ended),
-            milliseconds, duplicate, 40 if code == "rate_limited" and rng.random() < 0.1 else 1, None, None,
-            session.transport, session.revision, session.principal, session.label, *session.client, session.address,
-            trace, rounds, None, None, None, None,
-        )  # fmt: skip
+            invocation_id,
+            session.id,
+            process,
+            request_id,
+            tool,
+            version,
+            self._digests[tool],
+            arguments,
+            digest,
+            "error" if code else "ok",
+            result,
+            error,
+            code,
+            jsonrpc,
+            retryable,
+            moment,
+            moment,
+            self._moment(ended),
+            milliseconds,
+            duplicate,
+            40 if code == "rate_limited" and rng.random() < 0.1 else 1,
+            None,
+            None,
+            session.transport,
+            session.revision,
+            session.principal,
+            session.label,
+            *session.client,
+            session.address,
+            trace,
+            rounds,
+            None,
+            None,
+            None,
+            None,
+        )
         if code in _REFUSED or duplicate or self._digest_number(tool) % 10 < 3:
             return None, invocation
         self.seeded.envelopes += 1
         params = f'{{"arguments":{arguments},"name":{json.canonical(tool)}}}'
         return (
-            invocation_id, session.id, process, request_id, "tools/call", params, tool, version,
-            self._digests[tool], session.principal, "{}", moment,
-        ), invocation  # fmt: skip
+            invocation_id,
+            session.id,
+            process,
+            request_id,
+            "tools/call",
+            params,
+            tool,
+            version,
+            self._digests[tool],
+            session.principal,
+            "{}",
+            moment,
+        ), invocation
 
     def _digest_number(self, tool: str) -> int:
         return int(self._digests[tool][:4], 16)
@@ -183,7 +304,7 @@ class _Calls:
 
 def calls(count: int, tools: list[str], *, days: float = 30, seed: int = 1, end: datetime | None = None) -> Seeded:
     """Append `count` calls that ended in the `days` before `end` (now, if absent), with sessions and processes."""
-    from sessions_app.database import Dedicated
+    from sessions_app.kit.database import Dedicated
 
     database = Dedicated()
     made = _Calls(tools, days, seed, end or datetime.now(UTC), "" if database.is_sqlite else "+00")
@@ -196,29 +317,34 @@ def calls(count: int, tools: list[str], *, days: float = 30, seed: int = 1, end:
 
 
 def _into_sqlite(raw: Any, rows: Iterator[tuple[Row | None, Row]]) -> None:
-    from invocations.statements import ENVELOPE, INVOCATION
+    from invocations.ledger.statements import ENVELOPE, INVOCATION
 
-    def statement(table: Any) -> str:
-        return f"INSERT INTO {table.name} ({', '.join(table.columns)}) VALUES ({', '.join('?' * len(table.columns))})"
+    def statement(table: Any, columns: list[str]) -> str:
+        return f"INSERT INTO {table.name} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
+
+    into_envelopes = statement(ENVELOPE, _ENVELOPE_COLUMNS)
+    into_invocations = statement(INVOCATION, _INVOCATION_COLUMNS)
 
     raw.execute("PRAGMA synchronous=OFF")
     raw.execute("PRAGMA cache_size=-400000")
     raw.execute("BEGIN IMMEDIATE")
     for part in _parts(rows):
-        raw.executemany(statement(ENVELOPE), [envelope for envelope, _ in part if envelope is not None])
-        raw.executemany(statement(INVOCATION), [invocation for _, invocation in part])
+        raw.executemany(into_envelopes, [envelope for envelope, _ in part if envelope is not None])
+        raw.executemany(into_invocations, [invocation for _, invocation in part])
     raw.execute("COMMIT")
     raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
 def _into_postgresql(raw: Any, rows: Iterator[tuple[Row | None, Row]]) -> None:
-    from invocations.statements import ENVELOPE, INVOCATION
+    from invocations.ledger.statements import ENVELOPE, INVOCATION
 
     for part in _parts(rows):
         envelopes = [row for row, _ in part if row is not None]
         with raw.transaction(), raw.cursor() as cursor:
-            for table, found in (ENVELOPE, envelopes), (INVOCATION, [row for _, row in part]):
-                with cursor.copy(f"COPY {table.name} ({', '.join(table.columns)}) FROM STDIN") as copy:
+            calls_made = [row for _, row in part]
+            each = (ENVELOPE, _ENVELOPE_COLUMNS, envelopes), (INVOCATION, _INVOCATION_COLUMNS, calls_made)
+            for table, columns, found in each:
+                with cursor.copy(f"COPY {table.name} ({', '.join(columns)}) FROM STDIN") as copy:
                     for row in found:
                         copy.write_row(row)
     raw.execute("ANALYZE")
@@ -237,27 +363,42 @@ def _owners(made: _Calls) -> None:
     have = set(ServerProcess.objects.filter(pk__in=seeded.processes).values_list("pk", flat=True))
     ServerProcess.objects.bulk_create(
         ServerProcess(
-            process_id=name, version="0.1.0", status="stopped", host="seeded", pid=1, started_at=began,
-            last_seen_at=ended, stopped_at=ended,
+            process_id=name,
+            version="0.1.0",
+            status="stopped",
+            host="seeded",
+            pid=1,
+            started_at=began,
+            last_seen_at=ended,
+            stopped_at=ended,
         )
         for name in seeded.processes
         if name not in have
-    )  # fmt: skip
+    )
     taken = set(McpSession.objects.filter(pk__startswith="seeded-").values_list("pk", flat=True))
     each = (ended - began) / max(1, len(made.sessions))
     McpSession.objects.bulk_create(
         [
             McpSession(
-                session_id=of.id, transport=of.transport, state="closed", protocol_version=of.revision,
-                client_name=of.client[0], client_version=of.client[1], principal=of.principal, caller_label=of.label,
-                created_at=began + at * each, initialized_at=began + at * each,
-                last_activity_at=began + (at + 1) * each, ended_at=began + (at + 1) * each, end_reason="seeded",
+                session_id=of.id,
+                transport=of.transport,
+                state="closed",
+                protocol_version=of.revision,
+                client_name=of.client[0],
+                client_version=of.client[1],
+                principal=of.principal,
+                caller_label=of.label,
+                created_at=began + at * each,
+                initialized_at=began + at * each,
+                last_activity_at=began + (at + 1) * each,
+                ended_at=began + (at + 1) * each,
+                end_reason="seeded",
             )
             for at, of in enumerate(made.sessions)
             if of.id not in taken
         ],
         batch_size=1000,
-    )  # fmt: skip
+    )
 
 
 def catalogue(tools: int, connections: int, seed: int = 1) -> list[str]:
@@ -265,7 +406,7 @@ def catalogue(tools: int, connections: int, seed: int = 1) -> list[str]:
     from django.db import transaction
 
     from tools_catalog.models import McpToolDefinition, McpToolVersion
-    from tools_catalog.models_upstream import McpConnection
+    from tools_catalog.models.upstream import McpConnection
 
     rng = random.Random(seed)
     made = []
@@ -274,30 +415,42 @@ def catalogue(tools: int, connections: int, seed: int = 1) -> list[str]:
         properties = {f"field_{n}": {"type": "string", "description": "One of many."} for n in range(number % 6)}
         made.append(
             McpToolDefinition(
-                name=name, title=name.replace("_", " "), description=f"Does what team {number % 50} needs. " * 3,
-                input_schema={"type": "object", "properties": properties}, backend="http", read_only=number % 3 == 0,
-                destructive=number % 3 == 1, enabled=number % 20 != 7, timeout_seconds=30.0,
+                name=name,
+                title=name.replace("_", " "),
+                description=f"Does what team {number % 50} needs. " * 3,
+                input_schema={"type": "object", "properties": properties},
+                backend="http",
+                read_only=number % 3 == 0,
+                destructive=number % 3 == 1,
+                enabled=number % 20 != 7,
+                timeout_seconds=30.0,
                 configuration={"url": f"https://api{number % 50}.example.org/v1/{number}"},
             )
-        )  # fmt: skip
+        )
     with transaction.atomic():
         for number in range(connections):
             McpConnection.objects.create(
-                slug=f"upstream{number:03d}", title=f"Team {number}", transport="streamable-http", enabled=False,
+                slug=f"upstream{number:03d}",
+                title=f"Team {number}",
+                transport="streamable-http",
+                enabled=False,
                 url=f"https://mcp{number}.example.org/mcp",
-            )  # fmt: skip
+            )
         McpToolDefinition.objects.bulk_create(made, batch_size=500)
         of = McpToolDefinition.objects.in_bulk([tool.name for tool in made], field_name="name")
         McpToolVersion.objects.bulk_create(
             (
                 McpToolVersion(
-                    tool=tool, version=tool.version, digest=tool.digest(), definition=tool._snapshot(),
+                    tool=tool,
+                    version=tool.version,
+                    digest=tool.digest(),
+                    definition=tool._snapshot(),
                     author_label="seeded",
                 )
                 for tool in of.values()
             ),
             batch_size=500,
-        )  # fmt: skip
+        )
     return [tool.name for tool in made]
 
 
@@ -309,7 +462,7 @@ def _uuid7(seconds: float, rng: random.Random) -> str:
 def seal() -> int:
     """Seal what stands there, as the sealing process would; give how many rows that was."""
     from invocations.chain import marks, service
-    from sessions_app.database import Dedicated
+    from sessions_app.kit.database import Dedicated
 
     database = Dedicated()
     try:
@@ -355,7 +508,7 @@ def setup(data_dir: str, database: str = "") -> None:
     import django
 
     django.setup()
-    from mcphub import first_run
+    from mcphub.process import first_run
 
     first_run.migrate()
 

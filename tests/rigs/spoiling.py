@@ -9,32 +9,49 @@ from dataclasses import dataclass
 from typing import Any
 
 from invocations.chain.tables import AUDITED
-from sessions_app.database import Dedicated
+from sessions_app.kit.database import Dedicated
 
 NEW = {
-    "text": "'changed'", "integer": "coalesce({0}, 0) + 1", "boolean": "NOT coalesce({0}, FALSE)",
+    "text": "'changed'",
+    "integer": "coalesce({0}, 0) + 1",
+    "boolean": "NOT coalesce({0}, FALSE)",
     "time": "'2001-01-01 00:00:00'",
-}  # fmt: skip
+}
 VALID = {
-    "status": "CASE status WHEN 'ok' THEN 'error' ELSE 'ok' END", "transport": "'stdio'", "id": "id + 1000000",
-    "tool_name": "'other'", "method": "'tools/other'",
-}  # fmt: skip
+    "status": "CASE status WHEN 'ok' THEN 'error' ELSE 'ok' END",
+    "transport": "'stdio'",
+    "id": "id + 1000000",
+    "tool_name": "'other'",
+    "method": "'tools/other'",
+}
 """By the kind of a column, or by its name where a constraint would refuse that: another value, as SQL."""
 BLOCKS, LEAVES, TOMBSTONES = "invocations_auditblock", "invocations_auditleaves", "invocations_audittombstone"
 _BLOCK = {
-    "number": "number + 1000000", "header": "' ' || header", "signature": "'changed'", "sealed_at": NEW["time"],
-    "key_id": "'changed'", "tree_root": "replace(replace(tree_root, '1', '2'), '0', '1')",
+    "number": "number + 1000000",
+    "header": "' ' || header",
+    "signature": "'changed'",
+    "sealed_at": NEW["time"],
+    "key_id": "'changed'",
+    "tree_root": "replace(replace(tree_root, '1', '2'), '0', '1')",
     "nodes": "replace(replace(nodes, '1', '2'), '0', '1')",
     **{name: f"{name} + 1" for name in ("envelopes_through", "invocations_through", "events_through")},
-    "first_position": "first_position + 1", "row_count": "row_count + 1",
-}  # fmt: skip
-_TOMBSTONE = {
-    "kind": "CASE kind WHEN 'rows' THEN 'bodies' ELSE 'rows' END", "first_block": "first_block - 1",
-    "last_block": "last_block + 1", "text": "' ' || text", "signature": "'changed'", "removed_at": NEW["time"],
+    "first_position": "first_position + 1",
     "row_count": "row_count + 1",
-    **{f"{table}s_{end}": f"{table}s_{end} + 1" for table in ("envelope", "invocation", "event")
-       for end in ("after", "through")},
-}  # fmt: skip
+}
+_TOMBSTONE = {
+    "kind": "CASE kind WHEN 'rows' THEN 'bodies' ELSE 'rows' END",
+    "first_block": "first_block - 1",
+    "last_block": "last_block + 1",
+    "text": "' ' || text",
+    "signature": "'changed'",
+    "removed_at": NEW["time"],
+    "row_count": "row_count + 1",
+    **{
+        f"{table}s_{end}": f"{table}s_{end} + 1"
+        for table in ("envelope", "invocation", "event")
+        for end in ("after", "through")
+    },
+}
 """All but the id, which nothing else tells of."""
 
 
@@ -85,8 +102,10 @@ def of_rows(run: Any, choose: random.Random, samples: int) -> Iterator[Deed]:
                 yield Deed([f"UPDATE {of.table} SET {column} = {value} WHERE id = {row}"], named)
             yield Deed([f"DELETE FROM {of.table} WHERE id = {row}"], named)
             other = choose.choice([each for each in ids if each != row])
-            moves = [f"UPDATE {of.table} SET id = {new} WHERE id = {old}"
-                     for old, new in ((row, 10**12), (other, row), (10**12, other))]  # fmt: skip
+            moves = [
+                f"UPDATE {of.table} SET id = {new} WHERE id = {old}"
+                for old, new in ((row, 10**12), (other, row), (10**12, other))
+            ]
             yield Deed(moves, (f"{of.name} {min(row, other)} ",))
             # In the place of a row that is gone, and where an id was never used.
             copied = [name for name in of.columns if name not in ("id", "invocation_id")]
@@ -111,8 +130,10 @@ def of_blocks(run: Any, choose: random.Random, samples: int) -> Iterator[Deed]:
             yield Deed([f"UPDATE {BLOCKS} SET {column} = {value} WHERE number = {number}"], named)
         if number != last:  # without the last one the log is as it was before: only a checkpoint tells
             yield Deed([f"DELETE FROM {BLOCKS} WHERE number = {number}"], named)
-            swaps = [f"UPDATE {BLOCKS} SET number = {new} WHERE number = {old}"
-                     for old, new in ((number, 10**6), (last, number), (10**6, last))]  # fmt: skip
+            swaps = [
+                f"UPDATE {BLOCKS} SET number = {new} WHERE number = {old}"
+                for old, new in ((number, 10**6), (last, number), (10**6, last))
+            ]
             yield Deed(swaps, named)
     columns = ", ".join([*_BLOCK][1:])
     again = f"INSERT INTO {BLOCKS} (number, {columns}) SELECT {last + 1}, {columns} FROM {BLOCKS} WHERE number = {last}"
@@ -134,7 +155,8 @@ def of_tombstones(run: Any) -> Iterator[Deed]:
         named = (f"Tombstone {number} ", f"Tombstone {number}:", f"The tombstone of blocks {first} to {last} ")
         for column, value in _TOMBSTONE.items():
             yield Deed([f"UPDATE {TOMBSTONES} SET {column} = {value} WHERE id = {number}"], named)
-        yield Deed([f"DELETE FROM {TOMBSTONES} WHERE id = {number}"], _block(first))
+        missing = ("The tombstone before that of blocks", f"The tombstone of blocks {first} to {last}, of which")
+        yield Deed([f"DELETE FROM {TOMBSTONES} WHERE id = {number}"], (*_block(first), *missing))
     columns = ", ".join(_TOMBSTONE)
     wider = columns.replace("last_block", "last_block + 1")
     yield Deed(

@@ -4,8 +4,8 @@
 
 Processes write and seal at the same time, two of each; then nothing may be missing or sealed twice. Then every column
 of sampled rows, blocks, hashes and tombstones is changed, and they are deleted, inserted and moved; bytes are changed
-in an export and in published checkpoints; the log is cut, and sealed anew with another key and with its own. Prints
-figures.
+in an export and in published checkpoints; the log is cut, and sealed anew with another key and with its own. At last a
+sealed, published call is taken out of the middle of a log while its hub runs. Prints figures.
 """
 
 from __future__ import annotations
@@ -35,6 +35,30 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     print(f"seed {options.seed}")
+    return max(_at_rest(options), _while_a_hub_runs(options.database))
+
+
+def _while_a_hub_runs(database: str) -> int:
+    from tests.rigs.rewriting import FAST, Rewriting
+    from tests.servers import Hub, postgres_database
+
+    environment, flags = dict(FAST), []
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="mcphub-tampering-"))
+        if database == "postgresql":
+            environment["MCPHUB_DATABASE_URL"] = stack.enter_context(postgres_database())
+            flags = ["--workers", "2"]
+        hub = stack.enter_context(Hub(Path(folder), environment=environment, flags=flags))
+        found = Rewriting(hub).run()
+    for promise, why in found.items():
+        if why:
+            print(f"not kept: {promise}: {why}")
+    kept = sum(not why for why in found.values())
+    print(f"a call taken out while a hub runs: {kept} of {len(found)} promises kept")
+    return 0 if kept == len(found) else 1
+
+
+def _at_rest(options: argparse.Namespace) -> int:
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="mcphub-tampering-"))
         os.environ |= {"MCPHUB_DATA_DIR": folder, "MCPHUB_ALLOW_NOT_DURABLE": "1"}
@@ -45,7 +69,7 @@ def main() -> int:
         _django()
         from django.db import connections
 
-        from mcphub import first_run
+        from mcphub.process import first_run
 
         first_run.migrate()
         try:
@@ -66,7 +90,7 @@ def _django() -> None:
 def _write(calls: int) -> None:
     """One process that records calls, in batches as the ledger's."""
     _django()
-    from sessions_app.database import Dedicated
+    from sessions_app.kit.database import Dedicated
     from tests.invocations.chain.rows import fill
 
     for _ in range(calls // _BATCH):
@@ -77,7 +101,7 @@ def _seal(stop: Any) -> None:
     """One process that seals beside another, with no lease between them."""
     _django()
     from invocations.chain import service
-    from sessions_app.database import Dedicated
+    from sessions_app.kit.database import Dedicated
 
     database = Dedicated()
     sealer = service.sealer_of(database)
@@ -89,7 +113,7 @@ def _seal(stop: Any) -> None:
 class _Rig:
     def __init__(self, samples: int, mutations: int, choose: random.Random) -> None:
         from invocations.chain import service
-        from sessions_app.database import Dedicated
+        from sessions_app.kit.database import Dedicated
 
         self.samples, self.mutations, self.choose = samples, mutations, choose
         self.database = Dedicated()
@@ -185,9 +209,10 @@ class _Rig:
 
         run, began, tried = spoiling.Query(self.log), time.monotonic(), self.tried
         for deed in (
-            *spoiling.of_rows(run, self.choose, self.samples), *spoiling.of_blocks(run, self.choose, self.samples),
+            *spoiling.of_rows(run, self.choose, self.samples),
+            *spoiling.of_blocks(run, self.choose, self.samples),
             *spoiling.of_tombstones(run),
-        ):  # fmt: skip
+        ):
             # What is against a constraint of the table does not even get in.
             with contextlib.suppress(IntegrityError, *_constraints()), spoiling.undone(self.database) as execute:
                 for statement in deed.statements:
@@ -265,13 +290,13 @@ class _Rig:
 
     def _export(self) -> None:
         from invocations.chain import exporting
-        from invocations.chain.records import Selection
+        from invocations.chain.records import RowSelection
         from invocations.chain.verifier import Bad, Verifier, canonical, read_export
 
         path = Path(os.environ["MCPHUB_DATA_DIR"]) / "export"
         last = self.log.size() - 1
         with path.open("wb") as out:
-            exporting.write_jsonl(out, self.log, self.keys, Selection(), max(0, last - 1), last)
+            exporting.write_jsonl(out, self.log, self.keys, RowSelection(), max(0, last - 1), last)
         raw = path.read_bytes()
         lines = raw.splitlines(keepends=True)
         began = time.monotonic()

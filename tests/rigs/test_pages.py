@@ -26,8 +26,12 @@ def test_each_query_has_an_index_and_each_page_its_pinned_number_of_them():
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MCPHUB_")}
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.pages", *SIZES, "--counts", str(COUNTS)],
-        cwd=ROOT, env={**environment, "MCPHUB_ALLOW_NOT_DURABLE": "1"}, capture_output=True, text=True, timeout=900,
+        cwd=ROOT,
+        env={**environment, "MCPHUB_ALLOW_NOT_DURABLE": "1"},
+        capture_output=True,
+        text=True,
+        timeout=900,
         check=False,
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
     assert "; 0 faults" in done.stdout

@@ -136,9 +136,7 @@ def sessions(rig: Rig, marks: Path) -> None:
 def event_stream(rig: Rig) -> None:
     with rig.speakers() as (one, other), one.streaming("GET", None, "/sse") as (_, events):
         path = next(events)["endpoint"]
-        hello = {
-            "protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": {"name": one.name, "version": "1"},
-        }  # fmt: skip
+        hello = {"protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": {"name": one.name, "version": "1"}}
         answer = other.post({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}, path)
         rig.expect("a post to B for a stream on A is accepted", answer.status_code == 202)
         rig.expect("and answered on the stream", "serverInfo" in str(next(events)))

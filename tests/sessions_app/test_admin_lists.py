@@ -9,6 +9,7 @@ from django.urls import reverse
 from tests.factories import UserFactory
 
 
+@pytest.mark.slow
 @pytest.mark.django_db
 def test_a_null_character_is_left_out_of_every_list_and_said_once(client):
     client.force_login(UserFactory(is_staff=True, is_superuser=True))

@@ -11,10 +11,11 @@ from django.db import DatabaseError, InternalError, OperationalError, connection
 from django.test import Client
 from django.utils import timezone
 
-from sessions_app.database import is_away
+from sessions_app.history.reading import history_of
+from sessions_app.kit.database import is_away
+from sessions_app.kit.rest.errors import CODES, render_exception
 from sessions_app.models import ApiKey
 from sessions_app.rest.access import KeyPrincipal
-from sessions_app.rest.errors import CODES, render_exception
 from tests.factories import ApiKeyFactory, UserFactory
 from tests.rest import by_key, by_person, by_token, error_of
 
@@ -37,16 +38,7 @@ def test_a_request_without_credentials_is_told_how_to_send_them():
 
 @pytest.mark.parametrize(
     "authorization",
-    [
-        "",
-        "Bearer",
-        "Bearer ",
-        "Basic dTpw",
-        "mcph_00000000_x",
-        "Bearer mcph_00000000_x",
-        "Bearer \0",
-        "Bearer é",
-    ],
+    ["", "Bearer", "Bearer ", "Basic dTpw", "mcph_00000000_x", "Bearer mcph_00000000_x", "Bearer \0", "Bearer é"],
 )
 def test_a_bad_credential_is_refused_and_not_taken_for_none(authorization):
     response = get(authorization)
@@ -83,7 +75,7 @@ def test_the_use_of_a_key_is_noted_once_a_minute():
     by_token(token).get(PATH)
     key.refresh_from_db()
     assert key.last_used_at == noted
-    assert key.history.count() == 1
+    assert history_of(key).count() == 1
 
 
 def test_a_missing_scope_is_named():

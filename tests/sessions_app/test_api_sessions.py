@@ -10,6 +10,7 @@ import pytest
 from django.test import Client
 
 from sessions_app import bus
+from sessions_app.history.models import AuditEvent
 from sessions_app.models import BusEvent, McpSession
 from tests.factories import McpSessionFactory
 from tests.rest import by_key, by_person, error_of
@@ -58,9 +59,15 @@ def close(client, name="one", **body):
 def test_each_filter_finds_its_sessions(auditor, query, found):
     McpSessionFactory(session_id="a", client_name="one", principal="key:1", created_at=NOON)
     McpSessionFactory(
-        session_id="b", client_name="two", principal="key:2", transport="sse", state="created",
-        is_implicit=True, implicit_key="k", created_at=NOON + timedelta(hours=1),
-    )  # fmt: skip
+        session_id="b",
+        client_name="two",
+        principal="key:2",
+        transport="sse",
+        state="created",
+        is_implicit=True,
+        implicit_key="k",
+        created_at=NOON + timedelta(hours=1),
+    )
     assert names(auditor.get(LIST, query)) == found
 
 
@@ -103,6 +110,8 @@ def test_closing_a_session_is_kept_and_told_to_every_process(session):
     assert session.ended_at is not None
     assert "auditor" in session.end_reason
     assert BusEvent.objects.filter(subject=bus.SESSION_ENDED, payload="one").count() == 1
+    event = AuditEvent.objects.get(kind="session.ended")
+    assert (event.actor_label, event.subject_id, event.after) == ("auditor", "one", {"sessions": ["one"], "count": 1})
 
 
 def test_closing_twice_changes_nothing_more(session):
@@ -122,10 +131,7 @@ def test_reading_is_not_enough_to_close(session, client_name):
         "reader": lambda: by_key("audit:read", "tools:call"),
         "viewer": lambda: by_person(VIEW),
     }[client_name]()
-    error_of(
-        close(client),
-        *((401, "unauthorized") if client_name == "anonymous" else (403, "forbidden")),
-    )
+    error_of(close(client), *((401, "unauthorized") if client_name == "anonymous" else (403, "forbidden")))
     session.refresh_from_db()
     assert session.state == McpSession.State.INITIALIZED
 
@@ -162,3 +168,19 @@ def test_a_session_is_not_deleted_and_the_way_to_close_it_is_told(session):
 
 def test_sessions_are_not_made_here():
     error_of(by_key("catalog:write").post(LIST, {}, content_type="application/json"), 405, "method_not_allowed")
+
+
+def test_a_session_that_is_due_reads_expired_before_the_sweeper_comes(auditor):
+    past = datetime.now(UTC) - timedelta(seconds=1)
+    McpSessionFactory(session_id="due", expires_at=past, created_at=NOON, last_activity_at=NOON)
+    McpSessionFactory(session_id="live", expires_at=past + timedelta(hours=1))
+    shown = auditor.get(f"{LIST}due/").json()
+    assert (shown["state"], shown["end_reason"]) == ("expired", "idle")
+    assert names(auditor.get(LIST, {"state": "expired"})) == ["due"]
+    assert names(auditor.get(LIST, {"state": "initialized"})) == ["live"]
+
+
+def test_the_list_expires_what_is_due_for_all_processes(auditor):
+    McpSessionFactory(session_id="due", expires_at=datetime.now(UTC) - timedelta(seconds=1))
+    assert auditor.get(LIST).json()["results"][0]["state"] == "expired"
+    assert BusEvent.objects.filter(subject=bus.SESSION_ENDED, payload="due").exists()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from django.db import OperationalError, connection
 
-from sessions_app.database import TookTooLong, at_most
+from sessions_app.kit.database import TookTooLong, at_most
 
 pytestmark = pytest.mark.django_db
 

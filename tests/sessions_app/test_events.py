@@ -10,15 +10,15 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from sessions_app import events
-from sessions_app.database import delete_in_slices
-from sessions_app.events import Event
+from sessions_app.events import CallStreamEvent
+from sessions_app.kit.database import delete_in_slices
 from sessions_app.models import BusEvent, StreamEvent
 
 pytestmark = pytest.mark.django_db
 
 
-def of(session: str, numbers: range, message: bytes = b"{}", stream: str = "s" * 16) -> list[Event]:
-    return [Event(session, stream, number, message) for number in numbers]
+def of(session: str, numbers: range, message: bytes = b"{}", stream: str = "s" * 16) -> list[CallStreamEvent]:
+    return [CallStreamEvent(session, stream, number, message) for number in numbers]
 
 
 def test_what_follows_is_given_in_order_and_stops_at_a_gap() -> None:
@@ -39,7 +39,7 @@ def test_only_who_may_wait_elsewhere_is_told() -> None:
     before = BusEvent.objects.count()
     events.write(of("a", range(3)))
     assert BusEvent.objects.count() == before
-    events.write([Event("a", "t" * 16, number, b"{}", is_awaited=True) for number in range(3)])
+    events.write([CallStreamEvent("a", "t" * 16, number, b"{}", is_awaited=True) for number in range(3)])
     assert BusEvent.objects.count() == before + 1
 
 

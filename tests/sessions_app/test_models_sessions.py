@@ -9,7 +9,7 @@ from django.core.exceptions import ValidationError
 from django.db import DatabaseError, IntegrityError, connection, transaction
 from django.utils import timezone
 
-from sessions_app.models import ApiKey, BusEvent, McpSession, RateLimitBucket
+from sessions_app.models import ApiKey, BusEvent, McpSession, RateLimitBucket, ServerProcess
 from tests.factories import McpSessionFactory, ServerProcessFactory
 
 pytestmark = pytest.mark.django_db
@@ -24,11 +24,22 @@ def change(row, **columns):
         )
 
 
+def test_a_session_does_not_begin_in_the_future():
+    tomorrow = timezone.now() + timedelta(days=1)
+    with pytest.raises(IntegrityError, match="does not begin in the future"), transaction.atomic():
+        McpSessionFactory(created_at=tomorrow)
+    with pytest.raises(IntegrityError, match="does not begin in the future"), transaction.atomic():
+        McpSession.objects.bulk_create([McpSessionFactory.build(created_at=tomorrow)])
+    row = McpSessionFactory(created_at=timezone.now() + timedelta(seconds=30))  # clocks differ
+    with pytest.raises(IntegrityError, match="does not begin in the future"):
+        change(row, created_at=tomorrow, last_activity_at=tomorrow)
+
+
 @pytest.mark.parametrize(
     "columns",
     [
         {"state": "asleep"},
-        {"transport": "pigeon"},
+        {"transport": ""},
         {"session_id": ""},
         {"initialized_at": None},
         {"state": "closed"},
@@ -96,6 +107,37 @@ def test_operator_ends_sessions_once_and_every_process_is_told():
 def test_process_keeps_to_the_rules(columns):
     with pytest.raises(IntegrityError):
         change(ServerProcessFactory(), **columns)
+
+
+STEPS = {("stopped", "starting"), ("starting", "running"), ("running", "stopping"), ("stopping", "stopped")}
+STATES = ["stopped", "starting", "running", "stopping", "error"]
+
+
+@pytest.mark.parametrize("after", STATES)
+@pytest.mark.parametrize("before", STATES)
+def test_a_process_takes_the_steps_of_its_life_and_no_others(before, after):
+    row = ServerProcessFactory(status=before)
+    if before == after or (before, after) in STEPS or (after == "error" and before != "error"):
+        change(row, status=after)
+    else:
+        with pytest.raises(IntegrityError):
+            change(row, status=after)
+
+
+def test_a_process_serves_each_transport_once():
+    process = ServerProcessFactory()
+    process.transports.create(type="sse")
+    with pytest.raises(IntegrityError), transaction.atomic():
+        process.transports.create(type="sse")
+    with pytest.raises(IntegrityError):
+        change(process.transports.get(), last_error="without a time")
+
+
+def test_a_process_has_an_id_of_its_own():
+    row = ServerProcess.objects.create(process_id="one", version="0.1.0", host="host", pid=1)
+    assert row.status == "starting"
+    with pytest.raises(IntegrityError), transaction.atomic():
+        ServerProcess.objects.create(process_id="one", version="0.1.0", host="other", pid=2)
 
 
 @pytest.mark.parametrize(

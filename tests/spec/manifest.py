@@ -92,10 +92,17 @@ def exists(test: str) -> bool:
 def _demand(id: str, table: dict[str, Any]) -> Demand:
     level = next((each for each in LEVELS if each in table), "")
     return Demand(
-        id, level, table.get(level, ""), f"{SITE}{table['page']}{table.get('at', '')}",
-        table.get("since", ALL[0]), table.get("until", NEWEST), tuple(table.get("tests", ())),
-        tuple(table.get("documented", ())), table.get("why", ""), table.get("awaits", ""),
-    )  # fmt: skip
+        id,
+        level,
+        table.get(level, ""),
+        f"{SITE}{table['page']}{table.get('at', '')}",
+        table.get("since", ALL[0]),
+        table.get("until", NEWEST),
+        tuple(table.get("tests", ())),
+        tuple(table.get("documented", ())),
+        table.get("why", ""),
+        table.get("awaits", ""),
+    )
 
 
 def main() -> None:

@@ -56,9 +56,23 @@ def test_the_demand_binds_known_revisions_and_links_to_one_of_them(demand: Deman
 
 def test_every_area_of_the_specification_has_its_file() -> None:
     assert {Path(file).stem for file in manifest.FILES} == {
-        "asking", "event_streams", "headers", "http", "lifecycle", "messages", "prompts", "resources", "security",
-        "sessions", "stdio", "subscriptions", "tasks", "tools", "utilities", "versioning",
-    }  # fmt: skip
+        "asking",
+        "event_streams",
+        "headers",
+        "http",
+        "lifecycle",
+        "messages",
+        "prompts",
+        "resources",
+        "security",
+        "sessions",
+        "stdio",
+        "subscriptions",
+        "tasks",
+        "tools",
+        "utilities",
+        "versioning",
+    }
 
 
 def test_nothing_is_awaited_for_nothing() -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 
 from tests.toolbox.tools import _folder, _leave
-from tools_catalog.backends import addresses
 from tools_catalog.backends.python import Context, tool
 from tools_catalog.backends.threads import SyncContext
+from tools_catalog.call import addresses
 
 _SURE = {"type": "object", "properties": {"sure": {"type": "boolean"}}, "required": ["sure"]}
 

@@ -7,10 +7,10 @@ from typing import Literal
 
 from tests.toolbox.tools import _folder, _leave
 from tools_catalog.backends import offered
-from tools_catalog.backends.content import Resource
 from tools_catalog.backends.offered import completion, prompt, resource
 from tools_catalog.backends.python import Context, ToolError, tool
 from tools_catalog.backends.sources import Message
+from tools_catalog.call.content import Resource
 
 _CITIES = {"no": ["Oslo", "Odda"], "jp": ["Tokyo", "Osaka"]}
 

@@ -11,10 +11,12 @@ import subprocess
 import sys
 import warnings
 from pathlib import Path
+from typing import Literal
 
 from django.conf import settings
 
 from tools_catalog.backends.python import Context, tool
+from tools_catalog.backends.threads import SyncContext
 
 _POLL_SECONDS = 0.01
 
@@ -72,6 +74,20 @@ async def tell(context: Context, times: int, fail: bool = False) -> str:
     if fail:
         raise RuntimeError("inner words")
     return f"told {times}"
+
+
+@tool(open_world=False, read_only=True)
+async def tell_list(context: Context, kind: Literal["tools", "prompts", "resources"]) -> str:
+    """Tell that a list has changed."""
+    await context.list_changed(kind)
+    return kind
+
+
+@tool(open_world=False, read_only=True)
+def tell_list_plainly(context: SyncContext, kind: Literal["tools", "prompts", "resources"]) -> str:
+    """Tell that a list has changed, from a thread."""
+    context.list_changed(kind)
+    return kind
 
 
 @tool(open_world=False, read_only=True)

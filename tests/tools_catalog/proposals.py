@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.factories import McpConnectionFactory
-from tools_catalog import discovery
+from tools_catalog.discovery import reconcile as discovery
 from tools_catalog.models import McpConnection, McpUpstreamTool
 from tools_catalog.upstream import listing
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
 from tests.factories import LaunchProfileFactory, McpConnectionFactory
@@ -34,23 +36,35 @@ def test_what_is_served_of_it_is_named(api):
     assert api.get("/api/connections/tickets/").json()["available_tools"] == ["find"]
 
 
+def test_since_when_it_stands_and_when_it_was_used_is_told_of_all_processes(api):
+    row = McpConnectionFactory(slug="tickets")
+    shown = api.get("/api/connections/tickets/").json()
+    assert (shown["connected_at"], shown["last_used"]) == (None, None)
+    moment = datetime(2026, 11, 1, 12, tzinfo=UTC)
+    first, second = moment + timedelta(minutes=1), moment + timedelta(minutes=2)
+    row.links.create(process_id="a", status="connected", connected_at=first, last_used_at=second)
+    row.links.create(process_id="b", status="connected", connected_at=second, last_used_at=None)
+    row.links.create(process_id="c", status="disconnected", connected_at=moment, last_used_at=first)
+    shown = api.get("/api/connections/tickets/").json()
+    assert (shown["connected_at"], shown["last_used"]) == ("2026-11-01T12:01:00Z", "2026-11-01T12:02:00Z")
+
+
 def test_no_key_makes_a_connection_that_runs_a_program(api):
     profile = LaunchProfileFactory()
-    for more in ({}, {"profile": profile.pk}, {"command": "/bin/sh", "args": ["-c", "true"]}):
+    asked = (({}, 403), ({"profile": profile.pk}, 400), ({"command": "/bin/sh", "args": ["-c", "true"]}, 400))
+    for more, status in asked:
         answer = api.post(
             "/api/connections/", {"slug": "sh", "transport": "stdio", **more}, content_type="application/json"
         )
-        assert answer.status_code in (400, 403, 409), more
+        assert answer.status_code == status, more
     assert not McpConnection.objects.exists()
 
 
 def test_a_transport_is_not_switched_by_editing_a_field(api):
     McpConnectionFactory(slug="tickets")
-    for words in ({"transport": "stdio"}, {"transport": "sse"}, {"slug": "other"}):
-        assert api.patch("/api/connections/tickets/", words, content_type="application/json").status_code in (
-            409,
-            403,
-        ), words
+    for words, status in (({"transport": "stdio"}, 403), ({"transport": "sse"}, 409), ({"slug": "other"}, 409)):
+        answer = api.patch("/api/connections/tickets/", words, content_type="application/json")
+        assert answer.status_code == status, words
     assert McpConnection.objects.get().transport == "streamable-http"
 
 
@@ -63,9 +77,16 @@ def test_a_connection_that_runs_a_program_is_not_changed_here(api):
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("url", "http://10.0.0.1/"), ("url", "https://user:pass@example.org/"), ("headers", {"Host": "x"}),
-     ("headers", {"X": "{argument}"}), ("headers", {"X": "a\nb"}), ("slug", "Ä"), ("policy", "all")],
-)  # fmt: skip
+    [
+        ("url", "http://10.0.0.1/"),
+        ("url", "https://user:pass@example.org/"),
+        ("headers", {"Host": "x"}),
+        ("headers", {"X": "{argument}"}),
+        ("headers", {"X": "a\nb"}),
+        ("slug", "Ä"),
+        ("policy", "all"),
+    ],
+)
 def test_what_is_not_safe_is_refused_with_its_field(field, value, api):
     answer = api.post("/api/connections/", {**WORDS, field: value}, content_type="application/json")
     assert answer.status_code == (400 if field in ("slug", "policy") else 409)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from sessions_app.history.reading import events_about, history_of
 from tests.factories import GroupFactory, McpPromptFactory, McpResourceFactory
 from tests.rest import by_key, by_person, error_of
 from tools_catalog.models import McpPrompt, McpResource
@@ -39,13 +40,13 @@ def test_a_row_is_added_changed_and_removed_with_its_history(operator, address, 
     one = f"{address}{row.pk if model is McpResource else row.name}/"
     assert operator.get(one).json() == shown
     assert shown | body == shown  # blanks at the ends are kept
-    assert "auditor" in row.history.first().history_change_reason
-    assert row.history.first().history_change_reason.endswith("wanted")
+    assert "auditor" in history_of(row).first().reason
+    assert history_of(row).first().reason.endswith("wanted")
     changed = operator.patch(one, {"enabled": False}, content_type="application/json")
     assert (changed.status_code, changed.json()["enabled"]) == (200, False)
     assert operator.delete(one).status_code == 204
     assert not model.objects.exists()
-    assert model.history.first().history_type == "-"
+    assert events_about(model).first().deed == "deleted"
 
 
 @pytest.mark.parametrize(

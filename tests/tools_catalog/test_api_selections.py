@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import pytest
 
+from sessions_app.history.reading import events_about, history_of
 from tests.factories import GroupFactory, HttpServiceFactory, McpToolDefinitionFactory, McpToolsetFactory
 from tests.rest import by_key, by_person, error_of
-from tools_catalog.catalog import Catalog
+from tools_catalog.catalog.snapshot import Catalog
 from tools_catalog.models import HttpService, McpToolset
 
 pytestmark = pytest.mark.django_db
 
 SERVICES, TOOLSETS = "/api/services/", "/api/toolsets/"
 SERVICE = {
-    "slug": "git", "url": "https://git.example/rest", "headers": {"Authorization": "Bearer {secret:git}"},
-    "kind": "git", "version": "8.2",
-}  # fmt: skip
+    "slug": "git",
+    "url": "https://git.example/rest",
+    "headers": {"Authorization": "Bearer {secret:git}"},
+    "kind": "git",
+    "version": "8.2",
+}
 TOOLSET = {"slug": "few", "mode": "search", "patterns": "git.* tickets.?", "tools": ["read"]}
 
 
@@ -43,8 +47,8 @@ def test_a_row_is_added_changed_and_kept_in_the_history(operator, address, body,
     one = f"{address}{body['slug']}/"
     assert operator.get(one).json() == shown == shown | body
     row = model.objects.get()
-    assert row.history.first().history_change_reason.endswith("wanted")
-    assert "auditor" in row.history.first().history_change_reason
+    assert history_of(row).first().reason.endswith("wanted")
+    assert "auditor" in history_of(row).first().reason
     changed = patch(operator, one, {"enabled": False, "title": "Ours"})
     assert (changed.status_code, changed.json()["enabled"], changed.json()["title"]) == (200, False, "Ours")
     assert operator.get(address, {"enabled": "true"}).json()["results"] == []
@@ -57,7 +61,7 @@ def test_a_toolset_serves_what_it_was_given_over_rest(operator):
     assert operator.get(f"{TOOLSETS}few/").json()["tools"] == []
     assert operator.get(f"{TOOLSETS}few/").json()["path"] == "/mcp/s/few"
     assert operator.delete(f"{TOOLSETS}few/").status_code == 204
-    assert McpToolset.history.first().history_type == "-"
+    assert events_about(McpToolset).first().deed == "deleted"
     assert Catalog.load().toolsets == {}
 
 

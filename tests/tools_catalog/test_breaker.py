@@ -7,13 +7,13 @@ import asyncio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mcp_types import JSONRPCRequest, JSONRPCResponse
 
 from tests.tools_catalog.backends.backend_peers import ScriptedContext
 from tools_catalog.upstream import spec
 from tools_catalog.upstream.breaker import LONGEST_PAUSE_SECONDS, Breaker, backoff
-from tools_catalog.upstream.calls import Calls
+from tools_catalog.upstream.calls import CallsUnderWay
 from tools_catalog.upstream.limits import Flood
+from tools_catalog.upstream.transports.base import OutgoingRequest
 
 
 class Clock:
@@ -154,41 +154,59 @@ def test_who_has_much_to_say_lets_others_go_on_between() -> None:
 
 def test_answers_that_were_asked_for_are_no_flood() -> None:
     flood = Flood(1)
-    answer = JSONRPCResponse(jsonrpc="2.0", id=1, result={})
     for _ in range(3):
-        flood.sent(JSONRPCRequest(jsonrpc="2.0", id=1, method="ping"))
-        assert not flood.is_over_with(answer)
-    assert [flood.is_over_with(each) for each in (answer, None)] == [False, True]
+        flood.request_sent()
+        assert not flood.is_over_with(response=True)
+    assert [flood.is_over_with(response=each) for each in (True, False)] == [False, True]
 
 
 def test_only_what_nobody_asked_for_waits() -> None:
     flood = Flood(1000)
     for _ in range(50):
         flood.is_over()
-    flood.sent(JSONRPCRequest(jsonrpc="2.0", id=1, method="ping"))
-    flood.is_over_with(JSONRPCResponse(jsonrpc="2.0", id=1, result={}))
+    flood.request_sent()
+    flood.is_over_with(response=True)
     with pytest.raises(StopIteration):
         flood.pause().send(None)
 
 
 def test_a_message_belongs_to_the_only_call_or_to_nobody() -> None:
-    calls, one, other = Calls(), ScriptedContext(), ScriptedContext(invocation_id="other")
-    assert calls.who_is_meant() is None
-    with calls.under_way(one):
-        assert calls.who_is_meant() is one
-        with calls.under_way(other):
-            assert calls.who_is_meant() is other, "the context of the task says which"
-    assert calls.who_is_meant() is None
-    calls._contexts += [one, other]
-    assert calls.who_is_meant() is None, "it could be either's"
+    calls, one, other = CallsUnderWay(), ScriptedContext(), ScriptedContext(invocation_id="other")
+    first, second = (OutgoingRequest(id_, "tools/call", {}, call) for id_, call in ((1, one), (2, other)))
+    assert calls.owner() is None
+    calls.requests[1] = first
+    assert calls.owner() is one
+    calls.requests[2] = second
+    assert calls.owner() is None, "it could be either's"
+    assert calls.owner(request=second) is other, "the stream on which it came says which"
+    with calls.following("t1", one):
+        assert calls.owner("t1") is one, "it names its task"
+    del calls.requests[1]
+    del calls.requests[2]
+    assert calls.owner() is None
+    calls.requests[3] = OutgoingRequest(3, "tasks/get", {}, one)
+    assert calls.owner() is None, "what is about a task names it"
 
 
 @pytest.mark.parametrize(
     "raw",
-    [None, [], {"X": 1}, {"X": "{argument}"}, {"X": "a\r\nEvil: b"}, {"Content-Length": "1"}, {"mcp-session-id": "x"},
-     {"A B": "x"}, {"x": "1", "X": "2"}, {"": "x"}, {"X": "{"}, {"Authorization": "Bearer mcph_plain"},
-     {"X-Api-Key": "plain"}, {"Cookie": "a=b"}],
-)  # fmt: skip
+    [
+        None,
+        [],
+        {"X": 1},
+        {"X": "{argument}"},
+        {"X": "a\r\nEvil: b"},
+        {"Content-Length": "1"},
+        {"mcp-session-id": "x"},
+        {"A B": "x"},
+        {"x": "1", "X": "2"},
+        {"": "x"},
+        {"X": "{"},
+        {"Authorization": "Bearer mcph_plain"},
+        {"X-Api-Key": "plain"},
+        {"Cookie": "a=b"},
+    ],
+)
 def test_headers_that_cannot_be_sent_are_refused(raw: object) -> None:
     with pytest.raises(ValueError, match=r"."):
         spec.parse_headers(raw)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import pytest
 
+from tests.servers import FIXTURES
 from tools_catalog.importers import bundle
 from tools_catalog.models import McpPrompt, McpResource, McpToolDefinition, McpToolVersion, Secret
 
@@ -14,20 +16,28 @@ pytestmark = pytest.mark.django_db
 _ECHO = "tools_catalog.packs.starter.tools:echo"
 
 
+@pytest.fixture(autouse=True)
+def _functions() -> None:
+    import_module(f"{FIXTURES}.tools")
+
+
 def _python(**more: Any) -> dict[str, Any]:
     return {"backend": "python", "configuration": {"function": _ECHO}, **more}
 
 
 def _http(**more: Any) -> dict[str, Any]:
     return {
-        "backend": "http", "name": "weather", "description": "Say how the weather is.",
+        "backend": "http",
+        "name": "weather",
+        "description": "Say how the weather is.",
         "inputSchema": {"type": "object", "properties": {"city": {"type": "string"}}},
         "configuration": {
-            "method": "GET", "url": "https://weather.example/v1/{city}",
+            "method": "GET",
+            "url": "https://weather.example/v1/{city}",
             "headers": {"Authorization": "Bearer {secret:weather_key}"},
         },
         **more,
-    }  # fmt: skip
+    }
 
 
 def _load(*tools: Any, reason: str = "pack x", overwrite: bool = False) -> bundle.Report:
@@ -132,10 +142,25 @@ def _offers(**more: Any) -> dict[str, Any]:
         "format": bundle.FORMAT,
         "resources": [
             {"uri": "docs://start", "name": "start", "content": "Begin.", "groups": ["Staff"], **more},
-            {"function": "tools_catalog.packs.conformance.offers:template_data"},
+            {"function": f"{FIXTURES}.offers:template_data"},
         ],
         "prompts": [{"name": "greet", "messages": [{"role": "user", "content": "Hello"}]}],
     }
+
+
+def test_an_app_that_is_a_single_module_is_no_pack(settings: Any) -> None:
+    settings.MCPHUB_APPS = ["json.decoder"]
+    assert "json.decoder" not in bundle.packs()
+
+
+def test_an_app_with_a_bundle_is_a_pack_of_its_name(settings: Any) -> None:
+    with pytest.raises(LookupError):
+        bundle.read_pack(FIXTURES)
+    settings.MCPHUB_APPS = (FIXTURES, "tests.clients")
+    assert bundle.packs() == ["bitbucket", "starter", "transcript", FIXTURES]
+    report = bundle.load(bundle.read_pack(FIXTURES), reason=f"pack {FIXTURES}")
+    assert report.refused == []
+    assert "test_simple_text" in report.created
 
 
 def test_resources_and_prompts_travel_whole() -> None:
@@ -157,7 +182,6 @@ def test_a_resource_follows_its_source_until_somebody_edits_it() -> None:
     assert bundle.load(_offers(content="Other."), reason="pack y").kept == ["docs://start"]
     resource = McpResource.objects.get(uri="docs://start")
     resource.content = "Ours."
-    resource._change_reason = None
     resource.save()
     assert bundle.load(_offers(content="Newer."), reason="pack x").kept == ["docs://start"]
     assert bundle.load(_offers(content="Newer.", enabled=False), reason="pack x", overwrite=True).changed
@@ -193,16 +217,22 @@ def test_the_same_name_twice_is_refused() -> None:
 
 @pytest.mark.parametrize(
     "document",
-    [None, [], {"tools": []}, {"format": "mcphub-bundle/2", "tools": []}, {"format": bundle.FORMAT},
-     {"format": bundle.FORMAT, "tools": [], "x": 1}],
-)  # fmt: skip
+    [
+        None,
+        [],
+        {"tools": []},
+        {"format": "mcphub-bundle/2", "tools": []},
+        {"format": bundle.FORMAT},
+        {"format": bundle.FORMAT, "tools": [], "x": 1},
+    ],
+)
 def test_a_document_that_is_no_bundle_is_refused(document: Any) -> None:
     [(name, _)] = bundle.load(document, reason="pack x").refused
     assert name == "bundle"
 
 
 def test_a_dump_names_secrets_without_containing_them_and_loads_again() -> None:
-    secret = Secret(name="weather_key", hosts="api.example.org")
+    secret = Secret(name="weather_key", origins="weather.example", users="tool:weather")
     secret.set_value("hunter2-hunter2")
     secret.save()
     assert _load(_python(), _http(groups=["Staff"], calls_per_minute=9)).missing_secrets == []

@@ -54,11 +54,18 @@ def test_what_was_edited_here_is_kept():
 
 @pytest.mark.parametrize(
     ("change", "words"),
-    [({"transport": "stdio"}, "upstream manager"), ({"transport": "stdio", "url": ""}, "upstream manager"),
-     ({"command": "sh"}, "no such member"), ({"profile": 1}, "member"),
-     ({"url": "http://127.0.0.1/"}, "public internet"), ({"headers": {"Host": "x"}}, "headers"),
-     ({"url": ""}, "missing"), ({"may_ask": "yes"}, "true or false"), ({"policy": "all"}, "policy")],
-)  # fmt: skip
+    [
+        ({"transport": "stdio"}, "upstream manager"),
+        ({"transport": "stdio", "url": ""}, "upstream manager"),
+        ({"command": "sh"}, "no such member"),
+        ({"profile": 1}, "member"),
+        ({"url": "http://127.0.0.1/"}, "public internet"),
+        ({"headers": {"Host": "x"}}, "headers"),
+        ({"url": ""}, "missing"),
+        ({"may_ask": "yes"}, "true or false"),
+        ({"policy": "all"}, "policy"),
+    ],
+)
 def test_what_is_not_safe_is_refused_and_nothing_is_loaded(change, words):
     report = load({**ENTRY, "slug": "fine"}, {**ENTRY, **change})
     assert words in report.refused[0][1]

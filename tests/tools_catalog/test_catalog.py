@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from django.contrib.auth.models import Group
@@ -12,9 +13,10 @@ from sessions_app.caller import Caller
 from sessions_app.models import BusEvent
 from sessions_app.protocol.errors import ExecutionError, ToolDisabled, ToolNotFound
 from tests.factories import GroupFactory, McpToolDefinitionFactory
-from tools_catalog import catalog
-from tools_catalog.catalog import Catalog
+from tools_catalog.bindings import Destination
+from tools_catalog.catalog.snapshot import Catalog
 from tools_catalog.models import McpToolDefinition, Secret
+from tools_catalog.vault import secret_for
 
 pytestmark = pytest.mark.django_db
 
@@ -36,21 +38,60 @@ def only_ours():
 
 def test_tool_is_served_as_its_row_says():
     row = McpToolDefinitionFactory(
-        name="echo", title="Echo", output_schema={"type": "object"}, read_only=True, destructive=False,
-        timeout_seconds=7, calls_per_minute=5, retry_safe=True, meta={"a": 1},
-    )  # fmt: skip
+        name="echo",
+        title="Echo",
+        output_schema={"type": "object"},
+        read_only=True,
+        destructive=False,
+        timeout_seconds=7,
+        calls_per_minute=5,
+        retry_safe=True,
+        meta={"a": 1},
+    )
     tool = Catalog.load().find("echo", caller())
     assert tool.definition == {
-        "name": "echo", "title": "Echo", "description": row.description, "inputSchema": {"type": "object"},
-        "outputSchema": {"type": "object"}, "_meta": {"a": 1},
+        "name": "echo",
+        "title": "Echo",
+        "description": row.description,
+        "inputSchema": {"type": "object"},
+        "outputSchema": {"type": "object"},
+        "_meta": {"a": 1},
         "annotations": {
-            "title": "Echo", "readOnlyHint": True, "destructiveHint": False, "idempotentHint": True,
+            "title": "Echo",
+            "readOnlyHint": True,
+            "destructiveHint": False,
+            "idempotentHint": True,
             "openWorldHint": True,
         },
-    }  # fmt: skip
+    }
     assert (tool.version, tool.digest) == ("1", row.versions.get().digest)
     assert (tool.read_only, tool.retry_safe, tool.timeout_seconds, tool.calls_per_minute) == (True, True, 7, 5)
     assert tool.result is not None
+
+
+class Watched(str):
+    """A name that counts how often it is compared."""
+
+    compared = 0
+
+    def __eq__(self, other):
+        Watched.compared += 1
+        return str.__eq__(self, other)
+
+    __hash__ = str.__hash__
+
+
+def test_a_tool_is_found_by_one_comparison_among_many():
+    McpToolDefinitionFactory(name="one")
+    [tool] = Catalog.load().tools.values()
+    many = Catalog([replace(tool, name=Watched(f"tool-{number}")) for number in range(1000)])
+    Watched.compared = 0
+    assert many.find("tool-777", caller()).name == "tool-777"
+    found, Watched.compared = Watched.compared, 0
+    assert found == 2  # one of them is the line above
+    with pytest.raises(ToolNotFound):
+        many.find("tool-1000", caller())
+    assert Watched.compared == 0
 
 
 def test_tool_without_extras_says_nothing_of_them():
@@ -181,26 +222,48 @@ def test_broken_row_is_left_out_and_the_others_are_served(columns, caplog):
 
 
 def test_secret_is_found_until_it_is_removed():
-    secret = Secret(name="token", hosts="api.example.org")
+    secret = Secret(name="token", origins="api.example.org", users="tool:t")
     secret.set_value("hush")
     secret.save()
     Catalog.load()
-    assert catalog.secret_for("token", "api.example.org") == "hush"
+    to = Destination("https://api.example.org", ("tool:t",), "headers.Authorization")
+    assert secret_for("token", to) == "hush"
     secret.delete()
     Catalog.load()
     with pytest.raises(ExecutionError, match="token"):
-        catalog.secret_for("token", "api.example.org")
+        secret_for("token", to)
 
 
-def test_secret_goes_to_its_hosts_only():
-    secret = Secret(name="token", hosts="api.example.org *.example.net")
+@pytest.mark.parametrize(
+    ("to", "missing"),
+    [
+        (Destination("https://api.example.com", ("tool:t",), "headers.Authorization"), "origins"),
+        (Destination("https://api.example.org:8443", ("tool:t",), "headers.Authorization"), "origins"),
+        (Destination("http://api.example.org", ("tool:t",), "headers.Authorization"), "origins"),
+        (Destination("https://api.example.org", ("tool:t",), "headers.X-Echo"), "places"),
+        (Destination("https://api.example.org", ("tool:t",), "query.q"), "places"),
+        (Destination("https://api.example.org", ("tool:t",)).at("body.text"), "places"),
+        (Destination("https://api.example.org", ("tool:other", "service:s"), "headers.Authorization"), "users"),
+        (Destination("https://api.example.org", (), "headers.Authorization"), "users"),
+        (Destination("other.stdio", (), "environment.TOKEN"), "origins"),
+    ],
+)
+def test_a_secret_goes_only_where_it_is_bound_to(to, missing):
+    secret = Secret(name="token", origins="api.example.org *.example.net runner.stdio", users="tool:t")
     secret.set_value("hush")
     secret.save()
     Catalog.load()
-    with pytest.raises(ExecutionError, match=r"token.*api\.example\.com"):
-        catalog.secret_for("token", "api.example.com")
+    for allowed in (
+        Destination("https://api.example.org", ("service:s", "tool:t"), "headers.authorization"),
+        Destination("https://a.example.net", ("tool:t",), "headers.Authorization"),
+        Destination("runner.stdio", (), "environment.TOKEN"),
+    ):
+        assert secret_for("token", allowed) == "hush"
+    with pytest.raises(ExecutionError, match=r"token.*nothing was sent.*may edit secrets") as refused:
+        secret_for("token", to)
+    assert refused.value.details["missing"] == missing
     with pytest.raises(IntegrityError), transaction.atomic():
-        Secret.objects.update(hosts="")
+        Secret.objects.update(origins="")
 
 
 def test_every_kind_of_change_to_the_catalogue_is_announced():
@@ -210,7 +273,7 @@ def test_every_kind_of_change_to_the_catalogue_is_announced():
         return count > 0
 
     tool, group = McpToolDefinitionFactory(), Group.objects.create(name="people")
-    secret = Secret(name="token", hosts="api.example.org")
+    secret = Secret(name="token", origins="api.example.org")
     secret.set_value("hush")
     BusEvent.objects.all().delete()
     for change in (

@@ -6,16 +6,19 @@ from datetime import timedelta
 
 import pytest
 from django.db import IntegrityError, transaction
+from django.db import connection as database
 from django.utils import timezone
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sessions_app.caller import Caller
+from sessions_app.history.reading import events_about, history_of
 from sessions_app.protocol.errors import ToolDisabled
+from tests.committed import without_rules
 from tests.factories import GroupFactory, McpConnectionFactory, McpToolDefinitionFactory
 from tests.tools_catalog.proposals import definition, offer, offers
-from tools_catalog import discovery
-from tools_catalog.catalog import Catalog
+from tools_catalog.catalog.snapshot import Catalog
+from tools_catalog.discovery import reconcile as discovery
 from tools_catalog.models import McpConnection, McpConnectionLink, McpToolDefinition, McpUpstreamTool
 from tools_catalog.upstream import listing
 from tools_catalog.upstream.states import NEXT, LinkState, advance
@@ -170,14 +173,19 @@ def test_new_tools_get_the_groups_of_their_connection(connection):
 
 @pytest.mark.parametrize(
     ("told", "reason"),
-    [(definition("x" * 70), "64"), (definition("a b/c"), ""),
-     (definition(inputSchema={"$ref": "https://example.org/schema"}), "inputSchema"),
-     (definition(inputSchema={"type": "string"}), "inputSchema"), ({"name": "search"}, "inputSchema"),
-     (definition(inputSchema={"type": "object", "allOf": [{"type": "object"}] * 10_001}), "inputSchema"),
-     (definition(description="x" * 5_000_000), "bytes"),
-     (definition(outputSchema={"type": "nonsense"}), "outputSchema"),
-     (definition(execution={"taskSupport": "required"}), ""), (definition(execution="required"), "")],
-)  # fmt: skip
+    [
+        (definition("x" * 70), "64"),
+        (definition("a b/c"), ""),
+        (definition(inputSchema={"$ref": "https://example.org/schema"}), "inputSchema"),
+        (definition(inputSchema={"type": "string"}), "inputSchema"),
+        ({"name": "search"}, "inputSchema"),
+        (definition(inputSchema={"type": "object", "allOf": [{"type": "object"}] * 10_001}), "inputSchema"),
+        (definition(description="x" * 5_000_000), "bytes"),
+        (definition(outputSchema={"type": "nonsense"}), "outputSchema"),
+        (definition(execution={"taskSupport": "required"}), ""),
+        (definition(execution="required"), ""),
+    ],
+)
 def test_what_cannot_be_served_is_refused_with_a_reason(told, reason):
     row = offer(McpConnectionFactory(policy="trust"), told)[told["name"]]
     assert row.state == ("refused" if reason else "approved")
@@ -222,28 +230,31 @@ def test_a_connection_that_is_switched_off_serves_nothing(connection):
 def test_the_same_listing_again_changes_nothing(connection):
     discovery.approve(offer(connection, definition())["search"], author="ann")
     row = offer(connection, definition())["search"]
-    steps = row.history.count()
+    steps = history_of(row).count()
     again = offer(connection, definition())["search"]
-    assert (again.seen_at, again.history.count()) == (row.seen_at, steps)
+    assert (again.seen_at, history_of(again).count()) == (row.seen_at, steps)
 
 
+@pytest.mark.slow
 def test_an_upstream_that_changes_all_the_time_makes_no_version_of_each_change():
     connection = McpConnectionFactory(slug="restless", policy="trust")
     for number in range(60):
         row = offer(connection, definition(description=f"Version {number}."))["search"]
     assert row.state == "refused"
     assert "changed too often" in row.refusal
-    versions, steps = row.tool.versions.count(), row.history.count()
+    versions, steps = row.tool.versions.count(), history_of(row).count()
     assert versions < 30
     assert steps <= 41
     assert served("restless.search"), "as it was last let through"
     offer(connection, definition(description="Once more."))
-    assert (row.tool.versions.count(), row.history.count()) == (versions, steps)
-    row.history.update(history_date=timezone.now() - timedelta(hours=2))
+    assert (row.tool.versions.count(), history_of(row).count()) == (versions, steps)
+    with database.cursor() as cursor, without_rules(cursor):
+        cursor.execute("UPDATE sessions_app_auditevent SET happened_at = %s", [timezone.now() - timedelta(hours=2)])
     assert offer(connection, definition(description="An hour later."))["search"].state == "approved"
     assert row.tool.versions.count() == versions + 1
 
 
+@pytest.mark.slow
 def test_somebody_may_approve_what_changes_all_the_time():
     connection = McpConnectionFactory(policy="trust")
     for number in range(60):
@@ -253,16 +264,22 @@ def test_somebody_may_approve_what_changes_all_the_time():
     assert (row.state, row.tool.description) == ("approved", "Version 59.")
 
 
+@pytest.mark.slow
 def test_an_upstream_that_invents_names_makes_no_tool_of_each():
     connection = McpConnectionFactory(slug="inventive", policy="trust")
     first = offer(connection, definition("first"))["first"]
     McpUpstreamTool.objects.bulk_create(
         McpUpstreamTool(
-            connection=connection, upstream_name=f"old{number}", name=f"old{number}", seen={}, is_gone=True,
-            decided_by=first.decided_by, decided_at=first.decided_at,
+            connection=connection,
+            upstream_name=f"old{number}",
+            name=f"old{number}",
+            seen={},
+            is_gone=True,
+            decided_by=first.decided_by,
+            decided_at=first.decided_at,
         )
         for number in range(listing.MAX_OFFERS - 2)
-    )  # fmt: skip
+    )
     rows = offer(connection, definition("first", description="Changed."), definition("second"), definition("third"))
     assert [rows[name].state for name in ("first", "second", "third")] == ["approved", "approved", "refused"]
     assert "too many new names" in rows["third"].refusal
@@ -275,13 +292,14 @@ def test_an_upstream_that_invents_names_makes_no_tool_of_each():
     assert offer(connection, definition("fourth"))["fourth"].state == "approved"
 
 
+@pytest.mark.slow
 def test_a_tool_that_comes_and_goes_all_the_time_does_not_fill_the_history(connection):
     discovery.approve(offer(connection, definition())["search"], author="ann")
     for _ in range(60):
         assert offer(connection)["search"].state == "gone"
         row = offer(connection, definition())["search"]
     assert row.state == "approved"
-    assert row.history.count() <= 41
+    assert history_of(row).count() <= 41
 
 
 def test_nothing_stays_of_what_nobody_decided_about(connection):
@@ -289,7 +307,7 @@ def test_nothing_stays_of_what_nobody_decided_about(connection):
         assert len(offer(connection, definition(f"invented{number}"))) == 1
     offer(connection)
     assert not McpUpstreamTool.objects.exists()
-    assert not McpUpstreamTool.history.exists()
+    assert not events_about(McpUpstreamTool).exists()
 
 
 def test_the_steps_of_a_connection_are_kept_by_the_database(connection):

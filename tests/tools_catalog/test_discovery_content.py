@@ -6,12 +6,13 @@ import pytest
 from django.core.exceptions import ValidationError
 
 from sessions_app.caller import Caller
+from sessions_app.history.reading import history_of
 from sessions_app.protocol.errors import PromptNotFound
 from tests.factories import McpConnectionFactory
 from tests.tools_catalog.proposals import offers
-from tools_catalog import discovery
+from tools_catalog.catalog.offers import Prompts, Resources
+from tools_catalog.discovery import reconcile as discovery
 from tools_catalog.models import McpPrompt, McpResource
-from tools_catalog.offers import Prompts, Resources
 
 pytestmark = pytest.mark.django_db
 
@@ -48,7 +49,7 @@ def test_nothing_is_read_before_somebody_approves_it():
     assert reads("wiki://page")
     assert reads("wiki://page/7")
     assert prompts("held.greet")
-    assert McpPrompt.objects.get(name="held.greet").history.first().history_change_reason == "looked at it"
+    assert history_of(McpPrompt.objects.get(name="held.greet")).first().reason == "looked at it"
 
 
 @pytest.mark.parametrize("change", [{"description": "Other."}, {"mimeType": "text/html"}, {"title": "T"}])

@@ -18,16 +18,15 @@ from django.core.exceptions import ValidationError
 
 from sessions_app.protocol.errors import EgressRefused, UpstreamError
 from tests.tools_catalog.addresses import CLOSED, ODD_URLS
-from tools_catalog import egress
-from tools_catalog.egress_rules import EgressPolicy
+from tools_catalog.egress import guard as egress
+from tools_catalog.egress.rules import EgressPolicy
 from tools_catalog.importers import operations
 from tools_catalog.importers.documents import DocumentRefused
 from tools_catalog.models import HttpService, McpConnection, McpToolDefinition
 from tools_catalog.upstream import unreached
-from tools_catalog.upstream.direct import Direct
-from tools_catalog.upstream.scrubbing import Scrubber
+from tools_catalog.upstream.http import HttpEndpoint
 from tools_catalog.upstream.spec import ConnectionSpec
-from tools_catalog.upstream.wire import Origin
+from tools_catalog.upstream.wire import ConnectionPool
 
 INSIDE = ["127.0.0.1", "10.1.2.3", "192.168.0.1", "169.254.169.254", "172.16.5.4", "100.100.100.200"]
 
@@ -186,20 +185,19 @@ def test_none_is_reached_by_a_name_that_changes_its_mind() -> None:
     assert asyncio.run(go()) == {PUBLIC}
 
 
-def test_calls_of_upstreams_past_the_general_client_go_to_none() -> None:
+def test_requests_to_upstreams_go_to_none() -> None:
     for form in FORMS:
         spec = ConnectionSpec(id=1, slug="x", transport="streamable-http", url=form)
         with pytest.raises((EgressRefused, httpx2.InvalidURL)):
-            Direct(spec, Scrubber(lambda name, host: ""), "2026-07-28", "1", EgressPolicy())
+            HttpEndpoint(spec, lambda name, host: "", EgressPolicy())
 
     async def go() -> None:
         for closed in CLOSED:
-            origin = Origin(
-                EgressPolicy(), host="public.example", port=80, is_tls=False, seconds=5,
-                resolve=Names(closed).resolve,
-            )  # fmt: skip
+            pool = ConnectionPool(
+                EgressPolicy(), host="public.example", port=80, is_tls=False, seconds=5, resolve=Names(closed).resolve
+            )
             with pytest.raises(EgressRefused):
-                await origin.send(b"")
+                await pool.send(b"")
 
     asyncio.run(go())
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from sessions_app.caller import Caller
 from sessions_app.protocol.errors import InvalidParams
-from tools_catalog.listing import Listing
+from tools_catalog.catalog.listing import Listing
 
 NEWEST, OLDEST = "2026-07-28", "2024-11-05"
 
@@ -103,8 +103,14 @@ def test_another_secret_makes_old_cursors_stale():
         page(of, cursor)
 
 
-@given(st.one_of(st.text(max_size=40), st.integers(), st.none().map(lambda _: []), st.binary(max_size=40).map(
-    lambda raw: base64.urlsafe_b64encode(raw).decode())))  # fmt: skip
+@given(
+    st.one_of(
+        st.text(max_size=40),
+        st.integers(),
+        st.none().map(lambda _: []),
+        st.binary(max_size=40).map(lambda raw: base64.urlsafe_b64encode(raw).decode()),
+    )
+)
 def test_any_other_word_is_refused(word):
     with pytest.raises(InvalidParams, match="cursor"):
         listing("a", "b", "c").page(caller(), NEWEST, b"", word)

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import pytest
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from django.db.models import ProtectedError
 
+from sessions_app.history.reading import history_of
 from tests.factories import GroupFactory, McpPromptFactory, McpResourceFactory
-from tools_catalog.backends import python
+from tests.servers import FIXTURES
 from tools_catalog.models import McpPrompt, McpResource
 
 pytestmark = pytest.mark.django_db
 
-TEMPLATE = "tools_catalog.packs.conformance.offers:template_data"
-PROMPT = "tools_catalog.packs.conformance.offers:test_input_required_result_prompt"
+TEMPLATE = "tests.conformance.fixtures.offers:template_data"
+PROMPT = "tests.conformance.fixtures.offers:test_input_required_result_prompt"
 
 
 @pytest.fixture(autouse=True)
 def _functions():
-    python.discover(["conformance"])
+    import_module(f"{FIXTURES}.tools")
 
 
 @pytest.mark.parametrize(
@@ -139,8 +142,9 @@ def test_rows_that_are_right_pass():
     McpResourceFactory.build(uri="x://{id}", backend="python", content="", function=TEMPLATE).full_clean()
     McpPromptFactory.build(
         arguments=[{"name": "city", "title": "City", "description": "Where.", "required": True}],
-        completions={"city": ["Oslo"]}, icons=[{"src": "data:image/png;base64,AAAA", "theme": "dark"}],
-    ).full_clean()  # fmt: skip
+        completions={"city": ["Oslo"]},
+        icons=[{"src": "data:image/png;base64,AAAA", "theme": "dark"}],
+    ).full_clean()
 
 
 @pytest.mark.parametrize("factory", [McpResourceFactory, McpPromptFactory])
@@ -161,7 +165,7 @@ def test_the_digest_follows_what_clients_read_and_the_history_every_change(facto
     model.objects.all().set_enabled(False, "out of order")
     row.refresh_from_db()
     assert (row.digest(), row.enabled) == (digest, False)
-    assert row.history.first().history_change_reason == "out of order"
+    assert history_of(row).first().reason == "out of order"
     for name, value in change.items():
         setattr(row, name, value)
     assert row.digest() != digest

@@ -6,7 +6,9 @@ import pytest
 from django.core.exceptions import ValidationError
 from django.db import DatabaseError, IntegrityError, connection, transaction
 from django.db.models import ProtectedError
+from django.utils import timezone
 
+from sessions_app.history.reading import history_of
 from tests.factories import GroupFactory, McpToolDefinitionFactory, UserFactory
 from tools_catalog.models import McpToolDefinition, McpToolVersion
 
@@ -28,7 +30,7 @@ def change(table, **columns):
         {"name": "naïve"},
         {"name": "line\n"},
         {"description": ""},
-        {"backend": "telepathy"},
+        {"backend": ""},
         {"timeout_seconds": 0},
         {"read_only": True, "destructive": True},
         {"input_schema": None},
@@ -53,6 +55,21 @@ def test_group_that_tools_are_reserved_to_is_not_deleted():
     group.delete()
 
 
+def test_a_tool_has_half_a_minute_unless_told_otherwise():
+    assert McpToolDefinition().timeout_seconds == 30
+
+
+def test_a_tool_says_when_it_was_registered():
+    before = timezone.now()
+    row = McpToolDefinitionFactory()
+    registered = row.created_at
+    assert before <= registered <= timezone.now()
+    row.description = "Does more."
+    row.save()
+    row.refresh_from_db()
+    assert row.created_at == registered
+
+
 def test_name_is_unique():
     row = McpToolDefinitionFactory()
     with pytest.raises(IntegrityError), transaction.atomic():
@@ -64,10 +81,18 @@ def versions(row):
 
 
 EDITS = {
-    "title": "T", "description": "D", "input_schema": {"type": "object", "title": "x"}, "timeout_seconds": 5,
-    "output_schema": {"type": "object"}, "configuration": {"url": "https://api.example.org/v2"},
-    "destructive": False, "idempotent": True, "open_world": False, "meta": {"a": 1}, "name": "renamed",
-}  # fmt: skip
+    "title": "T",
+    "description": "D",
+    "input_schema": {"type": "object", "title": "x"},
+    "timeout_seconds": 5,
+    "output_schema": {"type": "object"},
+    "configuration": {"url": "https://api.example.org/v2"},
+    "destructive": False,
+    "idempotent": True,
+    "open_world": False,
+    "meta": {"a": 1},
+    "name": "renamed",
+}
 
 
 @pytest.mark.parametrize("field", EDITS)
@@ -106,7 +131,7 @@ def test_switching_off_is_no_version_and_lands_in_the_history():
     assert McpToolDefinition.objects.filter(pk=row.pk).set_enabled(False) == 0
     row.refresh_from_db()
     assert (row.enabled, versions(row)) == (False, ["1"])
-    assert row.history.first().history_change_reason == "storm"
+    assert history_of(row).first().reason == "storm"
 
 
 def test_partial_save_that_edits_keeps_the_new_version_number():
@@ -184,9 +209,12 @@ def test_operator_is_told_which_field_is_wrong(field, value):
 def test_a_request_names_only_what_the_input_schema_allows(schema, is_told):
     row = McpToolDefinitionFactory.build(
         input_schema={"type": "object", **schema},
-        configuration={"method": "POST", "url": "https://api.example.org/{id}" if "properties" in schema else
-                       "https://api.example.org/", "body": {"deep": [{"part": "{part}"}]}},
-    )  # fmt: skip
+        configuration={
+            "method": "POST",
+            "url": "https://api.example.org/{id}" if "properties" in schema else "https://api.example.org/",
+            "body": {"deep": [{"part": "{part}"}]},
+        },
+    )
     if not is_told:
         row.full_clean()
         return
@@ -199,3 +227,10 @@ def test_python_tool_names_a_registered_function():
     row = McpToolDefinitionFactory.build(backend="python", configuration={"function": "os:system"})
     with pytest.raises(ValidationError, match="os:system"):
         row.full_clean()
+
+
+def test_a_kind_of_tool_that_nobody_registered_is_refused_by_the_model():
+    row = McpToolDefinitionFactory.build(backend="telepathy")
+    with pytest.raises(ValidationError) as caught:
+        row.full_clean()
+    assert "telepathy" in str(caught.value.message_dict["backend"])

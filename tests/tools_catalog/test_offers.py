@@ -13,8 +13,8 @@ from sessions_app.caller import Caller
 from sessions_app.models import BusEvent
 from sessions_app.protocol.errors import PromptNotFound
 from tests.factories import GroupFactory, McpPromptFactory, McpResourceFactory
+from tools_catalog.catalog.offers import Prompts, Resources
 from tools_catalog.models import McpPrompt, McpResource
-from tools_catalog.offers import Prompts, Resources
 
 pytestmark = pytest.mark.django_db
 
@@ -39,17 +39,30 @@ def read(resources, uri, who=None):
 
 def test_a_resource_is_declared_and_read_as_its_row_says():
     McpResourceFactory(
-        uri="docs://start", name="start", title="Start", description="Begin here.", mime_type="text/markdown",
-        annotations={"priority": 1}, icons=[{"src": "https://x.example/i.png"}], meta={"a": 1}, content="grüße",
-    )  # fmt: skip
+        uri="docs://start",
+        name="start",
+        title="Start",
+        description="Begin here.",
+        mime_type="text/markdown",
+        annotations={"priority": 1},
+        icons=[{"src": "https://x.example/i.png"}],
+        meta={"a": 1},
+        content="grüße",
+    )
     resources = Resources.load()
     assert listed(resources.listing, "resources") == [
         {
-            "uri": "docs://start", "name": "start", "title": "Start", "description": "Begin here.",
-            "mimeType": "text/markdown", "annotations": {"priority": 1}, "size": 7,
-            "icons": [{"src": "https://x.example/i.png"}], "_meta": {"a": 1},
+            "uri": "docs://start",
+            "name": "start",
+            "title": "Start",
+            "description": "Begin here.",
+            "mimeType": "text/markdown",
+            "annotations": {"priority": 1},
+            "size": 7,
+            "icons": [{"src": "https://x.example/i.png"}],
+            "_meta": {"a": 1},
         }
-    ]  # fmt: skip
+    ]
     assert read(resources, "docs://start") == [{"uri": "docs://start", "mimeType": "text/markdown", "text": "grüße"}]
     assert listed(resources.templates, "resourceTemplates") == []
 
@@ -69,8 +82,9 @@ def test_a_template_fills_its_text_and_cannot_be_made_to_say_more():
     assert json.loads(content["text"]) == {"id": 'a","admin":"{id}', "other": "{other}"}
     assert read(resources, "y://%7Bid%7D") == [{"uri": "y://%7Bid%7D", "mimeType": "text/plain", "text": "<{id}>"}]
     assert [template["uriTemplate"] for template in listed(resources.templates, "resourceTemplates")] == [
-        "x://{id}", "y://{id}",
-    ]  # fmt: skip
+        "x://{id}",
+        "y://{id}",
+    ]
     assert "size" not in listed(resources.templates, "resourceTemplates")[0]
 
 
@@ -110,16 +124,20 @@ def test_hidden_and_disabled_rows_are_not_there():
 
 def test_a_prompt_is_declared_and_filled_as_its_row_says():
     McpPromptFactory(
-        name="greet", description="Greets.", arguments=[{"name": "who", "required": True}],
+        name="greet",
+        description="Greets.",
+        arguments=[{"name": "who", "required": True}],
         messages=[
             {"role": "assistant", "content": "Hello {who}, {unknown}"},
             {"role": "user", "content": {"type": "resource", "resource": {"uri": "x://{who}", "text": "{who}"}}},
         ],
-    )  # fmt: skip
+    )
     prompt = Prompts.load().find("greet", caller())
     assert prompt.definition == {
-        "name": "greet", "description": "Greets.", "arguments": [{"name": "who", "required": True}],
-    }  # fmt: skip
+        "name": "greet",
+        "description": "Greets.",
+        "arguments": [{"name": "who", "required": True}],
+    }
     messages = asyncio.run(prompt.messages.get({"who": "{unknown}"}, None))
     assert messages == [
         {"role": "assistant", "content": {"type": "text", "text": "Hello {unknown}, {unknown}"}},
@@ -176,10 +194,7 @@ def test_every_kind_of_change_is_announced_by_its_own_name():
 
     resource, prompt, group = McpResourceFactory(), McpPromptFactory(), Group.objects.create(name="people")
     announced()
-    for rows, row, subject in (
-        (McpResource, resource, "resources_changed"),
-        (McpPrompt, prompt, "prompts_changed"),
-    ):
+    for rows, row, subject in ((McpResource, resource, "resources_changed"), (McpPrompt, prompt, "prompts_changed")):
         for change in (
             lambda rows=rows: rows.objects.update(enabled=False),
             lambda row=row: row.groups.add(group),

@@ -12,20 +12,29 @@ import requests
 from requests.adapters import BaseAdapter
 
 from sessions_app.protocol import errors
-from tools_catalog import egress
 from tools_catalog.backends.python import ToolError
-from tools_catalog.egress_rules import EgressPolicy
+from tools_catalog.egress import guard as egress
+from tools_catalog.egress.rules import EgressPolicy
 from tools_catalog.packs.transcript.reading import Guarded, read
 from tools_catalog.packs.transcript.tools import video_id
 
 VIDEO = "dQw4w9WgXcQ"
 WATCH = '<html><script>ytcfg.set({"INNERTUBE_API_KEY": "key-1"})</script></html>'
 TRACKS = [
-    {"baseUrl": "https://www.youtube.com/api/timedtext?v=x&lang=en", "name": {"runs": [{"text": "English"}]},
-     "languageCode": "en", "isTranslatable": True},
-    {"baseUrl": "https://www.youtube.com/api/timedtext?v=x&lang=de", "name": {"runs": [{"text": "German (auto)"}]},
-     "languageCode": "de", "kind": "asr", "isTranslatable": True},
-]  # fmt: skip
+    {
+        "baseUrl": "https://www.youtube.com/api/timedtext?v=x&lang=en",
+        "name": {"runs": [{"text": "English"}]},
+        "languageCode": "en",
+        "isTranslatable": True,
+    },
+    {
+        "baseUrl": "https://www.youtube.com/api/timedtext?v=x&lang=de",
+        "name": {"runs": [{"text": "German (auto)"}]},
+        "languageCode": "de",
+        "kind": "asr",
+        "isTranslatable": True,
+    },
+]
 LINES = '<?xml version="1.0"?><transcript><text start="0.5" dur="1.5">Hello &amp;amp; all</text><text start="62" dur="2">there</text></transcript>'  # noqa: E501
 
 
@@ -121,11 +130,16 @@ def test_without_a_network_the_connection_fails_and_the_guard_is_asked_first() -
 @pytest.mark.parametrize(
     "given",
     [
-        VIDEO, f" {VIDEO} ", f"https://www.youtube.com/watch?v={VIDEO}&t=5s", f"https://youtu.be/{VIDEO}?si=x",
-        f"youtube.com/shorts/{VIDEO}", f"https://m.youtube.com/embed/{VIDEO}", f"http://music.youtube.com/watch?v={VIDEO}",
+        VIDEO,
+        f" {VIDEO} ",
+        f"https://www.youtube.com/watch?v={VIDEO}&t=5s",
+        f"https://youtu.be/{VIDEO}?si=x",
+        f"youtube.com/shorts/{VIDEO}",
+        f"https://m.youtube.com/embed/{VIDEO}",
+        f"http://music.youtube.com/watch?v={VIDEO}",
         f"https://www.youtube.com/live/{VIDEO}",
     ],
-)  # fmt: skip
+)
 def test_a_video_is_named_by_address_or_id(given: str) -> None:
     assert video_id(given) == VIDEO
 

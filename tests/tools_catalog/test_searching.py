@@ -5,16 +5,17 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools_catalog.searching import Index, words
+from tools_catalog.catalog.searching import Index, words
 
 TOOLS = {
     "bitbucket.merge_pull_request": {"title": "Merge a pull request", "description": "Merge it into its branch."},
     "bitbucket.list_pull_requests": {"title": "List pull requests", "description": "All of a repository."},
     "weather.forecast": {
-        "title": "Forecast", "description": "Weather of the next days. It does not merge anything.",
+        "title": "Forecast",
+        "description": "Weather of the next days. It does not merge anything.",
         "inputSchema": {"properties": {"city": {"description": "Name of the city."}}},
     },
-}  # fmt: skip
+}
 
 
 def test_names_weigh_more_than_descriptions() -> None:

@@ -10,8 +10,8 @@ from django.core.exceptions import ValidationError
 from sessions_app.protocol.errors import ToolDisabled
 from tests.factories import McpToolDefinitionFactory
 from tools_catalog import requirements
-from tools_catalog.backends.http import Service
-from tools_catalog.catalog import Catalog
+from tools_catalog.backends.http.backend import Service
+from tools_catalog.catalog.snapshot import Catalog
 from tools_catalog.models import HttpService, McpToolDefinition
 
 

@@ -11,7 +11,8 @@ from sessions_app.protocol.errors import HubError
 from tests.factories import McpConnectionFactory
 from tests.tools_catalog.addresses import CLOSED, ODD_URLS
 from tools_catalog.models import McpConnection
-from tools_catalog.upstream.session import Session
+from tools_catalog.upstream.client import UpstreamClient
+from tools_catalog.upstream.scrubbing import Scrubber
 from tools_catalog.upstream.spec import ConnectionSpec
 
 INSIDE = [f"http://[{address}]/mcp" if ":" in address else f"http://{address}/mcp" for address in CLOSED]
@@ -31,9 +32,8 @@ def test_it_is_refused_when_saved() -> None:
 @pytest.mark.parametrize("transport", ["streamable-http", "sse"])
 def test_it_is_refused_at_each_connect(transport: str) -> None:
     async def connect(url: str) -> str:
-        session = Session(
-            ConnectionSpec(id=1, slug="x", transport=transport, url=url), lambda name, host: "", "0", lasts_seconds=5
-        )
+        spec = ConnectionSpec(id=1, slug="x", transport=transport, url=url)
+        session = UpstreamClient(spec, Scrubber(lambda name, host: ""), "0")
         try:
             await session.open()
         except HubError as error:

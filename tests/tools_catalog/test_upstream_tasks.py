@@ -8,16 +8,15 @@ from typing import Any, cast
 import pytest
 
 from sessions_app.protocol import errors
-from tools_catalog.backends.base import ToolContext
+from tools_catalog.call.context import CallInfo, ToolContextParts
 from tools_catalog.upstream import core_tasks
 
 TASK = {"taskId": "t1", "status": "working"}
 
 
-class Silent:
-    may_be_task = False
-
-    async def progress(self, *words: Any) -> None: ...
+SILENT = ToolContextParts(
+    call=CallInfo(invocation_id="i", tool_name="t", caller_label="", caller_principal="", client_capabilities={})
+)
 
 
 class Upstream:
@@ -36,7 +35,7 @@ class Upstream:
 
     def end(self) -> dict[str, Any]:
         """Follow a task of it to its end."""
-        return asyncio.run(core_tasks.Following("t1", self.send, cast(ToolContext, Silent())).end())
+        return asyncio.run(core_tasks.CoreTaskFollower("t1", self.send, SILENT).end())
 
 
 def state(status: str, **more: Any) -> dict[str, Any]:
@@ -45,10 +44,15 @@ def state(status: str, **more: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     ("execution", "support"),
-    [({"taskSupport": "required"}, "required"), ({"taskSupport": "optional"}, "optional"),
-     ({"taskSupport": "forbidden"}, "forbidden"), ({"taskSupport": ["required"]}, "forbidden"),
-     ("required", "forbidden"), (None, "forbidden")],
-)  # fmt: skip
+    [
+        ({"taskSupport": "required"}, "required"),
+        ({"taskSupport": "optional"}, "optional"),
+        ({"taskSupport": "forbidden"}, "forbidden"),
+        ({"taskSupport": ["required"]}, "forbidden"),
+        ("required", "forbidden"),
+        (None, "forbidden"),
+    ],
+)
 def test_what_a_tool_says_of_tasks(execution: Any, support: str) -> None:
     assert core_tasks.support_of({"name": "a", "execution": execution}) == support
 
@@ -74,20 +78,28 @@ def test_a_result_instead_of_the_task_that_was_asked_for_is_the_result() -> None
 
 
 def test_a_look_that_fails_is_taken_again() -> None:
-    upstream = Upstream(errors.TransportError("broke"), state("working"), state("completed"),
-                        errors.ConnectionFailed("broke"), state("completed"), {"content": []})  # fmt: skip
+    upstream = Upstream(
+        errors.TransportError("broke"),
+        state("working"),
+        state("completed"),
+        errors.ConnectionFailed("broke"),
+        state("completed"),
+        {"content": []},
+    )
     assert upstream.end() == {"content": [], "resultType": "complete"}
 
 
 @pytest.mark.parametrize(
     ("answers", "error", "words"),
-    [((state("cancelled"),), errors.UpstreamError, "cancelled"),
-     ((state("resting"),), errors.ResultInvalid, "resting"),
-     ((state("completed"), {}), errors.ResultInvalid, "no result"),
-     ((state("completed"), {"content": "nonsense"}), errors.ResultInvalid, "content"),
-     ((state("failed", statusMessage="Out of paper."), {}), errors.UpstreamError, "Out of paper"),
-     ((state("input_required"), errors.UpstreamError("It is not over.")), errors.UpstreamError, "not over")],
-)  # fmt: skip
+    [
+        ((state("cancelled"),), errors.UpstreamError, "cancelled"),
+        ((state("resting"),), errors.ResultInvalid, "resting"),
+        ((state("completed"), {}), errors.ResultInvalid, "no result"),
+        ((state("completed"), {"content": "nonsense"}), errors.ResultInvalid, "content"),
+        ((state("failed", statusMessage="Out of paper."), {}), errors.UpstreamError, "Out of paper"),
+        ((state("input_required"), errors.UpstreamError("It is not over.")), errors.UpstreamError, "not over"),
+    ],
+)
 def test_what_is_no_good_end_is_an_error(answers: Any, error: type[Exception], words: str) -> None:
     upstream = Upstream(*answers)
     with pytest.raises(error, match=words):
@@ -100,5 +112,5 @@ def test_what_is_no_good_end_is_an_error(answers: Any, error: type[Exception], w
     [(200, 0.2), (10**400, 5.0), (-(10**400), 0.05), (float("nan"), 0.05), (float("inf"), 5.0), ("soon", 0.05)],
 )
 def test_a_task_is_looked_at_neither_too_often_nor_too_rarely(asked_for: Any, seconds: float) -> None:
-    watch = core_tasks.Following("t1", Upstream().send, cast(ToolContext, Silent()))
+    watch = core_tasks.CoreTaskFollower("t1", Upstream().send, SILENT)
     assert watch.pause_after(state("working", pollInterval=asked_for)) == seconds

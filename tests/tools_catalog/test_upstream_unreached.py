@@ -22,9 +22,9 @@ from cryptography.x509.oid import NameOID
 
 from sessions_app.protocol import errors
 from tests.servers import free_port
-from tools_catalog.backends.http_template import Template
+from tools_catalog.backends.http.template import Template
 from tools_catalog.upstream import probe
-from tools_catalog.upstream.direct import Direct
+from tools_catalog.upstream.client import UpstreamClient
 from tools_catalog.upstream.scrubbing import Scrubber
 from tools_catalog.upstream.spec import ConnectionSpec
 
@@ -62,10 +62,15 @@ def certified(tmp_path_factory: pytest.TempPathFactory) -> ssl.SSLContext:
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
     now = datetime.now(UTC)
     made = (
-        x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
-        .serial_number(1).not_valid_before(now - timedelta(days=1)).not_valid_after(now + timedelta(days=1))
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
         .sign(key, hashes.SHA256())
-    )  # fmt: skip
+    )
     path: Path = tmp_path_factory.mktemp("tls") / "both.pem"
     path.write_bytes(
         key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
@@ -96,25 +101,21 @@ def spec(transport: str, url: str) -> ConnectionSpec:
     )
 
 
-def secret(name: str, host: str) -> str:
+def secret(name: str, to: object) -> str:
     return SECRET
 
 
 async def called(url: str) -> str:
-    """Call an upstream of 2026-07-28 that was there before."""
-    way = Direct(spec("streamable-http", url), Scrubber(secret), "2026-07-28", "1")
-    try:
-        with pytest.raises(errors.ConnectionFailed) as caught:
-            await way.request("tools/call", {"name": "a", "arguments": {}}, None, frozenset())
-    finally:
-        way.close()
+    """Connect as for a call."""
+    with pytest.raises(errors.ConnectionFailed) as caught:
+        await UpstreamClient(spec("streamable-http", url), Scrubber(secret), "1").open()
     return str(caught.value)
 
 
 async def tried(transport: str, url: str) -> str:
     steps = await probe.probe(spec(transport, url), secret, "1")
     assert [(step.kind, step.is_good) for step in steps] == [("address", True), ("connect", False)]
-    return steps[-1].said
+    return steps[-1].outcome
 
 
 WAYS: dict[str, Callable[[str], Coroutine[Any, Any, str]]] = {
@@ -164,7 +165,7 @@ def test_a_name_that_leads_inside_is_told_so(transport: str, settings: Any) -> N
     settings.MCPHUB_EGRESS_ALLOW = ()
     steps = asyncio.run(probe.probe(spec(transport, "http://localhost:9/mcp"), secret, "1"))
     assert not steps[-1].is_good
-    assert "MCPHUB_EGRESS_ALLOW" in steps[-1].said
+    assert "MCPHUB_EGRESS_ALLOW" in steps[-1].outcome
 
 
 def test_a_call_that_the_guard_refuses_says_so(settings: Any) -> None:

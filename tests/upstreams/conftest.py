@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -12,20 +11,28 @@ from typing import Any
 
 import pytest
 
+from tests import operations
 from tests.clients import install
 from tests.servers import ROOT, Hub, until
+from tests.upstreams import connecting
 from tests.wire.speech import Speaker
 
 PEERS = Path(__file__).parent / "peers"
+EVERYTHING = {"may_sample": True, "may_list_roots": True}
+"""Words of a connection that may ask whatever MCP lets a server ask."""
 
 
 class Peer:
     """An upstream over HTTP. Enter it: it accepts connections."""
 
     def __init__(
-        self, script: str, *words: str, python: str = sys.executable, path: str = "/mcp",
+        self,
+        script: str,
+        *words: str,
+        python: str = sys.executable,
+        path: str = "/mcp",
         environment: dict[str, str] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.environment = environment
         self.words = [python, str(PEERS / script), *words]
         self.path = path
@@ -91,28 +98,6 @@ def child(name: str, script: str, python: str, **profile: Any) -> dict[str, Any]
     return {"transport": "stdio", "profile": words}
 
 
-_CONNECT = """
-import json
-from tools_catalog.models import LaunchProfile, McpConnection
-words = json.loads({words!r})
-profile = words.pop("profile", None)
-if profile is not None:
-    row = LaunchProfile(**profile)
-    row.full_clean()
-    row.save()
-    words["profile"] = row
-row = McpConnection(**words)
-row.full_clean()
-row.save()
-"""
-
-_UNKNOWN = """
-from tools_catalog.models import McpConnection
-rows = McpConnection.objects.filter(slug__in={slugs!r}, discovered_at=None)
-print(sum(row.status != "error" for row in rows))
-"""
-
-
 class Operator:
     """What an operator does about connections, in a process of its own."""
 
@@ -127,35 +112,23 @@ class Operator:
         """Add connections, which the hub makes at the same time, and wait until the tools of all are known."""
         for slug, words in connections.items():
             named = {"slug": slug, "policy": "trust", "transport": "streamable-http", **words}
-            self.hub.shell(_CONNECT.format(words=json.dumps(named)))
-        until(lambda: not int(self.hub.shell(_UNKNOWN.format(slugs=list(connections)))), 120)
+            self.hub.operate(connecting.connect, named)
+        until(lambda: not self.hub.operate(connecting.unknown, list(connections)), 120)
 
     def change(self, slug: str, **words: Any) -> None:
-        self.hub.shell(
-            "from tools_catalog.models import McpConnection\n"
-            f"row = McpConnection.objects.get(slug={slug!r})\n"
-            f"for name, value in {words!r}.items(): setattr(row, name, value)\n"
-            "row.full_clean(); row.save()"
-        )
+        assert self.hub.operate(operations.change, "tools_catalog.McpConnection", {"slug": slug}, **words) == 1
+
+    def limit(self, prefix: str, seconds: float) -> None:
+        """Give the tools with such names so much time a call."""
+        tools = {"name__startswith": prefix}
+        self.hub.operate(operations.change, "tools_catalog.McpToolDefinition", tools, timeout_seconds=seconds)
 
     def row(self, slug: str) -> dict[str, Any]:
         """The connection as the admin shows it."""
-        found: dict[str, Any] = json.loads(
-            self.hub.shell(
-                "import json\nfrom tools_catalog.models import McpConnection\n"
-                f"row = McpConnection.objects.get(slug={slug!r})\n"
-                "link = row.links.first()\n"
-                "print(json.dumps({'status': row.status, 'discovered': row.discovered_at is not None,\n"
-                "  'links': row.links.count(), 'error': link.error_message if link else '',\n"
-                "  'version': link.protocol_version if link else '', 'restarts': link.restarts if link else 0,\n"
-                "  'stderr': link.stderr if link else '',\n"
-                "  'states': {tool.upstream_name: tool.state for tool in row.tools.all()}}))"
-            )
-        )
-        return found
+        return self.hub.operate(connecting.row, slug)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def upstream_hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     """A hub that may reach upstreams on this machine."""
     environment = {"MCPHUB_EGRESS_ALLOW": "127.0.0.1"}
@@ -163,7 +136,7 @@ def upstream_hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
         yield running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def operator(upstream_hub: Hub) -> Operator:
     return Operator(upstream_hub)
 
@@ -174,7 +147,7 @@ def speaker(upstream_hub: Hub) -> Iterator[Speaker]:
         yield made
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def sdk_peers() -> Iterator[tuple[Peer, Peer]]:
     """One upstream on `mcp` 2.x and one on 1.x, for all modules: each takes seconds to import its SDK."""
     peers = Peer("sdk_v2.py", "http"), Peer("sdk_v1.py", "streamable-http", python=old_python())

@@ -9,11 +9,21 @@ from typing import Any
 import pytest
 
 from tests.servers import Hub, until
-from tests.upstreams.conftest import Operator, Peer, child, old_python
+from tests.upstreams.conftest import EVERYTHING, Operator, Peer, child, old_python
+from tests.wire.input_requests import (
+    ACCEPT,
+    ALL,
+    COMPLETE,
+    answer_to,
+    calling,
+    demanded,
+    modern_call,
+    round_of,
+    state_of,
+    text_of_event,
+)
 from tests.wire.speech import Speaker, error_of
-from tests.wire.test_addresses import ACCEPT, COMPLETE, demanded
-from tests.wire.test_asking import ALL, answer_to, calling, modern_call, round_of, state_of, text_of_event
-from tests.wire.test_calls import text_of
+from tests.wire.toolbox import text_of
 
 OLD = ["led1", "ledio1"]
 NEW = ["led2", "ledio2"]
@@ -22,10 +32,15 @@ NEW = ["led2", "ledio2"]
 @pytest.fixture(scope="module", autouse=True)
 def upstreams(operator: Operator, sdk_peers: tuple[Peer, Peer]) -> Iterator[None]:
     modern, legacy = sdk_peers
-    operator.connect_all({
-        "led2": {"url": modern.url}, "led1": {"url": legacy.url}, "ledshy": {"url": legacy.url, "may_ask": False},
-        "ledio1": child("ledio1", "sdk_v1.py", old_python()), "ledio2": child("ledio2", "sdk_v2.py", sys.executable),
-    })  # fmt: skip
+    operator.connect_all(
+        {
+            "led2": {"url": modern.url, **EVERYTHING},
+            "led1": {"url": legacy.url, **EVERYTHING},
+            "ledshy": {"url": legacy.url, "may_ask": False},
+            "ledio1": child("ledio1", "sdk_v1.py", old_python()) | EVERYTHING,
+            "ledio2": child("ledio2", "sdk_v2.py", sys.executable) | EVERYTHING,
+        }
+    )
     yield
     for slug in (*OLD, *NEW, "ledshy"):
         operator.change(slug, enabled=False)
@@ -44,7 +59,10 @@ def test_a_session_is_told_which_address_comes_first_and_when_the_person_is_done
     name = f"{kind}-session"
     session = speaker.open_session(**ALL)
     first = demanded(speaker.call(session, f"{kind}.connect", {"name": name}))
-    assert (first["url"], first["message"]) == (f"https://example.org/{name}", f"Connect {name}.")
+    assert (first["url"], first["message"]) == (
+        f"https://example.org/{name}",
+        f'The connection "{kind}" asks: Connect {name}.',
+    )
     known = first["elicitationId"]
     assert known != f"id-{name}"  # ids of two upstreams may be alike
     with speaker.streaming("GET", mcp_session_id=session, content_type=None) as (_, heard):
@@ -63,8 +81,10 @@ def test_a_client_without_sessions_is_asked_to_open_the_address(kind: str, speak
     first = modern_call(speaker, f"{kind}.connect", arguments)
     ((key, asked),) = round_of(first)["inputRequests"].items()
     assert asked["params"] == {
-        "mode": "url", "message": f"Connect {kind}-rounds.", "url": f"https://example.org/{kind}-rounds",
-    }  # fmt: skip
+        "mode": "url",
+        "message": f'The connection "{kind}" asks: Connect {kind}-rounds.',
+        "url": f"https://example.org/{kind}-rounds",
+    }
     answers = {"inputResponses": {key: ACCEPT}, "requestState": state_of(first)}
     early = modern_call(speaker, f"{kind}.connect", arguments, **answers)
     assert early.json()["result"]["isError"] is True

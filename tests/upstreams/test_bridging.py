@@ -10,17 +10,15 @@ from typing import Any
 import pytest
 
 from tests.servers import until
-from tests.upstreams.conftest import Operator, Peer, child, old_python
+from tests.upstreams.bridging import ANSWERS
+from tests.upstreams.conftest import EVERYTHING, Operator, Peer, child, old_python
+from tests.wire.input_requests import ALL, answer_to, calling, modern_call, round_of
 from tests.wire.speech import META, Speaker
-from tests.wire.test_asking import ALL, answer_to, calling, modern_call, round_of
-from tests.wire.test_calls import text_of
+from tests.wire.toolbox import text_of
 
 KINDS = ["ask2", "ask1", "askio1", "askio2"]
-ANSWERS = {
-    "elicitation/create": {"action": "accept", "content": {"sure": True}},
-    "sampling/createMessage": {"role": "assistant", "model": "m", "content": {"type": "text", "text": "thought"}},
-    "roots/list": {"roots": [{"uri": "file:///home/ada"}]},
-}
+TOLD_WITH_EACH_REQUEST = {"ask2", "askio2"}
+"""Upstreams that learn with a request what its client can be asked, and refuse it."""
 TOOLS = {"confirm": "accept True", "think": "thought", "where": "file:///home/ada"}
 
 
@@ -28,13 +26,20 @@ TOOLS = {"confirm": "accept True", "think": "thought", "where": "file:///home/ad
 def upstreams(operator: Operator, sdk_peers: tuple[Peer, Peer]) -> Iterator[None]:
     modern, legacy = sdk_peers
     with Peer("chaos.py", "http") as bare:
-        operator.connect_all({
-            "ask2": {"url": modern.url}, "ask1": {"url": legacy.url}, "shy": {"url": modern.url, "may_ask": False},
-            "bare": {"url": bare.url}, "askio1": child("askio1", "sdk_v1.py", old_python()),
-            "askio2": child("askio2", "sdk_v2.py", sys.executable),
-        })  # fmt: skip
+        operator.connect_all(
+            {
+                "ask2": {"url": modern.url, **EVERYTHING},
+                "ask1": {"url": legacy.url, **EVERYTHING},
+                "shy": {"url": modern.url, "may_ask": False},
+                "bare": {"url": bare.url},
+                "plain1": {"url": legacy.url},
+                "plain2": {"url": modern.url},
+                "askio1": child("askio1", "sdk_v1.py", old_python()) | EVERYTHING,
+                "askio2": child("askio2", "sdk_v2.py", sys.executable) | EVERYTHING,
+            }
+        )
         yield
-        for slug in (*KINDS, "shy", "bare"):
+        for slug in (*KINDS, "shy", "bare", "plain1", "plain2"):
             operator.change(slug, enabled=False)
 
 
@@ -92,17 +97,36 @@ def test_a_person_may_decline(kind: str, speaker: Speaker) -> None:
 def test_a_client_that_cannot_be_asked_gets_an_error_and_no_question(kind: str, speaker: Speaker) -> None:
     session = speaker.open_session()
     answer = speaker.call(session, f"{kind}.confirm").json()
-    if "error" in answer:  # an upstream that is told with the request what can be asked refuses it
+    described = modern_call(speaker, f"{kind}.confirm", can={})
+    if kind in TOLD_WITH_EACH_REQUEST:
         assert answer["error"]["data"]["errorCode"] == "missing_client_capability"
+        assert described.status_code == 400
+        assert described.json()["error"]["data"]["errorCode"] == "missing_client_capability"
     else:
         assert answer["result"]["isError"] is True
-    assert modern_call(speaker, f"{kind}.confirm", can={}).status_code in (200, 400)
+        assert described.status_code == 200
+        assert described.json()["result"]["isError"] is True
 
 
 def test_a_connection_may_forbid_questions(speaker: Speaker) -> None:
     session = speaker.open_session(**ALL)
     answer = speaker.call(session, "shy.confirm").json()["result"]
     assert answer["isError"] is True
+
+
+@pytest.mark.parametrize("tool", ["plain1.think", "plain1.where", "plain2.think", "plain2.where"])
+def test_a_connection_asks_neither_model_nor_folders_unless_it_may(tool: str, speaker: Speaker) -> None:
+    answer = speaker.call(speaker.open_session(**ALL), tool).json()
+    assert "error" in answer or answer["result"]["isError"] is True
+    described = modern_call(speaker, tool).json()
+    assert "error" in described or described["result"]["isError"] is True
+
+
+@pytest.mark.parametrize("tool", ["ask1.sign_in", "ask2.sign_in"])
+def test_a_form_for_a_password_reaches_nobody(tool: str, speaker: Speaker) -> None:
+    answer = speaker.call(speaker.open_session(**ALL), tool).json()["result"]
+    assert answer["isError"] is True
+    assert "asks for a credential" in answer["content"][0]["text"]
 
 
 def told(answer: Any) -> dict[str, Any]:
@@ -115,8 +139,10 @@ def test_meta_passes_on_but_for_the_keys_of_one_hop(speaker: Speaker) -> None:
     meta = {"example.org/x": {"a": 1}, "traceparent": trace, "tracestate": "v=1", "mcphub/idempotencyKey": "k"}
     got = told(speaker.modern_call("bare.echo", {}, **meta))["meta"]
     assert {key: got[key] for key in ("example.org/x", "traceparent", "tracestate")} == {
-        "example.org/x": {"a": 1}, "traceparent": trace, "tracestate": "v=1",
-    }  # fmt: skip
+        "example.org/x": {"a": 1},
+        "traceparent": trace,
+        "tracestate": "v=1",
+    }
     assert not [key for key in got if key.startswith((META, "mcphub/"))]
 
 

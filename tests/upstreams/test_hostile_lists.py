@@ -12,7 +12,7 @@ import pytest
 from tests.servers import until
 from tests.upstreams.conftest import Operator, Peer
 from tests.wire.speech import Speaker
-from tests.wire.test_calls import text_of
+from tests.wire.toolbox import text_of
 
 TOOL = {"description": "Give the arguments back.", "inputSchema": {"type": "object"}}
 

@@ -15,70 +15,13 @@ import pytest
 
 from tests.servers import Hub, free_port, until
 from tests.upstreams.conftest import PEERS, Operator, Peer
+from tests.upstreams.misbehaviour import KINDS, LIMITS, SECONDS
 from tests.wire.speech import Speaker
-from tests.wire.test_calls import text_of
+from tests.wire.toolbox import text_of
 
 pytestmark = pytest.mark.rig
 
-SECONDS = 1.5
-"""The timeout of the tool that misbehaves."""
 
-LIMITS = {"max_response_bytes": 300_000, "max_notifications": 300, "connect_seconds": 5}
-
-EVERYWHERE = {
-    "hang": {"timeout"},
-    "wrong_id": {"timeout", "ok"},  # on a stream of its own an answer can only be to the one request
-    "two_answers": {"ok"},
-    "garbage": {"ok", "upstream_error", "result_invalid", "transport_error"},
-    "invalid_utf8": {"ok", "timeout"},  # over HTTP it is read with replacement characters
-    "not_a_result": {"result_invalid"},
-    "deep": {"transport_error"},  # the stream is that of all answers, so it ends with one that is too large
-    "flood": {"transport_error"},
-    "huge": {"transport_error", "result_invalid"},
-    "die": {"transport_error"},
-    "error": {"upstream_error"},
-    "error -31091": {"upstream_error"},  # the hub's own codes are its own: nobody else says that nothing was sent
-    "error -31093": {"upstream_error"},
-    "error -32000": {"upstream_error"},
-    "stray_progress": {"ok"},
-}
-OVER_HTTP = {
-    "deep": {"result_invalid"},
-    "hang_before_headers": {"timeout"},
-    "redirect": {"upstream_error", "transport_error"},
-    "redirect_inside": {"upstream_error", "transport_error"},
-    "status": {"upstream_error"},
-    "session_lost": {"connection_failed"},
-    "drip": {"timeout"},
-    "compressed": {"transport_error"},
-    "comments": {"timeout"},
-    "html": {"upstream_error", "result_invalid"},
-    "head": {"transport_error"},
-}
-OVER_STDIO = {
-    "deaf": {"timeout"},
-    "stderr": {"ok"},
-    "prattle": {"transport_error"},
-    "shut": {"timeout", "transport_error"},
-    "mute": {"transport_error"},
-}
-OVER_SSE = {
-    "hang_before_headers": {"timeout"},
-    "redirect": {"transport_error"},
-    "redirect_inside": {"transport_error"},
-    "status": {"transport_error"},
-    "session_lost": {"transport_error"},
-    "drip": {"timeout"},
-    "comments": {"timeout"},
-}
-"""Mode of the peer -> how the call may end."""
-KINDS = {
-    "bad_http": EVERYWHERE | OVER_HTTP,
-    # There is no session to lose.
-    "bad_modern": EVERYWHERE | OVER_HTTP | {"wrong_id": {"transport_error", "ok"}, "session_lost": {"upstream_error"}},
-    "bad_sse": EVERYWHERE | OVER_SSE,
-    "bad_stdio": EVERYWHERE | OVER_STDIO,
-}
 CASES = [(kind, mode) for kind, modes in KINDS.items() for mode in modes]
 
 
@@ -86,20 +29,17 @@ CASES = [(kind, mode) for kind, modes in KINDS.items() for mode in modes]
 def upstreams(operator: Operator) -> Iterator[None]:
     profile = {"name": "chaos", "command": sys.executable, "arguments": [str(PEERS / "chaos.py"), "stdio"]}
     with (
-        Peer("chaos.py", "http") as peer, Peer("chaos.py", "modern") as modern,
-        Peer("chaos.py", "sse", path="/sse") as sse, Peer("sdk_v2.py", "http") as other,
-    ):  # fmt: skip
+        Peer("chaos.py", "http") as peer,
+        Peer("chaos.py", "modern") as modern,
+        Peer("chaos.py", "sse", path="/sse") as sse,
+        Peer("sdk_v2.py", "http") as other,
+    ):
         operator.connect("bad_http", url=peer.url, **LIMITS)
         operator.connect("bad_modern", url=modern.url, **LIMITS)
         operator.connect("bad_sse", transport="sse", url=sse.url, **LIMITS)
         operator.connect("bad_stdio", transport="stdio", profile=profile, **LIMITS)
         operator.connect("good", url=other.url)
-        operator.hub.shell(
-            "from tools_catalog.models import McpToolDefinition\n"
-            "for tool in McpToolDefinition.objects.filter(name__startswith='bad_'):\n"
-            f"    tool.timeout_seconds = {SECONDS}\n"
-            "    tool.save()"
-        )
+        operator.limit("bad_", SECONDS)
         yield
         for slug in (*KINDS, "good"):
             operator.change(slug, enabled=False)
@@ -154,13 +94,17 @@ def test_a_status_without_a_message_is_named(kind: str, speaker: Speaker) -> Non
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (b'HTTP/1.1 404 Not Found\r\nContent-Type: application/json\r\nContent-Length: 13\r\n\r\n{"no": "mcp"}',
-         "The upstream answered with status 404 and no MCP."),
-        (b"HTTP/1.1 413 Too Large\r\nContent-Type: text/html\r\nContent-Length: 0\r\n\r\n",
-         "The upstream answered with status 413 and no MCP."),
+        (
+            b'HTTP/1.1 404 Not Found\r\nContent-Type: application/json\r\nContent-Length: 13\r\n\r\n{"no": "mcp"}',
+            "The upstream answered with status 404 and no MCP.",
+        ),
+        (
+            b"HTTP/1.1 413 Too Large\r\nContent-Type: text/html\r\nContent-Length: 0\r\n\r\n",
+            "The upstream answered with status 413 and no MCP.",
+        ),
         (None, "Nothing takes connections there."),
     ],
-)  # fmt: skip
+)
 def test_a_connection_that_never_was_one_says_why(operator: Operator, answer: bytes | None, words: str) -> None:
     slug = f"never-{len(answer or b'')}"
     with answering(answer) as port:

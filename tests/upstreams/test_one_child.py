@@ -11,14 +11,14 @@ import httpx2
 import psycopg
 import pytest
 
-from tests import servers
+from tests import operations, servers
 from tests.servers import Hub, postgres_database, until
+from tests.upstreams.bridging import ANSWERS
+from tests.upstreams.children import processes
 from tests.upstreams.conftest import PEERS, Operator, old_python
-from tests.upstreams.test_bridging import ANSWERS
-from tests.upstreams.test_supervision import processes
+from tests.wire.input_requests import ALL, answer_to, calling, modern_call, round_of
 from tests.wire.speech import Speaker, events
-from tests.wire.test_asking import ALL, answer_to, calling, modern_call, round_of
-from tests.wire.test_calls import Apart
+from tests.wire.toolbox import Apart
 
 pytestmark = pytest.mark.rig
 
@@ -38,16 +38,14 @@ class Pair(NamedTuple):
 
     def holder(self) -> str:
         """The id of the process that runs the one child."""
-        return self.operator.hub.shell(
-            "from tools_catalog.models import McpConnectionLink\n"
-            "print(*McpConnectionLink.objects.filter(holds_lease=True).values_list('process_id', flat=True))"
-        )
+        held = {"holds_lease": True}
+        links = self.operator.hub.operate(operations.values, "tools_catalog.McpConnectionLink", "process_id", **held)
+        return " ".join(links)
 
     def process(self, hub: Hub) -> str:
         """The id of a hub's process in the audit."""
-        return self.operator.hub.shell(
-            f"from sessions_app.models import ServerProcess\nprint(ServerProcess.objects.get(pid={hub.pid}).process_id)"
-        )
+        [found] = self.operator.hub.operate(operations.values, "sessions_app.ServerProcess", "process_id", pid=hub.pid)
+        return str(found)
 
 
 @pytest.fixture(scope="module")
@@ -67,8 +65,12 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
             first.__enter__()
             operator = Operator(first)
             for slug, instances, words in (("one", "single", "the-one"), ("own", "each", "each-its-own")):
-                profile = {"name": slug, "command": python, "instances": instances,
-                           "arguments": [str(PEERS / "sdk_v1.py"), "stdio", words]}  # fmt: skip
+                profile = {
+                    "name": slug,
+                    "command": python,
+                    "instances": instances,
+                    "arguments": [str(PEERS / "sdk_v1.py"), "stdio", words],
+                }
                 operator.connect(slug, transport="stdio", profile=profile)
             stopping.callback(_stop, second)
             second.__enter__()
@@ -78,7 +80,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
 
 def _stop(hub: Hub) -> None:
     """Stop a hub where no test has killed it."""
-    hub.close_shell()
+    hub.end_operator()
     if hub._process is not None and hub._process.poll() is None:
         hub.__exit__()
 
@@ -107,13 +109,15 @@ def test_every_call_passes_through_the_one_child(pair: Pair) -> None:
                 assert ended(speaker.modern_call("one.echo", {"text": f"{number}"})) == f"{number}"
                 assert len(processes(ONE)) == 1
         assert {row["process_id"] for row in pair.first.rows(tool="one.echo")} >= {
-            pair.process(pair.first), pair.process(pair.second),
-        }  # fmt: skip
+            pair.process(pair.first),
+            pair.process(pair.second),
+        }
         assert ended(here.modern_call("one.session_mark")) == ended(there.modern_call("one.session_mark"))
 
         # What is said before the answer comes along, and an error of the tool's own.
-        body = there.modern_body("tools/call", {"name": "one.steps", "arguments": {"times": 3},
-                                                "_meta": {"progressToken": "p"}})  # fmt: skip
+        body = there.modern_body(
+            "tools/call", {"name": "one.steps", "arguments": {"times": 3}, "_meta": {"progressToken": "p"}}
+        )
         headers = there.modern_headers("tools/call", {"name": "one.steps"})
         for speaker in (here, there):
             with speaker.streaming("POST", body, **headers) as (_, heard):
@@ -124,10 +128,7 @@ def test_every_call_passes_through_the_one_child(pair: Pair) -> None:
 
 
 def test_a_deadline_holds_through_the_other_process_and_the_child_is_told(pair: Pair) -> None:
-    pair.operator.hub.shell(
-        "from tools_catalog.models import McpToolDefinition\n"
-        "row = McpToolDefinition.objects.get(name='one.sleep'); row.timeout_seconds = 1; row.save()"
-    )
+    pair.operator.limit("one.sleep", 1)
     for speaker in pair.speakers():
         with speaker:
             until(lambda speaker=speaker: ended(speaker.modern_call("one.sleep", {"seconds": 0})) == "awake")
@@ -206,10 +207,7 @@ def test_the_child_moves_when_its_process_is_killed(pair: Pair) -> None:
 
 
 def _open_calls(pair: Pair) -> int:
-    return int(
-        pair.operator.hub.shell(
-            "from invocations.models import McpRequestEnvelope as E, McpToolInvocation as I\n"
-            "done = I.objects.values('invocation_id')\n"
-            "print(E.objects.filter(tool_name__endswith='.sleep').exclude(invocation_id__in=done).count())"
-        )
-    )
+    operate, sleeping = pair.operator.hub.operate, {"tool_name__endswith": ".sleep"}
+    begun = operate(operations.values, "invocations.McpRequestEnvelope", "invocation_id", **sleeping)
+    ended = operate(operations.values, "invocations.McpToolInvocation", "invocation_id", **sleeping)
+    return len(set(begun) - set(ended))

@@ -10,7 +10,7 @@ import pytest
 from tests.servers import Hub, until
 from tests.upstreams.conftest import Operator, Peer, child, old_python
 from tests.wire.speech import Speaker
-from tests.wire.test_calls import text_of
+from tests.wire.toolbox import text_of
 
 KINDS = ["http2", "http1", "sse1", "stdio2", "stdio1"]
 
@@ -20,11 +20,15 @@ def upstreams(operator: Operator, sdk_peers: tuple[Peer, Peer]) -> Iterator[None
     """One upstream of each kind, connected under the name of its kind."""
     modern, legacy = sdk_peers
     with Peer("sdk_v1.py", "sse", python=old_python(), path="/sse") as streaming:
-        operator.connect_all({
-            "http2": {"url": modern.url}, "http1": {"url": legacy.url},
-            "sse1": {"url": streaming.url, "transport": "sse"},
-            "stdio2": child("peer2", "sdk_v2.py", sys.executable), "stdio1": child("peer1", "sdk_v1.py", old_python()),
-        })  # fmt: skip
+        operator.connect_all(
+            {
+                "http2": {"url": modern.url},
+                "http1": {"url": legacy.url},
+                "sse1": {"url": streaming.url, "transport": "sse"},
+                "stdio2": child("peer2", "sdk_v2.py", sys.executable),
+                "stdio1": child("peer1", "sdk_v1.py", old_python()),
+            }
+        )
         yield
         for kind in KINDS:
             operator.change(kind, enabled=False)
@@ -34,8 +38,9 @@ def upstreams(operator: Operator, sdk_peers: tuple[Peer, Peer]) -> Iterator[None
 def test_a_call_reaches_the_upstream_and_is_on_record(kind: str, speaker: Speaker, upstream_hub: Hub) -> None:
     until(lambda: f"{kind}.echo" in speaker.modern("tools/list").text)
     assert text_of(speaker.modern_call(f"{kind}.echo", {"text": "over there"})) == "over there"
-    row = upstream_hub.row(client=speaker.name)
+    row = upstream_hub.row(client=speaker.name, method="tools/call")
     assert (row["tool_name"], row["status"], row["arguments"]) == (f"{kind}.echo", "ok", {"text": "over there"})
+    assert row["connection"] == kind
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -66,7 +71,7 @@ def test_the_failure_of_an_upstream_tool_is_told_as_one(speaker: Speaker, upstre
     answer = speaker.modern_call("http2.fail", {"words": "no such ticket"}).json()["result"]
     assert answer["isError"] is True
     assert "no such ticket" in answer["content"][0]["text"]
-    assert upstream_hub.row(client=speaker.name)["error_code"] == "execution_error"
+    assert upstream_hub.row(client=speaker.name, method="tools/call")["error_code"] == "execution_error"
 
 
 def test_callers_of_one_upstream_with_sessions_have_sessions_of_their_own(speaker: Speaker, upstream_hub: Hub) -> None:

@@ -15,10 +15,9 @@ import pytest
 from tests.clients import install
 from tests.servers import Hub, free_port, until
 from tests.upstreams.conftest import Operator
+from tests.wire.input_requests import ALL, answer_to, calling, demanded
 from tests.wire.speech import Speaker
-from tests.wire.test_addresses import demanded
-from tests.wire.test_asking import ALL, answer_to, calling
-from tests.wire.test_calls import text_of
+from tests.wire.toolbox import text_of
 
 pytestmark = pytest.mark.rig
 
@@ -51,19 +50,22 @@ def upstreams(operator: Operator, folder: Path) -> Iterator[None]:
     }
     with ExitStack() as stack:
         for name, (command, *words) in children.items():
-            profile = {"name": name, "command": command, "arguments": words}
-            operator.connect(name, transport="stdio", profile=profile)
+            profile = {"name": name, "command": command, "arguments": words, "readable": [str(folder)]}
+            operator.connect(name, transport="stdio", profile=profile, may_sample=True)
         for name, mode, transport, path in (
-            ("everyhttp", "streamableHttp", "streamable-http", "/mcp"), ("everysse", "sse", "sse", "/sse"),
-        ):  # fmt: skip
+            ("everyhttp", "streamableHttp", "streamable-http", "/mcp"),
+            ("everysse", "sse", "sse", "/sse"),
+        ):
             port = free_port()
             server = subprocess.Popen(
-                [node, everything, mode], env={**os.environ, "PORT": str(port)}, stdout=subprocess.DEVNULL,
+                [node, everything, mode],
+                env={**os.environ, "PORT": str(port)},
+                stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-            )  # fmt: skip
+            )
             stack.callback(server.wait)
             stack.callback(server.kill)
-            operator.connect(name, url=f"http://127.0.0.1:{port}{path}", transport=transport)
+            operator.connect(name, url=f"http://127.0.0.1:{port}{path}", transport=transport, may_sample=True)
             until(lambda name=name: operator.row(name)["discovered"], 30)  # type: ignore[misc]
         yield
         for name in (*children, "everyhttp", "everysse"):
@@ -98,12 +100,15 @@ def test_structured_results_and_images_come_through(speaker: Speaker) -> None:
 def test_progress_of_a_long_operation_is_heard(name: str, speaker: Speaker) -> None:
     session = speaker.open_session()
     body = {
-        "jsonrpc": "2.0", "id": f"long-{name}", "method": "tools/call",
+        "jsonrpc": "2.0",
+        "id": f"long-{name}",
+        "method": "tools/call",
         "params": {
-            "name": f"{name}.trigger-long-running-operation", "arguments": {"duration": 1, "steps": 4},
+            "name": f"{name}.trigger-long-running-operation",
+            "arguments": {"duration": 1, "steps": 4},
             "_meta": {"progressToken": "p"},
         },
-    }  # fmt: skip
+    }
     with speaker.streaming("POST", body, mcp_session_id=session) as (_, heard):
         said = list(heard)
     steps = [message["params"]["progress"] for message in said if message.get("method") == "notifications/progress"]
@@ -133,7 +138,7 @@ def test_a_person_is_asked_through_the_hub(name: str, speaker: Speaker) -> None:
     session = speaker.open_session(**PERSON)
     with calling(speaker, session, f"{name}.trigger-elicitation-request") as (_, heard):
         asked = next(heard)
-        assert (asked["method"], asked["params"]["mode"]) == ("elicitation/create", "form")
+        assert (asked["method"], asked["params"].get("mode", "form")) == ("elicitation/create", "form")
         speaker.post(answer_to(asked, {"action": "accept", "content": {"name": "Ada"}}), mcp_session_id=session)
         assert "Ada" in str(next(heard)["result"])
 
@@ -178,6 +183,6 @@ def test_a_file_outside_stays_closed(speaker: Speaker) -> None:
 def test_calls_of_all_of_them_are_on_record(speaker: Speaker, upstream_hub: Hub) -> None:
     for name in EVERYTHING:
         speaker.modern_call(f"{name}.echo", {"message": name})
-    assert {row["tool_name"] for row in upstream_hub.rows(client=speaker.name)} == {
+    assert {row["tool_name"] for row in upstream_hub.rows(client=speaker.name, method="tools/call")} == {
         f"{name}.echo" for name in EVERYTHING
     }

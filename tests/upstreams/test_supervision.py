@@ -14,29 +14,18 @@ from typing import Any
 import httpx2
 import pytest
 
+from tests import operations
 from tests.servers import Hub, until
+from tests.upstreams.children import processes
 from tests.upstreams.conftest import PEERS, Operator
 from tests.wire.speech import Speaker
-from tests.wire.test_calls import Apart, text_of
+from tests.wire.toolbox import Apart, text_of
+from tools_catalog.bindings import origin_of
 
 pytestmark = pytest.mark.rig
 
 CHILD = {"name": "kid", "command": sys.executable, "arguments": [str(PEERS / "chaos.py"), "stdio"]}
 FIND = {"name": "find", "description": "Find things.", "inputSchema": {"type": "object"}}
-
-
-def processes(words: str) -> list[int]:
-    """Every process whose command line holds these words."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdecimal():
-            try:
-                line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-            except OSError:
-                continue
-            if words in line:
-                found.append(int(entry.name))
-    return found
 
 
 def marked(mark: str) -> list[int]:
@@ -143,11 +132,7 @@ def test_a_hub_that_is_killed_leaves_children_that_the_next_start_ends(tmp_path:
         until(lambda: "orphan.be" in speaker.modern("tools/list").text)
         speaker.modern_call("orphan.be", {"mode": "fork"})
     until(lambda: len(marked(mark)) == 2)
-    assert hub._process is not None
-    hub._process.kill()
-    hub._process.wait()
-    assert hub._operator is not None
-    hub._operator.communicate("")
+    hub.kill()
     # The child sees the end of its input and leaves; what it started does not.
     assert marked(mark)
     with Hub(tmp_path / "hub"):
@@ -167,9 +152,14 @@ def test_a_hub_that_is_stopped_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_what_changes_between_list_and_call_is_not_called(
-    operator: Operator, speaker: Speaker, served: Any, switched_off: list[str], running: Any, tmp_path: Path,
+    operator: Operator,
+    speaker: Speaker,
+    served: Any,
+    switched_off: list[str],
+    running: Any,
+    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     state = tmp_path / "state.json"
     state.write_text(json.dumps({"tools": [FIND]}))
     monkeypatch.setenv("CHAOS_STATE", str(state))
@@ -187,9 +177,15 @@ def test_what_changes_between_list_and_call_is_not_called(
 
 @pytest.mark.parametrize("era", ["http", "modern"])
 def test_a_definition_that_breaks_the_protocol_takes_no_other_with_it(
-    era: str, operator: Operator, speaker: Speaker, served: Any, switched_off: list[str], running: Any, tmp_path: Path,
+    era: str,
+    operator: Operator,
+    speaker: Speaker,
+    served: Any,
+    switched_off: list[str],
+    running: Any,
+    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     state = tmp_path / "state.json"
     bad = {"typeless": {"inputSchema": {}}, "wordy": {"description": ["no", "text"]}, "bare": {"inputSchema": None}}
     state.write_text(json.dumps({"tools": [FIND, 5, *({**FIND, "name": name, **bad[name]} for name in bad)]}))
@@ -200,14 +196,21 @@ def test_a_definition_that_breaks_the_protocol_takes_no_other_with_it(
     assert told(speaker.modern_call(f"mixed-{era}.find", {"q": 1}))["arguments"] == {"q": 1}
     states = operator.row(f"mixed-{era}")["states"]
     assert {name: states[name] for name in ("find", "typeless", "bare")} == {
-        "find": "approved", "typeless": "refused", "bare": "refused",
-    }  # fmt: skip
+        "find": "approved",
+        "typeless": "refused",
+        "bare": "refused",
+    }
 
 
 def test_arguments_are_repeated_in_headers_behind_a_redirect_too(
-    operator: Operator, speaker: Speaker, served: Any, switched_off: list[str], running: Any, tmp_path: Path,
+    operator: Operator,
+    speaker: Speaker,
+    served: Any,
+    switched_off: list[str],
+    running: Any,
+    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     state = tmp_path / "state.json"
     schema = {"type": "object", "properties": {"region": {"type": "string", "x-mcp-header": "Region"}}}
     state.write_text(json.dumps({"tools": [{**FIND, "inputSchema": schema}]}))
@@ -222,9 +225,14 @@ def test_arguments_are_repeated_in_headers_behind_a_redirect_too(
 
 
 def test_a_notified_change_is_followed_at_once(
-    operator: Operator, speaker: Speaker, served: Any, switched_off: list[str], running: Any, tmp_path: Path,
+    operator: Operator,
+    speaker: Speaker,
+    served: Any,
+    switched_off: list[str],
+    running: Any,
+    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     state = tmp_path / "state.json"
     state.write_text(json.dumps({"tools": [FIND]}))
     monkeypatch.setenv("CHAOS_STATE", str(state))
@@ -241,12 +249,8 @@ def test_a_notified_change_is_followed_at_once(
 def test_an_upstream_sees_the_connections_credentials_and_never_the_callers(
     operator: Operator, speaker: Speaker, served: Any, switched_off: list[str], running: Any, upstream_hub: Hub
 ) -> None:
-    upstream_hub.shell(
-        "from tools_catalog.models import Secret\n"
-        "row = Secret(name='UP', hosts='127.0.0.1')\n"
-        "row.set_value('the upstream key')\nrow.save()"
-    )
     peer = running("chaos.py", "http")
+    upstream_hub.operate(operations.keep_secret, "UP", "the upstream key", origin_of(peer.url), "connection:keyed")
     switched_off.append("keyed")
     operator.connect("keyed", url=peer.url, headers={"Authorization": "Bearer {secret:UP}"})
     served("keyed.echo")
@@ -255,7 +259,11 @@ def test_an_upstream_sees_the_connections_credentials_and_never_the_callers(
     # The upstream got it and says so; whoever called learns that there is one, not what it is.
     assert got["headers"]["authorization"] == "Bearer [secret]"
     assert upstream_hub.key not in json.dumps(got)
-    for told_of_it in (answer.text, upstream_hub.log(), json.dumps(upstream_hub.row(client=speaker.name))):
+    for told_of_it in (
+        answer.text,
+        upstream_hub.log(),
+        json.dumps(upstream_hub.row(client=speaker.name, method="tools/call")),
+    ):
         assert "the upstream key" not in told_of_it
 
 
@@ -341,9 +349,11 @@ def test_a_slow_upstream_holds_up_no_other(
     with Speaker(speaker.url, speaker.key) as other:
         with pytest.raises(httpx2.ReadTimeout):
             other.http.post(
-                "/mcp", json=other.modern_body("tools/call", {"name": "slow.echo", "arguments": {"text": "x"}}),
-                headers=other.headers(**other.modern_headers("tools/call", {"name": "slow.echo"})), timeout=0.5,
-            )  # fmt: skip
+                "/mcp",
+                json=other.modern_body("tools/call", {"name": "slow.echo", "arguments": {"text": "x"}}),
+                headers=other.headers(**other.modern_headers("tools/call", {"name": "slow.echo"})),
+                timeout=0.5,
+            )
         for number in range(20):
             assert text_of(speaker.modern_call("fast.echo", {"text": str(number)})) == str(number)
     slow.process.send_signal(signal.SIGCONT)

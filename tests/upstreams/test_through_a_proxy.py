@@ -17,12 +17,12 @@ import pytest
 
 from tests.conformance.behind import everything
 from tests.servers import Hub, free_port, until
+from tests.upstreams.bridging import YES, Asked
 from tests.upstreams.conftest import Operator, Peer, old_python
-from tests.upstreams.test_upstream_tasks import YES, Asked
+from tests.wire.input_requests import ALL, answer_to, calling
 from tests.wire.speech import Speaker
-from tests.wire.test_asking import ALL, answer_to, calling
-from tests.wire.test_calls import text_of
-from tools_catalog.egress import PROXY
+from tests.wire.toolbox import text_of
+from tools_catalog.egress.guard import PROXY
 
 pytestmark = pytest.mark.rig
 
@@ -44,8 +44,20 @@ class Proxy:
         self.log = folder / "proxy.log"
 
     def start(self, password: str = PASSWORD) -> None:
-        words = ["--hostname", "127.0.0.1", "--port", str(self.port), "--num-workers", "1", "--num-acceptors", "1",
-                 "--timeout", "120", "--basic-auth", f"hub:{password}"]  # fmt: skip
+        words = [
+            "--hostname",
+            "127.0.0.1",
+            "--port",
+            str(self.port),
+            "--num-workers",
+            "1",
+            "--num-acceptors",
+            "1",
+            "--timeout",
+            "120",
+            "--basic-auth",
+            f"hub:{password}",
+        ]
         with self.log.open("a") as log:
             self.process = subprocess.Popen([sys.executable, "-m", "proxy", *words], stdout=log, stderr=log)
         until(lambda: is_open(self.port))
@@ -76,16 +88,15 @@ def hub(proxy: Proxy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]
 @pytest.fixture(scope="module")
 def upstreams(hub: Hub, proxy: Proxy, sdk_peers: tuple[Peer, Peer]) -> Iterator[None]:
     modern, legacy = sdk_peers
-    with (
-        everything() as jobs,
-        Peer("sdk_v1.py", "sse", python=old_python(), path="/sse") as events,
-    ):  # fmt: skip
+    with everything() as jobs, Peer("sdk_v1.py", "sse", python=old_python(), path="/sse") as events:
         Operator(hub).connect_all(
             {
-                "modern": {"url": modern.url}, "legacy": {"url": legacy.url},
-                "events": {"url": events.url, "transport": "sse"}, "jobs": {"url": f"http://127.0.0.1:{jobs}/mcp"},
+                "modern": {"url": modern.url},
+                "legacy": {"url": legacy.url},
+                "events": {"url": events.url, "transport": "sse"},
+                "jobs": {"url": f"http://127.0.0.1:{jobs}/mcp"},
             }
-        )  # fmt: skip
+        )
         yield
 
 

@@ -10,10 +10,10 @@ import pytest
 
 from tests.servers import Hub, until
 from tests.upstreams.conftest import Operator, Peer, child, old_python
+from tests.wire.input_requests import ALL, answer_to, calling, modern_call, round_of, state_of, text_of_event
 from tests.wire.speech import Speaker
-from tests.wire.test_asking import ALL, answer_to, calling, modern_call, round_of, state_of, text_of_event
-from tests.wire.test_calls import text_of
-from tests.wire.test_tasks import Follower
+from tests.wire.task_clients import Follower
+from tests.wire.toolbox import text_of
 
 KINDS = ("core-http", "core-sse", "core-stdio")
 YES = {"action": "accept", "content": {"sure": True}}
@@ -69,7 +69,7 @@ def test_a_task_of_the_core_form_is_a_task_there(kind: str, speaker: Speaker, up
         ended = speaker.in_session(session, "tasks/result", {"taskId": made["taskId"]})
         assert text_of(ended) == "done as a task"
     assert states(speaker, kind, label) == ["completed", "completed"]
-    rows = upstream_hub.rows(session=session)
+    rows = upstream_hub.rows(session=session, method="tools/call")
     assert [row["status"] for row in rows] == ["ok", "ok"]
 
 
@@ -120,7 +120,7 @@ def test_a_session_is_asked_on_the_stream_of_its_call(kind: str, speaker: Speake
     session = speaker.open_session(**ALL)
     with calling(speaker, session, f"{kind}.confirm", {"label": label}) as (_, heard):
         asked = next(heard)
-        assert asked["params"]["message"] == f"Sure of {label}?"
+        assert asked["params"]["message"] == f'The connection "{kind}" asks: Sure of {label}?'
         speaker.post(answer_to(asked, YES), mcp_session_id=session)
         assert text_of_event(next(heard)) == 'accept {"sure": true}'
 
@@ -128,7 +128,7 @@ def test_a_session_is_asked_on_the_stream_of_its_call(kind: str, speaker: Speake
 def test_a_client_without_sessions_is_asked_by_rounds(kind: str, speaker: Speaker, label: str) -> None:
     first = modern_call(speaker, f"{kind}.confirm", {"label": label})
     ((key, asked),) = round_of(first)["inputRequests"].items()
-    assert asked["params"]["message"] == f"Sure of {label}?"
+    assert asked["params"]["message"] == f'The connection "{kind}" asks: Sure of {label}?'
     answers = {"inputResponses": {key: YES}, "requestState": state_of(first)}
     done = modern_call(speaker, f"{kind}.confirm", {"label": label}, **answers)
     assert text_of(done) == 'accept {"sure": true}'

@@ -69,8 +69,9 @@ def test_a_prompt_is_got_and_what_is_typed_is_completed_over_there(kind: str, sp
     for result in both(speaker, "prompts/get", {"name": f"{kind}.greet", "arguments": {"name": "Ada"}}):
         assert result["messages"][0]["content"]["text"] == "Hello, Ada!"
     for ref in (
-        {"type": "ref/prompt", "name": f"{kind}.greet"}, {"type": "ref/resource", "uri": f"{kind}://echo/{{word}}"},
-    ):  # fmt: skip
+        {"type": "ref/prompt", "name": f"{kind}.greet"},
+        {"type": "ref/resource", "uri": f"{kind}://echo/{{word}}"},
+    ):
         argument = {"name": "name" if ref["type"] == "ref/prompt" else "word", "value": "a"}
         for result in both(speaker, "completion/complete", {"ref": ref, "argument": argument}):
             assert result["completion"]["values"] == ["ada", "alan"]

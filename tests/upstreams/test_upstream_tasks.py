@@ -5,33 +5,19 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
 from tests.conformance.behind import everything
 from tests.servers import ROOT, Hub, until
+from tests.upstreams.bridging import YES, Asked
 from tests.upstreams.conftest import Operator
-from tests.wire.speech import META, Speaker
-from tests.wire.test_asking import ALL, answer_to, calling, modern_call, round_of, state_of, text_of_event
-from tests.wire.test_calls import text_of
-from tests.wire.test_tasks import EXTENSION, Follower
+from tests.wire.input_requests import ALL, answer_to, calling, modern_call, round_of, state_of, text_of_event
+from tests.wire.speech import Speaker
+from tests.wire.toolbox import text_of
 
-ABLE = {f"{META}clientCapabilities": {"extensions": {EXTENSION: {}}, "elicitation": {}}}
 KINDS = ("job-http", "job-moved", "job-stdio")
 """The second is redirected: its calls are the SDK's, as those through a proxy are."""
-YES = {"action": "accept", "content": {"confirm": True}}
-
-
-class Asked(Follower):
-    """A client of 2026-07-28 that can follow tasks, and be asked."""
-
-    def ask(self, method: str, **params: Any) -> Any:
-        return self.speaker.modern(method, {**params, "_meta": ABLE})
-
-    def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
-        found: dict[str, Any] = self.speaker.modern_call(tool, arguments, **ABLE).json()["result"]
-        return found
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -74,7 +60,7 @@ def test_a_task_there_is_a_task_here(kind: str, follower: Asked, upstream_hub: H
     assert until(lambda: follower.get(made["taskId"]).get("statusMessage")) == "Computing"
     ended = follower.end(made["taskId"])
     assert (ended["status"], ended["result"]["content"][0]["text"]) == ("completed", "Computed in 0.7 s.")
-    row = upstream_hub.row(client=follower.speaker.name)
+    row = upstream_hub.row(client=follower.speaker.name, method="tools/call")
     assert (row["status"], row["invocation_id"]) == ("ok", made["_meta"]["mcphub/invocationId"])
 
 
@@ -93,7 +79,7 @@ def test_cancelling_reaches_the_task_there(kind: str, follower: Asked) -> None:
 def test_what_a_task_asks_is_answered_through_the_hub(kind: str, follower: Asked) -> None:
     made = follower.call(f"{kind}.confirm_delete", filename="asked")
     asked = until(lambda: follower.get(made["taskId"]).get("inputRequests"))
-    assert asked["confirm"]["params"]["message"] == "Delete asked?"
+    assert asked["confirm"]["params"]["message"] == f'The connection "{kind}" asks: Delete asked?'
     follower.ask("tasks/update", taskId=made["taskId"], inputResponses={"confirm": YES})
     assert follower.end(made["taskId"])["result"]["content"][0]["text"] == "asked was deleted."
 
@@ -116,7 +102,7 @@ def test_a_client_that_cannot_follow_waits(kind: str, speaker: Speaker) -> None:
 def test_a_client_that_cannot_follow_answers_by_rounds(kind: str, speaker: Speaker) -> None:
     first = modern_call(speaker, f"{kind}.confirm_delete", {"filename": kind})
     ((key, asked),) = round_of(first)["inputRequests"].items()
-    assert asked["params"]["message"] == f"Delete {kind}?"
+    assert asked["params"]["message"] == f'The connection "{kind}" asks: Delete {kind}?'
     answers = {"inputResponses": {key: YES}, "requestState": state_of(first)}
     done = modern_call(speaker, f"{kind}.confirm_delete", {"filename": kind}, **answers)
     assert text_of(done) == f"{kind} was deleted."

@@ -13,34 +13,58 @@ SERVER_KEY = "Bearer server-token-123"
 
 _USER = {"display_name": "Ann", "username": "ann", "account_id": "1"}
 _COMMIT = {
-    "hash": "c0ffee", "date": "2026-01-01T00:00:00Z", "author": {"raw": "Ann <a@b.c>"}, "message": "Mend",
+    "hash": "c0ffee",
+    "date": "2026-01-01T00:00:00Z",
+    "author": {"raw": "Ann <a@b.c>"},
+    "message": "Mend",
     "parents": [{"hash": "beef"}],
-}  # fmt: skip
+}
 _REPOSITORY = {
-    "name": "api", "full_name": "team/api", "slug": "api", "description": "", "is_private": True,
-    "mainbranch": {"name": "main"}, "links": {"html": {"href": "https://bitbucket.org/team/api"}},
-}  # fmt: skip
+    "name": "api",
+    "full_name": "team/api",
+    "slug": "api",
+    "description": "",
+    "is_private": True,
+    "mainbranch": {"name": "main"},
+    "links": {"html": {"href": "https://bitbucket.org/team/api"}},
+}
 _BRANCH = {"name": "main", "target": {"hash": "c0ffee", "date": "2026-01-01", "author": {"raw": "Ann"}}}
 _PULL = {
-    "id": 7, "title": "Mend it", "state": "OPEN", "author": _USER, "comment_count": 2, "summary": {"raw": "Words"},
-    "source": {"branch": {"name": "mend"}, "commit": {"hash": "beef"}}, "destination": {"branch": {"name": "main"}},
-    "reviewers": [_USER], "participants": [{"user": _USER, "approved": False}],
+    "id": 7,
+    "title": "Mend it",
+    "state": "OPEN",
+    "author": _USER,
+    "comment_count": 2,
+    "summary": {"raw": "Words"},
+    "source": {"branch": {"name": "mend"}, "commit": {"hash": "beef"}},
+    "destination": {"branch": {"name": "main"}},
+    "reviewers": [_USER],
+    "participants": [{"user": _USER, "approved": False}],
     "links": {"html": {"href": "https://bitbucket.org/team/api/pull-requests/7"}},
-}  # fmt: skip
+}
 _COMMENT = {"id": 3, "user": _USER, "content": {"raw": "Good."}, "inline": {"path": "a.py", "to": 4}}
 _RUN = {
-    "uuid": "{1}", "build_number": 5, "state": {"name": "COMPLETED", "result": {"name": "SUCCESSFUL"}},
-    "target": {"ref_name": "main", "commit": {"hash": "c0ffee"}}, "duration_in_seconds": 60,
-}  # fmt: skip
+    "uuid": "{1}",
+    "build_number": 5,
+    "state": {"name": "COMPLETED", "result": {"name": "SUCCESSFUL"}},
+    "target": {"ref_name": "main", "commit": {"hash": "c0ffee"}},
+    "duration_in_seconds": 60,
+}
 _STEP = {"uuid": "{2}", "name": "test", "state": {"name": "COMPLETED", "result": {"name": "SUCCESSFUL"}}}
 _FILE = {"path": "docs/a.md", "type": "commit_file", "size": 5, "commit": {"hash": "c0ffee"}}
 _HIT = {"file": {"path": "a.py", "links": {"self": {"href": "https://h"}}}, "content_matches": []}
 
 _DC_REPOSITORY = {"slug": "api", "name": "API", "project": {"key": "PRJ"}, "links": {"self": [{"href": "https://h"}]}}
 _DC_PULL = {
-    "id": 7, "version": 2, "title": "Mend it", "state": "OPEN", "author": {"user": {"displayName": "Ann"}},
-    "fromRef": {"displayId": "mend", "latestCommit": "beef"}, "toRef": {"displayId": "main"}, "reviewers": [],
-}  # fmt: skip
+    "id": 7,
+    "version": 2,
+    "title": "Mend it",
+    "state": "OPEN",
+    "author": {"user": {"displayName": "Ann"}},
+    "fromRef": {"displayId": "mend", "latestCommit": "beef"},
+    "toRef": {"displayId": "main"},
+    "reviewers": [],
+}
 _DC_COMMIT = {"id": "c0ffee", "author": {"name": "Ann"}, "message": "Mend", "parents": [{"id": "beef"}]}
 
 
@@ -102,14 +126,33 @@ ROUTES: list[tuple[str, str, Any]] = [
     ("GET", _DC + "/files", _dc_paged("a.py")),
     ("GET", _DC + "/files/docs", _dc_paged("a.md")),
     ("GET", _DC + r"/raw/docs/a b\.md", "# Words"),
-    ("GET", r"/rest/build-status/1\.0/commits/c0ffee", _dc_paged({"state": "SUCCESSFUL", "key": "ci", "url": "https://ci"})),
-]  # fmt: skip
+    (
+        "GET",
+        r"/rest/build-status/1\.0/commits/c0ffee",
+        _dc_paged({"state": "SUCCESSFUL", "key": "ci", "url": "https://ci"}),
+    ),
+]
 
 GIVEN: dict[str, Any] = {
-    "workspace": "team", "project": "PRJ", "repository": "api", "number": 7, "commit": "c0ffee", "spec": "c0ffee..beef",
-    "pipeline": "{1}", "step": "{2}", "name": "mend", "start": "main", "source": "mend", "destination": "main",
-    "title": "Mend it", "text": "Good.", "line": 4, "branch": "main", "query": "mend", "version": 2,
-}  # fmt: skip
+    "workspace": "team",
+    "project": "PRJ",
+    "repository": "api",
+    "number": 7,
+    "commit": "c0ffee",
+    "spec": "c0ffee..beef",
+    "pipeline": "{1}",
+    "step": "{2}",
+    "name": "mend",
+    "start": "main",
+    "source": "mend",
+    "destination": "main",
+    "title": "Mend it",
+    "text": "Good.",
+    "line": 4,
+    "branch": "main",
+    "query": "mend",
+    "version": 2,
+}
 
 
 def arguments(tool: dict[str, Any]) -> dict[str, Any]:

@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
 import pytest
 
-from tests import servers
-from tests.servers import Hub, postgres_database, until
+from tests import operations, servers
+from tests.servers import FIXTURES, Hub, postgres_database, until
 from tests.wire.speech import Speaker
+from tests.wire.toolbox import Box
 
-TOOLBOX = {
-    "packs": ["starter", "conformance"],
-    "bundle": Path(servers.__file__).parent / "toolbox" / "bundle.json",
-}
-
-_MAKE_KEYS = """
-import json
-from sessions_app.models import ApiKey
-scopes = {"wire": ["tools:list", "tools:call"], "other": ["tools:list", "tools:call"], "lister": ["tools:list"]}
-print(json.dumps({name: ApiKey.issue(name, scopes=each)[1] for name, each in scopes.items()}))
-"""
+TOOLBOX = {"packs": ["starter", FIXTURES], "bundle": Path(servers.__file__).parent / "toolbox" / "bundle.json"}
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     """One process on SQLite, with the test's own tools."""
     environment = {
@@ -38,14 +29,16 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
         yield running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def keys(hub: Hub) -> dict[str, str]:
     """Keys by name: `wire` and `other` may call, `lister` may only list."""
     return make_keys(hub)
 
 
 def make_keys(hub: Hub) -> dict[str, str]:
-    made: dict[str, str] = json.loads(hub.shell(_MAKE_KEYS))
+    may_call = ["tools:list", "tools:call"]
+    scopes = {"wire": may_call, "other": may_call, "lister": ["tools:list"]}
+    made = {name: hub.operate(operations.issue_key, name, each) for name, each in scopes.items()}
     for key in made.values():
         with Speaker(hub.url, key) as speaker:
             # Often enough to meet each of two workers.
@@ -59,7 +52,15 @@ def speaker(hub: Hub, keys: dict[str, str]) -> Iterator[Speaker]:
         yield made
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
+def box(hub: Hub) -> Iterator[Box]:
+    made = Box(hub)
+    yield made
+    with contextlib.suppress(FileNotFoundError):  # nothing was called
+        made.release()
+
+
+@pytest.fixture(scope="package")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     """Two workers on PostgreSQL."""
     try:

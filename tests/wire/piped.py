@@ -6,14 +6,14 @@ import json
 import queue
 import signal
 import subprocess
-import sys
 import threading
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.servers import ROOT, Hub
+from tests import forking
+from tests.servers import Hub
 from tests.wire.speech import LEGACY, META, MODERN, hello, request
 
 _END_SECONDS = 40
@@ -28,10 +28,14 @@ class Piped:
         self.name = f"piped-{uuid.uuid4().hex[:12]}"
         self._log = folder / f"{self.name}.log"
         with self._log.open("w") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "mcphub.cli", *(words or ("stdio",))],
-                cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log,
-            )  # fmt: skip
+            self.process = forking.start(
+                "mcphub.cli",
+                *(words or ("stdio",)),
+                env=environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+            )
         self._lines: queue.Queue[bytes | None] = queue.Queue()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()

@@ -14,7 +14,7 @@ from typing import Any
 
 from tests.clients import install
 from tests.servers import ROOT, Hub, until
-from tests.wire.test_calls import Box
+from tests.wire.toolbox import Box
 
 STARTER = {"add", "current_time", "echo", "fetch_url", "recent_invocations", "tool_statistics"}
 EXPLANATION = '`b` is required; `a` must be number, not "two".'
@@ -27,13 +27,14 @@ _HERE = Path(install.__file__).parent
 
 ASKED: list[tuple[str, dict[str, Any], str]] = [
     (
-        "test_elicitation", {"message": "Who are you?"},
+        "test_elicitation",
+        {"message": "Who are you?"},
         'User response: action=accept, content={"username": "ada", "email": "ada@example.org"}',
     ),
     ("test_sampling", {"prompt": "Polly"}, "LLM response: You said: Polly"),
     ("test_input_required_result_list_roots", {}, "The client has 1 roots: file:///home/ada"),
     ("test_reconnection", {}, "Reconnection test completed"),
-]  # fmt: skip
+]
 """Tool, arguments, and what it says once the client has answered or come back."""
 
 
@@ -82,8 +83,11 @@ class Client:
         told = {"MCPHUB_WORDS": self.words, "MCPHUB_ASKED": asked, "MCPHUB_BOX": self.box.name}
         self.process = subprocess.Popen(
             [*program(sdk), target(hub, sdk, url or hub.url), sdk.mode],
-            cwd=ROOT, env={**surroundings(hub), **told}, stdout=subprocess.PIPE, text=True,
-        )  # fmt: skip
+            cwd=ROOT,
+            env={**surroundings(hub), **told},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         self._watch = threading.Timer(_LONGEST_SECONDS, self.process.kill)
         self._watch.start()
 
@@ -167,18 +171,28 @@ def target(hub: Hub, sdk: Sdk, url: str) -> str:
     path = "/sse" if transport == "sse-only" else "/mcp"
     return json.dumps(
         [
-            str(folder / "node_modules/.bin/node"), str(folder / "node_modules/.bin/mcp-remote"), url + path,
-            "--allow-http", "--transport", transport, "--header", f"Authorization: Bearer {hub.key}",
+            str(folder / "node_modules/.bin/node"),
+            str(folder / "node_modules/.bin/mcp-remote"),
+            url + path,
+            "--allow-http",
+            "--transport",
+            transport,
+            "--header",
+            f"Authorization: Bearer {hub.key}",
         ]
-    )  # fmt: skip
+    )
 
 
 def run(hub: Hub, command: list[str], sdk: Sdk, words: str) -> str:
     """Run a script that says all that it saw at its end."""
     done = subprocess.run(
         [*command, target(hub, sdk, hub.url), sdk.mode],
-        cwd=ROOT, env={**surroundings(hub), "MCPHUB_WORDS": words}, capture_output=True, text=True, timeout=SECONDS,
-    )  # fmt: skip
+        cwd=ROOT,
+        env={**surroundings(hub), "MCPHUB_WORDS": words},
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -186,9 +200,12 @@ def run(hub: Hub, command: list[str], sdk: Sdk, words: str) -> str:
 def surroundings(hub: Hub) -> dict[str, str]:
     """What a client finds in its environment, and hands to a hub that it starts."""
     return {
-        **hub.environment, "MCPHUB_KEY": hub.key, "MCPHUB_API_KEY": hub.key, "PYTHONUTF8": "1",
+        **hub.environment,
+        "MCPHUB_KEY": hub.key,
+        "MCPHUB_API_KEY": hub.key,
+        "PYTHONUTF8": "1",
         "MCP_REMOTE_CONFIG_DIR": str(hub.folder / "mcp-remote"),
-    }  # fmt: skip
+    }
 
 
 # The inspector has flags instead of a script ----------------------------------------------------
@@ -199,8 +216,11 @@ def inspected(words: list[str], status: int = 0) -> dict[str, Any]:
     folder = install.needed("node")
     done = subprocess.run(
         [str(folder / "node_modules/.bin/mcp-inspector"), "--cli", *words],
-        env=install.node_environment(folder), capture_output=True, text=True, timeout=SECONDS,
-    )  # fmt: skip
+        env=install.node_environment(folder),
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+    )
     assert done.returncode == status, done.stdout + done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
     return found

@@ -142,6 +142,11 @@ def events(answer: httpx2.Response) -> Iterator[dict[str, Any]]:
             data.append(value.removeprefix(" "))
 
 
+def unmarked(error: dict[str, Any]) -> dict[str, Any]:
+    """An error without the id that tells it from others of its kind."""
+    return {**error, "data": {name: value for name, value in error["data"].items() if name != "correlationId"}}
+
+
 def error_of(answer: httpx2.Response) -> dict[str, Any]:
     """The JSON-RPC error in a body, which every refusal carries."""
     assert answer.headers["content-type"] == "application/json", answer.text

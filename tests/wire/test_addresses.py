@@ -7,26 +7,23 @@ from typing import Any
 import pytest
 
 from tests.servers import Hub
+from tests.wire.input_requests import (
+    ACCEPT,
+    ALL,
+    COMPLETE,
+    answer_to,
+    calling,
+    demanded,
+    modern_call,
+    round_of,
+    state_of,
+    text_of_event,
+)
 from tests.wire.speech import Speaker, error_of, hello, request
-from tests.wire.test_asking import ALL, answer_to, calling, modern_call, round_of, state_of, text_of_event
-from tests.wire.test_calls import Box, box, text_of  # noqa: F401 - a fixture
-
-ACCEPT = {"action": "accept"}
-COMPLETE = "notifications/elicitation/complete"
+from tests.wire.toolbox import Box, text_of
 
 
-def demanded(answer: Any) -> dict[str, Any]:
-    """The one elicitation in the error -32042."""
-    error = error_of(answer)
-    assert (answer.status_code, error["code"]) == (200, -32042)
-    assert error["data"]["errorCode"] == "url_elicitation_required"
-    (one,) = error["data"]["elicitations"]
-    assert (one["mode"], one.keys()) == ("url", {"mode", "message", "url", "elicitationId"})
-    found: dict[str, Any] = one
-    return found
-
-
-def test_a_session_is_told_which_address_must_be_opened_first(speaker: Speaker, hub: Hub, box: Box) -> None:  # noqa: F811
+def test_a_session_is_told_which_address_must_be_opened_first(speaker: Speaker, hub: Hub, box: Box) -> None:
     session = speaker.open_session(**ALL)
     first = demanded(speaker.call(session, "connect", {"name": box.name}))
     assert first["message"] == f"Connect {box.name}."
@@ -35,17 +32,17 @@ def test_a_session_is_told_which_address_must_be_opened_first(speaker: Speaker, 
     assert second["elicitationId"] != first["elicitationId"]  # another call
     box.release()
     assert text_of(speaker.call(session, "connect", {"name": box.name})) == "connected"
-    rows = hub.rows(session=session)
+    rows = hub.rows(session=session, method="tools/call")
     assert [row["error_code"] for row in rows] == ["", "url_elicitation_required", "url_elicitation_required"]
 
 
-def test_a_request_id_sent_again_gets_the_same_address(speaker: Speaker, box: Box) -> None:  # noqa: F811
+def test_a_request_id_sent_again_gets_the_same_address(speaker: Speaker, box: Box) -> None:
     session = speaker.open_session(**ALL)
     first, again = (demanded(speaker.call(session, "connect", {"name": box.name}, id="same")) for _ in range(2))
     assert first == again
 
 
-def test_an_idempotency_key_is_not_caught_at_an_address(speaker: Speaker, box: Box) -> None:  # noqa: F811
+def test_an_idempotency_key_is_not_caught_at_an_address(speaker: Speaker, box: Box) -> None:
     session = speaker.open_session(**ALL)
     params = {"name": "connect", "arguments": {"name": box.name}, "_meta": {"mcphub/idempotencyKey": box.name}}
     demanded(speaker.in_session(session, "tools/call", params))
@@ -58,14 +55,14 @@ def test_an_idempotency_key_is_not_caught_at_an_address(speaker: Speaker, box: B
 @pytest.mark.parametrize(
     ("version", "able"), [("2025-06-18", ALL), ("2025-11-25", {"elicitation": {}}), ("2024-11-05", ALL)]
 )
-def test_no_other_client_sees_the_error(speaker: Speaker, box: Box, version: str, able: Any) -> None:  # noqa: F811
+def test_no_other_client_sees_the_error(speaker: Speaker, box: Box, version: str, able: Any) -> None:
     session = speaker.open_session(version, **able)
     refused = speaker.call(session, "connect", {"name": box.name})
     assert refused.json()["result"]["isError"] is True
     assert "does not support" in text_of(refused)
 
 
-def test_a_stateless_client_is_asked_and_told_that_the_person_is_not_done(speaker: Speaker, box: Box) -> None:  # noqa: F811
+def test_a_stateless_client_is_asked_and_told_that_the_person_is_not_done(speaker: Speaker, box: Box) -> None:
     arguments = {"name": box.name}
     first = modern_call(speaker, "connect", arguments)
     ((key, asked),) = round_of(first)["inputRequests"].items()

@@ -7,39 +7,11 @@ from typing import Any
 import pytest
 
 from tests.servers import Hub, until
+from tests.wire.input_requests import ALL, NAMED, answer_to, calling, modern_call, round_of, state_of, text_of_event
 from tests.wire.speech import META, Speaker, error_of, hello, request
-from tests.wire.test_calls import Apart, Box, box, text_of  # noqa: F401 - a fixture
+from tests.wire.toolbox import Box, text_of
 
-ALL = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}}
 SURE = {"action": "accept", "content": {"sure": True}}
-NAMED = {"action": "accept", "content": {"username": "ada", "email": "a@example.org"}}
-
-
-def answer_to(asked: dict[str, Any], result: dict[str, Any]) -> dict[str, Any]:
-    return {"jsonrpc": "2.0", "id": asked["id"], "result": result}
-
-
-def calling(speaker: Speaker, session: str, tool: str, arguments: Any = None, id: Any = None) -> Any:
-    """Call a tool in a session; give the stream of its events."""
-    body = request("tools/call", {"name": tool, "arguments": arguments or {}}, id)
-    return speaker.streaming("POST", body, mcp_session_id=session)
-
-
-def modern_call(speaker: Speaker, tool: str, arguments: Any = None, *, can: Any = ALL, **more: Any) -> Any:
-    params = {"name": tool, "arguments": arguments or {}, **more, "_meta": {f"{META}clientCapabilities": can}}
-    return speaker.modern("tools/call", params)
-
-
-def round_of(answer: Any) -> dict[str, Any]:
-    assert answer.status_code == 200, answer.text
-    result: dict[str, Any] = answer.json()["result"]
-    assert result["resultType"] == "input_required", result
-    return result
-
-
-def state_of(answer: Any) -> str:
-    state: str = round_of(answer)["requestState"]
-    return state
 
 
 # In a session ------------------------------------------------------------------------------------
@@ -65,20 +37,13 @@ def test_several_things_are_asked_at_once_and_answered_in_any_order(speaker: Spe
         asked = {each["method"]: each for each in (next(heard), next(heard), next(heard))}
         results = {
             "roots/list": {"roots": [{"uri": "file:///a"}]},
-            "sampling/createMessage": {
-                "role": "assistant", "content": {"type": "text", "text": "Hello"}, "model": "m",
-            },
+            "sampling/createMessage": {"role": "assistant", "content": {"type": "text", "text": "Hello"}, "model": "m"},
             "elicitation/create": {"action": "accept", "content": {"name": "Ada"}},
-        }  # fmt: skip
+        }
         assert len({each["id"] for each in asked.values()}) == 3
         for method, result in results.items():
             speaker.post(answer_to(asked[method], result), mcp_session_id=session)
         assert text_of_event(next(heard)) == "Hello Ada, with 1 roots"
-
-
-def text_of_event(event: dict[str, Any]) -> str:
-    text: str = event["result"]["content"][0]["text"]
-    return text
 
 
 def test_nobody_else_answers(speaker: Speaker, hub: Hub, keys: dict[str, str]) -> None:
@@ -132,7 +97,7 @@ def test_a_client_that_did_not_declare_it_is_not_asked(speaker: Speaker, hub: Hu
     modern = modern_call(speaker, "test_elicitation", {"message": "Who?"}, can={"sampling": {}})
     assert (modern.status_code, error_of(modern)["code"]) == (400, -32021)
     assert error_of(modern)["data"]["requiredCapabilities"] == {"elicitation": {"form": {}}}
-    assert [row["error_code"] for row in hub.rows(client=speaker.name)] == [
+    assert [row["error_code"] for row in hub.rows(client=speaker.name, method="tools/call")] == [
         "missing_client_capability",
         "execution_error",
     ]
@@ -147,7 +112,7 @@ def test_cancelling_the_call_takes_the_question_back(speaker: Speaker, hub: Hub)
         withdrawn = next(heard)
         assert (withdrawn["method"], withdrawn["params"]["requestId"]) == ("notifications/cancelled", asked["id"])
         assert next(heard)["result"]["isError"] is True
-    assert hub.row(client=speaker.name)["error_code"] == "cancelled"
+    assert hub.row(client=speaker.name, method="tools/call")["error_code"] == "cancelled"
     assert speaker.post(answer_to(asked, NAMED), mcp_session_id=session).status_code == 202
 
 
@@ -160,7 +125,7 @@ def test_the_end_of_the_session_ends_the_wait(speaker: Speaker, hub: Hub) -> Non
     assert ended["error"]["data"]["errorCode"] == "session_not_found"
 
 
-def test_a_plain_function_asks_from_its_thread(speaker: Speaker, box: Box) -> None:  # noqa: F811
+def test_a_plain_function_asks_from_its_thread(speaker: Speaker, box: Box) -> None:
     session = speaker.open_session(elicitation={})
     with calling(speaker, session, "agree", {"name": box.name}) as (_, heard):
         speaker.post(answer_to(next(heard), SURE), mcp_session_id=session)
@@ -184,7 +149,7 @@ def test_http_with_sse_asks_on_the_stream_of_the_session(speaker: Speaker) -> No
 # Without a session -------------------------------------------------------------------------------
 
 
-def test_a_stateless_call_is_repeated_with_the_answers(speaker: Speaker, hub: Hub, box: Box) -> None:  # noqa: F811
+def test_a_stateless_call_is_repeated_with_the_answers(speaker: Speaker, hub: Hub, box: Box) -> None:
     arguments = {"name": box.name}
     first = modern_call(speaker, "agree", arguments)
     asked = round_of(first)["inputRequests"]
@@ -199,14 +164,14 @@ def test_a_stateless_call_is_repeated_with_the_answers(speaker: Speaker, hub: Hu
     assert done.json()["result"]["resultType"] == "complete"
     assert text_of(done) == "accept {'sure': True}"
     assert (box.times("began"), box.times("ended")) == (3, 1)
-    rows = hub.rows(client=speaker.name)
+    rows = hub.rows(client=speaker.name, method="tools/call")
     assert [row["status"] for row in rows] == ["ok"] * 3
     assert rows[2]["result"] == {"resultType": "input_required", "inputRequests": asked}
     assert [row["continues"] for row in rows] == [rows[2]["invocation_id"], rows[2]["invocation_id"], None]
     assert "requestState" not in str(rows)
 
 
-def test_questions_of_several_tasks_gather_in_one_round(speaker: Speaker, box: Box) -> None:  # noqa: F811
+def test_questions_of_several_tasks_gather_in_one_round(speaker: Speaker, box: Box) -> None:
     arguments = {"name": box.name}
     first = modern_call(speaker, "side_by_side", arguments)
     assert set(round_of(first)["inputRequests"]) == {"one", "two"}
@@ -217,7 +182,7 @@ def test_questions_of_several_tasks_gather_in_one_round(speaker: Speaker, box: B
     assert text_of(done) == "{'sure': True} {'sure': True}"
 
 
-def test_an_answer_counts_only_for_the_question_that_was_asked(speaker: Speaker, box: Box) -> None:  # noqa: F811
+def test_an_answer_counts_only_for_the_question_that_was_asked(speaker: Speaker, box: Box) -> None:
     arguments = {"name": box.name}
     answer = modern_call(speaker, "fickle", arguments)
     for attempt in (1, 2, 3):
@@ -227,7 +192,7 @@ def test_an_answer_counts_only_for_the_question_that_was_asked(speaker: Speaker,
     round_of(answer)
 
 
-def test_a_tool_that_asks_for_ever_is_ended(speaker: Speaker, box: Box) -> None:  # noqa: F811
+def test_a_tool_that_asks_for_ever_is_ended(speaker: Speaker, box: Box) -> None:
     answer = modern_call(speaker, "fickle", {"name": box.name})
     for _ in range(19):
         answer = modern_call(speaker, "fickle", {"name": box.name}, requestState=state_of(answer))
@@ -265,12 +230,12 @@ def test_a_state_is_good_for_one_caller_and_one_request(speaker: Speaker, hub: H
         assert (attempt.status_code, error_of(attempt)["code"]) == (400, -32602)
         assert "requestState" in error_of(attempt)["message"] or "inputResponses" in error_of(attempt)["message"]
     assert text_of(modern_call(speaker, tool, inputResponses=answers, requestState=state)).startswith("The state")
-    refused = [row for row in hub.rows(client=speaker.name) if row["status"] == "error"]
+    refused = [row for row in hub.rows(client=speaker.name, method="tools/call") if row["status"] == "error"]
     assert {row["error_code"] for row in refused} == {"invalid_params"}
     assert len(refused) == len(attempts) - 1
 
 
-def test_an_idempotency_key_of_any_length_lasts_through_all_rounds(speaker: Speaker, box: Box) -> None:  # noqa: F811
+def test_an_idempotency_key_of_any_length_lasts_through_all_rounds(speaker: Speaker, box: Box) -> None:
     meta = {f"{META}clientCapabilities": ALL, "mcphub/idempotencyKey": box.name.ljust(255, "k")}
     call: dict[str, Any] = {"name": "agree", "arguments": {"name": box.name}, "_meta": meta}
     first = speaker.modern("tools/call", call)
@@ -295,7 +260,7 @@ def test_a_revision_without_forms_is_not_asked_for_one(speaker: Speaker) -> None
 
 
 @pytest.mark.parametrize("tool", ["impatient", "impatient_thread"])
-def test_the_time_that_a_person_takes_is_not_the_tool_s(speaker: Speaker, box: Box, tool: str) -> None:  # noqa: F811
+def test_the_time_that_a_person_takes_is_not_the_tool_s(speaker: Speaker, box: Box, tool: str) -> None:
     session = speaker.open_session(elicitation={})
     with calling(speaker, session, tool) as (_, heard):
         asked = next(heard)

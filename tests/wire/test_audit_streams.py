@@ -12,21 +12,11 @@ import httpx2
 import psycopg
 
 from invocations.chain import verifier
+from tests import operations
 from tests.servers import Hub, until
 from tests.wire.speech import Speaker
 
 STREAM = "/api/invocations/stream/"
-_AUDITORS = """
-import json
-from sessions_app.models import ApiKey
-print(json.dumps({name: ApiKey.issue(name, scopes=["audit:read"])[1] for name in ("revoked", "narrowed")}))
-"""
-_TAKE_AWAY = """
-from django.utils import timezone
-from sessions_app.models import ApiKey
-ApiKey.objects.filter(name="revoked").update(revoked_at=timezone.now())
-ApiKey.objects.filter(name="narrowed").update(scopes=["tools:list"])
-"""
 _COPY = """
 INSERT INTO invocations_mcptoolinvocation ({columns}) SELECT {values} FROM invocations_mcptoolinvocation
 ORDER BY id DESC LIMIT 1 RETURNING id
@@ -39,9 +29,10 @@ def stream(hub: Hub, *, after: int | None = None, key: str = "", **query: str) -
     headers = {"authorization": f"Bearer {key or hub.key}", "accept": "text/event-stream"}
     if after is not None:
         headers["last-event-id"] = str(after)
-    with httpx2.Client(base_url=hub.url, timeout=60) as client, client.stream(
-        "GET", STREAM, params=query, headers=headers
-    ) as answer:  # fmt: skip
+    with (
+        httpx2.Client(base_url=hub.url, timeout=60) as client,
+        client.stream("GET", STREAM, params=query, headers=headers) as answer,
+    ):
         assert answer.status_code == 200, answer.read()
         assert answer.headers["content-type"] == "text/event-stream"
         lines = answer.iter_lines()
@@ -100,9 +91,10 @@ def test_call_that_commits_late_is_not_passed_over(pair: Hub) -> None:
 
 
 def test_stream_ends_with_the_right_to_it(hub: Hub) -> None:
-    keys = json.loads(hub.shell(_AUDITORS))
+    keys = {name: hub.operate(operations.issue_key, name, ["audit:read"]) for name in ("revoked", "narrowed")}
     with stream(hub, key=keys["revoked"]) as told, stream(hub, key=keys["narrowed"]) as also:
-        hub.shell(_TAKE_AWAY)
+        hub.operate(operations.revoke_key, "revoked")
+        hub.operate(operations.update, "sessions_app.ApiKey", {"name": "narrowed"}, scopes=["tools:list"])
         assert list(told) == list(also) == []
 
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from tests.servers import Hub
+from tests.wire.input_requests import answer_to
+from tests.wire.resumption import frames, rest
 from tests.wire.speech import Speaker, error_of, hello, request
-from tests.wire.test_asking import answer_to
-from tests.wire.test_calls import Box, box  # noqa: F401 - a fixture
-from tests.wire.test_resuming import frames, rest
+from tests.wire.toolbox import Box
 
 BATCHING = "2025-03-26"
 WORD = {"jsonrpc": "2.0", "method": "notifications/initialized"}
@@ -50,7 +50,7 @@ def test_requests_are_answered_in_one_array(speaker: Speaker, hub: Hub) -> None:
     assert len(hub.rows(session=session)) == 3
 
 
-def test_once_something_is_said_before_all_answers_are_events(speaker: Speaker, box: Box) -> None:  # noqa: F811
+def test_once_something_is_said_before_all_answers_are_events(speaker: Speaker, box: Box) -> None:
     session = speaker.open_session(BATCHING)
     body = [call(1, "echo", text="at once"), call(2, "hold", token="t", name=box.name), call(3, "tell", times=1)]
     with speaker.streaming("POST", body, mcp_session_id=session) as (answer, _):
@@ -78,13 +78,19 @@ def test_what_was_asked_is_answered_in_an_array(speaker: Speaker) -> None:
     with speaker.streaming("POST", body, mcp_session_id=session) as (_, heard):
         asked = {each["method"]: each for each in (next(heard), next(heard))}
         said = {"role": "assistant", "content": {"type": "text", "text": "Ho"}, "model": "m"}
-        answers = [
-            answer_to(asked["roots/list"], {"roots": []}),
-            answer_to(asked["sampling/createMessage"], said),
-        ]
+        answers = [answer_to(asked["roots/list"], {"roots": []}), answer_to(asked["sampling/createMessage"], said)]
         assert speaker.post(answers, mcp_session_id=session).status_code == 202
         done = {each["id"]: each["result"]["content"][0]["text"] for each in heard}
     assert done == {1: "The client has 0 roots: ", 2: "LLM response: Ho"}
+
+
+def test_a_bad_notification_of_an_array_is_not_answered(speaker: Speaker) -> None:
+    session = speaker.open_session(BATCHING)
+    bad = {"jsonrpc": "2.0", "method": "notifications/x", "params": [1]}
+    alone = speaker.post([bad, WORD], mcp_session_id=session)
+    assert (alone.status_code, alone.content) == (400, b"")
+    assert [each["id"] for each in speaker.post([bad, request("ping", id=1)], mcp_session_id=session).json()] == [1]
+    assert len(speaker.post([bad, 5], mcp_session_id=session).json()) == 1
 
 
 @pytest.mark.parametrize("body", [[], [5], [[]], [request("ping", id=n) for n in range(101)]])
@@ -113,7 +119,8 @@ def test_http_with_sse_takes_an_array_too(speaker: Speaker) -> None:
         assert (early.status_code, error_of(early)["code"]) == (400, -32600)
         speaker.post(hello(BATCHING, speaker.name, id=1), path)
         assert next(heard)["id"] == 1
-        assert speaker.post([WORD, request("ping", id=2), call(3, "echo", text="x"), 7], path).status_code == 202
+        bad = {**WORD, "params": [1]}
+        assert speaker.post([bad, WORD, request("ping", id=2), call(3, "echo", text="x"), 7], path).status_code == 202
         got = {each["id"]: each for each in (next(heard), next(heard), next(heard))}
     assert got[2]["result"] == {}
     assert got[3]["result"]["content"][0]["text"] == "x"

@@ -14,13 +14,20 @@ from typing import Any
 import httpx2
 import pytest
 
+from tests import operations
 from tests.servers import Hub, until
+from tests.wire.edits import PROMPT, RESOURCE
 from tests.wire.speech import META, MODERN, Speaker, error_of, request
 
 ERAS = ["2024-11-05", "2025-11-25", MODERN]
 NUMBERS = ("001", "002", "003", "007", "099")
 LISTS = ("resources/list", "resources/templates/list", "prompts/list")
-SWITCH = "from tools_catalog.models_content import {kind} as K; r = K.objects.get({key}); r.enabled = {on}; r.save()"
+
+
+def same(error: dict[str, Any]) -> str:
+    """Give what two errors have in common: each has a row of its own."""
+    data = {name: value for name, value in error["data"].items() if name not in ("correlationId", "invocationId")}
+    return json.dumps({**error, "data": data})
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -33,12 +40,13 @@ def content(hub: Hub, keys: dict[str, str], tmp_path_factory: pytest.TempPathFac
         ],
         "prompts": [
             {
-                "name": "wordy", "description": "Two words.",
+                "name": "wordy",
+                "description": "Two words.",
                 "arguments": [{"name": "word", "required": True}, {"name": "other"}],
                 "messages": [{"role": "user", "content": "{word} and {other}"}],
             }
         ],
-    }  # fmt: skip
+    }
     file: Path = tmp_path_factory.mktemp("content") / "bundle.json"
     file.write_text(json.dumps(bundle))
     hub.command("catalog", "load", str(file))
@@ -79,12 +87,12 @@ def test_a_list_of_content_is_the_same_for_everybody_and_after_everything(speake
 @pytest.mark.parametrize(
     ("kind", "key", "wanted", "method"),
     [
-        ("McpResource", "uri='many://007'", "resourcesListChanged", "notifications/resources/list_changed"),
-        ("McpPrompt", "name='wordy'", "promptsListChanged", "notifications/prompts/list_changed"),
+        (RESOURCE, {"uri": "many://007"}, "resourcesListChanged", "notifications/resources/list_changed"),
+        (PROMPT, {"name": "wordy"}, "promptsListChanged", "notifications/prompts/list_changed"),
     ],
 )
 def test_an_edit_is_told_to_who_listens(
-    speaker: Speaker, hub: Hub, kind: str, key: str, wanted: str, method: str
+    speaker: Speaker, hub: Hub, kind: str, key: dict[str, str], wanted: str, method: str
 ) -> None:
     session = speaker.open_session()
     body = speaker.modern_body("subscriptions/listen", {"notifications": {wanted: True}}, "s")
@@ -93,13 +101,13 @@ def test_an_edit_is_told_to_who_listens(
         speaker.streaming("POST", body, **speaker.modern_headers("subscriptions/listen")) as (_, modern),
     ):
         assert next(modern)["params"]["notifications"] == {wanted: True}
-        hub.shell(SWITCH.format(kind=kind, key=key, on=False))
+        hub.operate(operations.change, kind, key, enabled=False)
         try:
             assert any(message["method"] == method for message in legacy)
             told = next(modern)
             assert (told["method"], told["params"]["_meta"][f"{META}subscriptionId"]) == (method, "s")
         finally:
-            hub.shell(SWITCH.format(kind=kind, key=key, on=True))
+            hub.operate(operations.change, kind, key, enabled=True)
 
 
 # Resources ----------------------------------------------------------------------------------------
@@ -119,18 +127,14 @@ def test_a_changed_resource_is_told_to_who_subscribed_to_it_alone(speaker: Speak
     assert speaker.in_session(other, "resources/subscribe", {"uri": "many://003"}).json()["result"] == {}
     wanted = {"resourceSubscriptions": ["many://002", "many://999"]}
     body = speaker.modern_body("subscriptions/listen", {"notifications": wanted}, 5)
-    edit = (
-        "from tools_catalog.models_content import McpResource as R\n"
-        "for number in ('001', '002', '003'):\n"
-        "    r = R.objects.get(uri='many://' + number); r.content += '!'; r.save()"
-    )
     with (
         speaker.streaming("GET", mcp_session_id=session, content_type=None) as (_, mine),
         speaker.streaming("GET", mcp_session_id=other, content_type=None) as (_, others),
         speaker.streaming("POST", body, **speaker.modern_headers("subscriptions/listen")) as (_, modern),
     ):
         assert next(modern)["params"]["notifications"] == {"resourceSubscriptions": ["many://002"]}
-        hub.shell(edit)
+        for number in ("001", "002", "003"):
+            hub.operate(operations.change, RESOURCE, {"uri": f"many://{number}"}, content=f"{number} edited")
         for heard, uri in ((mine, "many://002"), (others, "many://003"), (modern, "many://002")):
             told = next(message for message in heard if message["method"] == "notifications/resources/updated")
             assert told["params"]["uri"] == uri
@@ -139,21 +143,17 @@ def test_a_changed_resource_is_told_to_who_subscribed_to_it_alone(speaker: Speak
 def test_a_resource_for_some_is_none_for_others(speaker: Speaker, hub: Hub) -> None:
     session = speaker.open_session()
     missing = error_of(speaker.in_session(session, "resources/read", {"uri": "many://998"}))
-    group = (
-        "from django.contrib.auth.models import Group; from tools_catalog.models_content import McpResource as R\n"
-        "r = R.objects.get(uri='many://099'); g, _ = Group.objects.get_or_create(name='content'); r.groups.{}(g)"
-    )
-    hub.shell(group.format("add"))
+    hub.operate(operations.show_to_group_only, RESOURCE, {"uri": "many://099"}, "content")
     try:
         until(lambda: "error" in speaker.in_session(session, "resources/read", {"uri": "many://099"}).json())
         hidden = error_of(speaker.in_session(session, "resources/read", {"uri": "many://099"}))
-        assert json.dumps(hidden).replace("099", "998") == json.dumps(missing)
+        assert same(hidden).replace("099", "998") == same(missing)
         assert error_of(speaker.in_session(session, "resources/subscribe", {"uri": "many://099"}))["code"] == -32002
         listed = speaker.in_session(session, "resources/list").json()["result"]["resources"]
         assert "many://099" not in {entry["uri"] for entry in listed}
         assert speaker.modern("resources/list").json()["result"]["cacheScope"] == "private"
     finally:
-        hub.shell(group.format("remove"))
+        hub.operate(operations.show_to_all, RESOURCE, {"uri": "many://099"})
 
 
 # Prompts and completion ----------------------------------------------------------------------------
@@ -198,27 +198,20 @@ def complete(value: Any, name: Any = "word", prompt: Any = "wordy", **more: Any)
 
 def test_completion_of_a_hidden_prompt_tells_nothing(speaker: Speaker, hub: Hub) -> None:
     session = speaker.open_session()
-    group = (
-        "from django.contrib.auth.models import Group; from tools_catalog.models_content import McpPrompt as P\n"
-        "p = P.objects.get(name='wordy'); g, _ = Group.objects.get_or_create(name='content'); p.groups.{}(g)"
-    )
     missing = error_of(speaker.in_session(session, "completion/complete", complete("w", prompt="wordz")))
-    hub.shell(group.format("add"))
+    hub.operate(operations.show_to_group_only, PROMPT, {"name": "wordy"}, "content")
     try:
         asked = request("completion/complete", complete("w"))
         until(lambda: "error" in speaker.post(asked, mcp_session_id=session).json())
         hidden = error_of(speaker.in_session(session, "completion/complete", complete("w")))
-        assert json.dumps(hidden).replace("wordy", "wordz") == json.dumps(missing)
+        assert same(hidden).replace("wordy", "wordz") == same(missing)
     finally:
-        hub.shell(group.format("remove"))
+        hub.operate(operations.show_to_all, PROMPT, {"name": "wordy"})
         until(lambda: "error" not in speaker.modern("prompts/get", GET_WORDY).json())
 
 
 def test_completions_are_limited_as_the_calls_of_a_key_are(hub: Hub) -> None:
-    key = hub.shell(
-        "from sessions_app.models import ApiKey\n"
-        "print(ApiKey.issue('typist', scopes=['tools:list'], calls_per_minute=2)[1])"
-    )
+    key = hub.operate(operations.issue_key, "typist", ["tools:list"], calls_per_minute=2)
     with Speaker(hub.url, key) as typist:
         until(lambda: typist.modern("server/discover").status_code == 200)
         answers = [typist.modern("completion/complete", complete("w")) for _ in range(3)]

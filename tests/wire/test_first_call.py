@@ -75,9 +75,14 @@ def test_the_bridge_passes_on_what_a_client_says(hub: Hub, key: str) -> None:
     else:
         words = shlex.split(text)
     bridge = subprocess.Popen(
-        words, cwd=folder, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        words,
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
         text=True,
-    )  # fmt: skip
+    )
     assert bridge.stdin is not None
     assert bridge.stdout is not None
     params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "starter", "version": "1"}}

@@ -22,12 +22,12 @@ def spoilt(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Hub, str]
         assert mutations.errors(made[0]) == []
 
 
-@pytest.mark.parametrize("door", mutations.DOORS)
-def test_spoilt_requests_get_an_answer_that_says_what_was_wrong(spoilt: tuple[Hub, str], door: str) -> None:
-    tally = mutations.run(*spoilt, door, COUNT, seed=2026)
+@pytest.mark.parametrize("entry_point", mutations.ENTRY_POINTS)
+def test_spoilt_requests_get_an_answer_that_says_what_was_wrong(spoilt: tuple[Hub, str], entry_point: str) -> None:
+    tally = mutations.run(*spoilt, entry_point, COUNT, seed=2026)
     assert tally.offences == []
     answers = sum(tally.statuses.values())
-    assert answers == COUNT if door != "stdio" else answers > COUNT // 2, "A line may be a notification."
+    assert answers == COUNT if entry_point != "stdio" else answers > COUNT // 2, "A line may be a notification."
     assert len(tally.statuses) > 4, tally.statuses
 
 

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from tests import operations
 from tests.servers import Hub, until
+from tests.wire.edits import PROMPT, RESOURCE, by_method
 from tests.wire.speech import LEGACY, META, Speaker, error_of, hello, request
-from tests.wire.test_calls import Apart, Box
+from tests.wire.toolbox import Apart, Box
 
 Ask = Callable[..., Any]
 
-EDIT = "from tools_catalog.models import {0} as M; M.objects.filter({1}).update({2})"
 UPDATED = "notifications/resources/updated"
 
 
@@ -71,10 +72,7 @@ def test_a_list_is_the_same_on_every_connection(speaker: Speaker) -> None:
 
 
 def test_reading_getting_and_completing_are_limited_as_calls_are(hub: Hub) -> None:
-    made = hub.shell(
-        "from sessions_app.models import ApiKey as K\n"
-        "print(K.issue('few', scopes=K.DEFAULT_SCOPES, calls_per_minute=2)[1])"
-    )
+    made = hub.operate(operations.issue_key, "few", ["tools:list", "tools:call"], calls_per_minute=2)
     ref = {"ref": {"type": "ref/prompt", "name": "box_weather"}, "argument": {"name": "city", "value": ""}}
     with Speaker(hub.url, made) as few:
         until(lambda: few.modern("server/discover").status_code == 200)
@@ -162,9 +160,12 @@ def test_what_is_not_there_is_said_so_with_the_revisions_number(ask_either: Ask,
         ),
     ],
 )
-def test_what_is_asked_wrongly_is_told_what_to_change(ask_either: Ask, method: str, params: Any, told: str) -> None:
-    answer = ask_either(method, params)
-    assert answer.status_code in (200, 400)
+@pytest.mark.parametrize(("version", "status"), [(LEGACY, 200), ("stateless", 400)])
+def test_what_is_asked_wrongly_is_told_what_to_change(
+    speaker: Speaker, version: str, status: int, method: str, params: Any, told: str
+) -> None:
+    answer = asker(speaker, version)(method, params)
+    assert answer.status_code == status
     error = error_of(answer)
     assert error["code"] == -32602
     assert told in error["message"]
@@ -287,7 +288,7 @@ def test_a_reader_of_each_era_hears_of_an_edit_and_reads_the_new_text(speaker: S
         accepted = next(stateless)["params"]["notifications"]
         assert accepted == {"resourcesListChanged": True, "resourceSubscriptions": [uri]}
         for number in (1, 2):
-            hub.shell(EDIT.format("McpResource", f"uri={uri!r}", f"content='text {number}'"))
+            hub.operate(operations.update, RESOURCE, {"uri": uri}, content=f"text {number}")
             plain, told = by_method(in_session, 2), by_method(stateless, 2)
             assert plain[UPDATED] == {"uri": uri}
             assert told[UPDATED] == {"uri": uri, "_meta": {f"{META}subscriptionId": "sub"}}
@@ -295,16 +296,12 @@ def test_a_reader_of_each_era_hears_of_an_edit_and_reads_the_new_text(speaker: S
             [read] = speaker.in_session(session, "resources/read", {"uri": uri}).json()["result"]["contents"]
             assert read["text"] == f"text {number}"
         assert speaker.in_session(session, "resources/unsubscribe", {"uri": uri}).json()["result"] == {}
-        hub.shell(EDIT.format("McpResource", f"uri={uri!r}", "content='text 3'"))
-        hub.shell(EDIT.format("McpPrompt", "name='test_simple_prompt'", "title='New'"))
+        hub.operate(operations.update, RESOURCE, {"uri": uri}, content="text 3")
+        hub.operate(operations.update, PROMPT, {"name": "test_simple_prompt"}, title="New")
         assert set(by_method(in_session, 2)) == {
-            "notifications/resources/list_changed", "notifications/prompts/list_changed",
-        }  # fmt: skip
-
-
-def by_method(heard: Iterator[dict[str, Any]], count: int) -> dict[str, Any]:
-    messages = [next(heard) for _ in range(count)]
-    return {message["method"]: message["params"] for message in messages}
+            "notifications/resources/list_changed",
+            "notifications/prompts/list_changed",
+        }
 
 
 def test_what_a_function_announces_reaches_its_readers(speaker: Speaker, box: Box) -> None:
@@ -329,19 +326,21 @@ def test_what_is_not_there_cannot_be_subscribed_to(speaker: Speaker) -> None:
     answer = speaker.in_session(session, "resources/subscribe", {"uri": "nowhere://x"})
     assert error_of(answer)["code"] == -32002
     assert speaker.in_session(session, "resources/unsubscribe", {"uri": "nowhere://x"}).json()["result"] == {}
-    for wanted in ({"resourceSubscriptions": "x"}, {"resourceSubscriptions": [7]},
-                   {"resourceSubscriptions": ["x:y"] * 1001}):  # fmt: skip
+    for wanted in (
+        {"resourceSubscriptions": "x"},
+        {"resourceSubscriptions": [7]},
+        {"resourceSubscriptions": ["x:y"] * 1001},
+    ):
         wrong = speaker.modern("subscriptions/listen", {"notifications": wanted})
         assert (wrong.status_code, error_of(wrong)["code"]) == (400, -32602)
 
 
 def test_subscriptions_end_with_their_session(speaker: Speaker, hub: Hub) -> None:
-    count = "from sessions_app.models import ResourceSubscription as R; print(R.objects.filter(session={!r}).count())"
     session = speaker.open_session()
     speaker.in_session(session, "resources/subscribe", {"uri": "hub://guide"})
-    assert hub.shell(count.format(session)) == "1"
+    assert hub.operate(operations.count, "sessions_app.ResourceSubscription", session=session) == 1
     assert speaker.http.delete("/mcp", headers=speaker.headers(mcp_session_id=session)).status_code == 204
-    assert hub.shell(count.format(session)) == "0"
+    assert hub.operate(operations.count, "sessions_app.ResourceSubscription", session=session) == 0
 
 
 def test_http_with_sse_reads_and_is_told(speaker: Speaker, hub: Hub) -> None:
@@ -354,5 +353,5 @@ def test_http_with_sse_reads_and_is_told(speaker: Speaker, hub: Hub) -> None:
         assert next(heard)["result"]["contents"][0]["text"] == "This is the content of the static text resource."
         speaker.post(request("resources/subscribe", {"uri": uri}, id=3), path)
         assert next(heard)["result"] == {}
-        hub.shell(EDIT.format("McpResource", f"uri={uri!r}", "description='Edited.'"))
+        hub.operate(operations.update, RESOURCE, {"uri": uri}, description="Edited.")
         assert by_method(heard, 2)[UPDATED] == {"uri": uri}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.servers import Hub
+from tests.servers import FIXTURES, Hub
 from tests.wire.conftest import make_keys
 from tests.wire.speech import Speaker, error_of
 
@@ -23,7 +23,7 @@ LISTS = (
 def paged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     environment = {"MCPHUB_LIST_PAGE_SIZE": "2"}
     folder = tmp_path_factory.mktemp("paged")
-    with Hub(folder, flags=["--workers", "2"], packs=["conformance"], environment=environment) as running:
+    with Hub(folder, flags=["--workers", "2"], packs=[FIXTURES], environment=environment) as running:
         yield running
 
 

@@ -51,10 +51,12 @@ def service() -> Iterator[Service]:
 
 def test_nothing_of_the_callers_goes_to_the_service_behind_a_tool(tmp_path: Path, service: Service) -> None:
     tool = {
-        "name": "fetch", "description": "Ask the service.", "backend": "http",
+        "name": "fetch",
+        "description": "Ask the service.",
+        "backend": "http",
         "inputSchema": {"type": "object", "properties": {"what": {"type": "string"}}},
         "configuration": {"method": "GET", "url": f"http://{service.address}/{{what}}"},
-    }  # fmt: skip
+    }
     bundle = tmp_path / "bundle.json"
     bundle.write_text(json.dumps({"format": "mcphub-bundle/1", "tools": [tool]}))
     environment = {"MCPHUB_EGRESS_ALLOW": service.address}

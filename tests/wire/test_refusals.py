@@ -1,4 +1,4 @@
-"""Bad input at every door: one table each for what is wrong, and what the answer says to do about it.
+"""Bad input at every entry point: one table each for what is wrong, and what the answer says to do about it.
 
 Every refusal has a body, the id where it could be read, the status of its revision, and a sentence.
 """
@@ -39,9 +39,13 @@ def test_the_whole_ladder_of_a_request_that_describes_itself(hub: Hub, keys: dic
         meta = speaker.modern_body("x")["params"]["_meta"]
         method, raw, body = "GET", b"[", {"jsonrpc": "2.0", "id": None, "method": "tools/none", "params": params}
         headers: dict[str, str | None] = {
-            "host": "evil.example", "origin": "https://evil.example", "authorization": None, "accept": "text/html",
-            "content-type": "text/plain", "mcp-protocol-version": "2099-01-01",
-        }  # fmt: skip
+            "host": "evil.example",
+            "origin": "https://evil.example",
+            "authorization": None,
+            "accept": "text/html",
+            "content-type": "text/plain",
+            "mcp-protocol-version": "2099-01-01",
+        }
 
         def ask(status: int, code: int | str) -> None:
             sent = {name: value for name, value in {**speaker.headers(), **headers}.items() if value is not None}
@@ -105,9 +109,9 @@ def test_the_whole_ladder_of_a_session(speaker: Speaker, version: str) -> None:
     told(speaker.call(session, "nowhere", id="t"), 200, -32602, id="t")
 
 
-# Every door ---------------------------------------------------------------------------------------
+# Every entry point ---------------------------------------------------------------------------------------
 
-DOORS = [("POST", "/mcp"), ("GET", "/mcp"), ("DELETE", "/mcp"), ("GET", "/sse"), ("POST", "/messages")]
+ENTRY_POINTS = [("POST", "/mcp"), ("GET", "/mcp"), ("DELETE", "/mcp"), ("GET", "/sse"), ("POST", "/messages")]
 AT_EVERY_DOOR = {
     "foreign host": ({"host": "evil.example"}, 421, "host_refused"),
     "malformed host": ({"host": "a b"}, 400, "invalid_request"),
@@ -119,9 +123,9 @@ AT_EVERY_DOOR = {
 }
 
 
-@pytest.mark.parametrize(("method", "path"), DOORS)
+@pytest.mark.parametrize(("method", "path"), ENTRY_POINTS)
 @pytest.mark.parametrize("wrong", AT_EVERY_DOOR)
-def test_what_every_door_refuses_alike(speaker: Speaker, method: str, path: str, wrong: str) -> None:
+def test_what_every_entry_point_refuses_alike(speaker: Speaker, method: str, path: str, wrong: str) -> None:
     headers, status, code = AT_EVERY_DOOR[wrong]
     sent = speaker.headers(**headers)
     body = request("ping", {}, id=1) if method == "POST" else None
@@ -269,10 +273,14 @@ def test_a_header_that_comes_twice_disagrees(speaker: Speaker, header: str) -> N
 @pytest.mark.parametrize(
     ("line", "status"),
     [
-        ("Mcp-Method: tools/list", 200), ("MCP-METHOD:tools/list", 200), ("mcp-method:  \ttools/list \t", 200),
-        ("Mcp-Method: Tools/List", 400), ("Mcp-Method: tools/list,", 400), ("Mcp-Method:", 400),
+        ("Mcp-Method: tools/list", 200),
+        ("MCP-METHOD:tools/list", 200),
+        ("mcp-method:  \ttools/list \t", 200),
+        ("Mcp-Method: Tools/List", 400),
+        ("Mcp-Method: tools/list,", 400),
+        ("Mcp-Method:", 400),
     ],
-)  # fmt: skip
+)
 def test_names_of_headers_have_no_case_and_values_no_blanks_around(speaker: Speaker, line: str, status: int) -> None:
     body = json.dumps(speaker.modern_body("tools/list", id=1)).encode()
     headers = speaker.headers(host="127.0.0.1", mcp_protocol_version=MODERN, content_length=str(len(body)))
@@ -309,3 +317,23 @@ def test_a_call_needs_a_name_and_named_arguments(speaker: Speaker, params: dict[
     told(speaker.in_session(session, "tools/call", params, id=1), 200, -32602, id=1)
     headers = {} if isinstance(params.get("name"), str) else {"mcp_name": None}
     told(speaker.modern("tools/call", params, id=1, **headers), 400, -32602, id=1)
+
+
+@pytest.mark.parametrize("method", ["$/setTrace", "textDocument/didOpen", "listResources"])
+def test_methods_of_language_servers_are_unknown_ones(speaker: Speaker, method: str) -> None:
+    session = speaker.open_session()
+    error = error_of(speaker.in_session(session, method, id=1))
+    assert (error["code"], error["data"]["errorCode"]) == (-32601, "method_not_found")
+    taken = speaker.post({"jsonrpc": "2.0", "method": method}, mcp_session_id=session)
+    assert (taken.status_code, taken.content) == (202, b"")
+
+
+def test_a_misspelt_method_is_told_which_one_was_meant(speaker: Speaker) -> None:
+    session = speaker.open_session()
+    for answer, status in (
+        (speaker.in_session(session, "tools/lists", id=1), 200),
+        (speaker.modern("tool/list", id=1), 404),
+    ):
+        sentence = told(answer, status, "method_not_found", id=1)
+        assert sentence.endswith("Send tools/list, if that is meant.")
+        assert error_of(answer)["data"]["details"]["meant"] == "tools/list"

@@ -58,8 +58,7 @@ def malformed_rest(client: Speaker) -> int:
 
 
 @pytest.mark.parametrize(
-    "refused",
-    [malformed, too_large, headers_that_differ, unknown_method, unknown_tool, malformed_chat, malformed_rest],
+    "refused", [malformed, too_large, headers_that_differ, unknown_method, unknown_tool, malformed_chat, malformed_rest]
 )
 def test_refused_requests_leave_nothing(alone, client, refused):
     assert 400 <= refused(client) < 500

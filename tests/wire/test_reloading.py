@@ -32,9 +32,10 @@ def test_a_tool_follows_its_source(tmp_path: Path) -> None:
     source.write_text(SOURCE.format(parameters="name: str", answer="f'Hello {name}'"))
     # Two writes within one second, of one length, share the compiled file; so none is made.
     environment = {
-        "MCPHUB_APPS": "reloaded_tools", "PYTHONPATH": os.pathsep.join([str(package.parent), str(ROOT), *sys.path]),
+        "MCPHUB_APPS": "reloaded_tools",
+        "PYTHONPATH": os.pathsep.join([str(package.parent), str(ROOT), *sys.path]),
         "PYTHONDONTWRITEBYTECODE": "1",
-    }  # fmt: skip
+    }
     with (
         Hub(tmp_path / "hub", flags=["--reload"], environment=environment) as hub,
         Speaker(hub.url, hub.key) as speaker,

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,60 +12,16 @@ import pytest
 
 from mcphub.transports import remote
 from sessions_app.protocol.errors import INTERNAL_CODES
+from tests import operations
 from tests.servers import Hub, until
+from tests.wire.bodies import BROKEN, NO_MESSAGE
 from tests.wire.conftest import TOOLBOX
+from tests.wire.edits import CHANGED, edited
+from tests.wire.remote import connect
 from tests.wire.speech import Speaker, request
-from tests.wire.test_bodies import BROKEN, NO_MESSAGE
-from tests.wire.test_calls import Box
-from tests.wire.test_streams import CHANGED, edited
+from tests.wire.toolbox import Box
 
 CODES = {"invalid_request", "unauthorized", "not_found", "timeout", "tool_error", "server_error", "server_busy"}
-
-
-class Connection:
-    """An open `/mcp/events`. Each event is its name, its id and its data."""
-
-    def __init__(self, speaker: Speaker, answer: httpx2.Response) -> None:
-        self._speaker = speaker
-        self._lines = answer.iter_lines()
-        self.answer = answer
-        kind, number, ready = self.hear()
-        assert (kind, number) == ("ready", 1)
-        self.ready = ready
-        self.id = ready["connectionId"]
-
-    def hear(self, *, beats: bool = False) -> tuple[str, int, Any]:
-        """The next event; heartbeats are skipped unless asked for."""
-        found: dict[str, str] = {}
-        for line in self._lines:
-            if line == "" and "data" in found:
-                if found["event"] != "heartbeat" or beats:
-                    return found["event"], int(found["id"]), json.loads(found["data"])
-                found = {}
-            elif line and not line.startswith(":"):
-                name, _, value = line.partition(": ")
-                found[name] = value
-        raise AssertionError("The stream ended.")
-
-    def ended(self) -> bool:
-        return all(not line or line.startswith((":", "event: heartbeat", "id:", "data:")) for line in self._lines)
-
-    def post(self, message: Any, speaker: Speaker | None = None) -> httpx2.Response:
-        return (speaker or self._speaker).post({"connectionId": self.id, "message": message}, "/mcp/messages")
-
-    def ask(self, message: Any) -> tuple[str, int, Any]:
-        accepted = self.post(message)
-        assert accepted.status_code == 202, accepted.text
-        assert accepted.json() == {"status": "accepted", "connectionId": self.id, "requestId": message["id"]}
-        return self.hear()
-
-
-@contextlib.contextmanager
-def connect(speaker: Speaker) -> Iterator[Connection]:
-    headers = speaker.headers(accept="text/event-stream", content_type=None)
-    with speaker.http.stream("GET", "/mcp/events", headers=headers) as answer:
-        assert answer.status_code == 200, answer.read()
-        yield Connection(speaker, answer)
 
 
 def call(tool: str, id: Any, _meta: Any = None, **arguments: Any) -> dict[str, Any]:
@@ -103,12 +57,17 @@ def test_a_client_lists_and_calls_and_is_on_record(hub: Hub, speaker: Speaker) -
         said = [line.ask(call("tell", 8, {"progressToken": "p"}, times=2)), line.hear(), line.hear()]
         assert [(kind, number) for kind, number, _ in said] == [("message", 4), ("message", 5), ("message", 6)]
         assert said[2][2]["id"] == 8
+        assert [data["requestId"] for _, _, data in (*said, ("message", 2, listed), ("message", 3, answer))] == [
+            *(8, 8, 8),
+            "l",
+            7,
+        ]
     rows = until(lambda: hub.rows(session=line.id))
     assert [(row["tool_name"], row["transport"], row["caller_label"]) for row in rows] == [
-        ("tell", "remote", "wire"), ("echo", "remote", "wire"),
-    ]  # fmt: skip
-    ended = f"from sessions_app.models import McpSession as S; print(S.objects.get(pk={line.id!r}).state)"
-    until(lambda: hub.shell(ended) == "closed")
+        ("tell", "remote", "wire"),
+        ("echo", "remote", "wire"),
+    ]
+    until(lambda: hub.operate(operations.values, "sessions_app.McpSession", "state", pk=line.id) == ["closed"])
 
 
 def test_failures_come_as_frames_with_a_code_of_the_list(hub: Hub, speaker: Speaker, keys: dict[str, str]) -> None:
@@ -135,9 +94,17 @@ def test_failures_come_as_frames_with_a_code_of_the_list(hub: Hub, speaker: Spea
 def test_every_code_of_the_hub_has_one_of_the_list() -> None:
     assert set(remote.CODES) == INTERNAL_CODES
     assert set(remote.CODES.values()) == CODES
-    told = {"parse_error": "invalid_request", "invalid_arguments": "invalid_request", "forbidden": "unauthorized",
-            "tool_not_found": "not_found", "session_not_found": "not_found", "method_not_found": "invalid_request",
-            "upstream_error": "tool_error", "cancelled": "tool_error", "audit_unavailable": "server_error"}  # fmt: skip
+    told = {
+        "parse_error": "invalid_request",
+        "invalid_arguments": "invalid_request",
+        "forbidden": "unauthorized",
+        "tool_not_found": "not_found",
+        "session_not_found": "not_found",
+        "method_not_found": "invalid_request",
+        "upstream_error": "tool_error",
+        "cancelled": "tool_error",
+        "audit_unavailable": "server_error",
+    }
     assert {code: remote.CODES[code] for code in told} == told
 
 
@@ -167,7 +134,9 @@ def test_a_connection_serves_its_own_caller_only_and_ends_with_its_stream(
     with connect(speaker) as line, Speaker(hub.url, keys["other"]) as other, Speaker(hub.url, None) as nobody:
         ask = call("add", "mine", a=1, b=2)
         foreign, unknown = line.post(ask, other), speaker.post({"connectionId": "x", "message": ask}, "/mcp/messages")
-        assert frame_of(foreign, 404) == frame_of(unknown, 404)
+        frames = [frame_of(foreign, 404), frame_of(unknown, 404)]
+        assert frames[0]["details"].pop("correlationId") != frames[1]["details"].pop("correlationId")
+        assert frames[0] == frames[1]
         assert (foreign.json()["code"], foreign.json()["requestId"]) == ("not_found", "mine")
         assert frame_of(line.post(ask, nobody), 401)["code"] == "unauthorized"
         headers = nobody.headers(content_type=None)
@@ -181,14 +150,20 @@ def test_a_connection_serves_its_own_caller_only_and_ends_with_its_stream(
 @pytest.mark.parametrize(
     "body",
     [
-        b"", *BROKEN.values(), b"[]", b"null", b"{}", b'{"connectionId":7,"message":{}}', b'{"connectionId":"x"}',
+        b"",
+        *BROKEN.values(),
+        b"[]",
+        b"null",
+        b"{}",
+        b'{"connectionId":7,"message":{}}',
+        b'{"connectionId":"x"}',
         *(b'{"connectionId":"x","message":%b}' % message for message in NO_MESSAGE.values() if message != b""),
         json.dumps({"connectionId": "x", "message": request("initialize", {})}).encode(),
         json.dumps({"connectionId": "x", "message": request("ping")}).encode(),
         json.dumps({"connectionId": "x", "message": request("tools/list", id="i" * 400)}).encode(),
         json.dumps({"connectionId": "x", "message": {"jsonrpc": "2.0", "method": "tools/list"}}).encode(),
     ],
-)  # fmt: skip
+)
 def test_a_bad_body_is_refused_with_a_frame(speaker: Speaker, body: bytes) -> None:
     assert frame_of(speaker.post(body, "/mcp/messages"), 400)["code"] == "invalid_request"
 
@@ -220,8 +195,7 @@ def test_places_are_bounded_and_idle_connections_give_theirs_back(tmp_path: Path
             kind, _, frame = first.hear()
             assert (kind, frame["code"], frame["requestId"]) == ("error", "timeout", None)
             assert first.ended()
-        places = "from sessions_app.models import RemoteConnection as R; print(R.objects.count())"
-        until(lambda: hub.shell(places) == "0")
+        until(lambda: hub.operate(operations.count, "sessions_app.RemoteConnection") == 0)
         with connect(speaker) as third:
             kind, _, frame = third.ask(call("hold", 1, name="never"))
             assert (kind, frame["code"], frame["requestId"]) == ("error", "timeout", 1)
@@ -230,4 +204,5 @@ def test_places_are_bounded_and_idle_connections_give_theirs_back(tmp_path: Path
 def test_a_connection_hears_of_an_edit(speaker: Speaker, hub: Hub) -> None:
     with connect(speaker) as line, edited(hub, "current_time"):
         kind, _, news = line.hear()
-        assert (kind, news) == ("message", {"jsonrpc": "2.0", "method": CHANGED, "params": {}})
+        stamps = {"connectionId": line.id, "requestId": None, "sentAt": news["sentAt"]}
+        assert (kind, news) == ("message", {"jsonrpc": "2.0", "method": CHANGED, "params": {}, **stamps})

@@ -2,43 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
 import httpx2
 import pytest
 
+from tests import operations
 from tests.servers import Hub, until
+from tests.wire import replaying
 from tests.wire.speech import Speaker
-
-_PREPARE = """
-import json
-from sessions_app.models import ApiKey
-from tools_catalog.models import McpToolDefinition
-echo = McpToolDefinition.objects.get(name="echo")
-tool = McpToolDefinition(
-    name="versioned", description="Echo.", backend="python", configuration=echo.configuration, read_only=True,
-    destructive=False, input_schema=echo.input_schema, output_schema=echo.output_schema,
-)
-tool.save()
-tool.input_schema = {**echo.input_schema, "required": ["text", "reason"]}
-tool.save()
-tool = McpToolDefinition(
-    name="reworded", description="Echo.", backend="python", configuration=echo.configuration, read_only=True,
-    destructive=False, input_schema=echo.input_schema, output_schema=echo.output_schema,
-)
-tool.save()
-tool.description = "Echo, said otherwise."
-tool.save()
-every = ["tools:list", "tools:call", "audit:read"]
-print(json.dumps([ApiKey.issue(name, scopes=each)[1] for name, each in (
-    ("reader", every), ("replayer", [*every, "calls:replay"]), ("caller", every[:2]))]))
-"""
-_RULE = """
-from invocations.models import McpRedactionRule
-McpRedactionRule.objects.create(place="$.text", tool_name="versioned", part="arguments")
-"""
 
 
 class Auditor:
@@ -59,12 +32,17 @@ class Auditor:
 
 @pytest.fixture(scope="module")
 def people(hub: Hub) -> Iterator[dict[str, Auditor]]:
-    made = json.loads(hub.shell(_PREPARE))
+    for changed in ({"name": "versioned", "required": ["text", "reason"]}, {"name": "reworded"}):
+        hub.operate(replaying.tool_of_two_versions, **changed)
+    every = ["tools:list", "tools:call", "audit:read"]
+    scopes = {"reader": every, "replayer": [*every, "calls:replay"], "caller": every[:2], "auditor": ["audit:read"]}
+    made = [hub.operate(operations.issue_key, name, each) for name, each in scopes.items()]
     with httpx2.Client(base_url=hub.url, timeout=60) as client:
         found = {
-            name: Auditor(hub, client, key) for name, key in zip(("reader", "replayer", "caller"), made, strict=True)
+            name: Auditor(hub, client, key)
+            for name, key in zip(("reader", "replayer", "caller", "auditor"), made, strict=True)
         }
-        for key in made:
+        for key in made[:3]:
             with Speaker(hub.url, key) as speaker:
                 until(lambda speaker=speaker: "versioned" in speaker.modern("tools/list").text, 60)
         yield found
@@ -83,10 +61,22 @@ def test_effect_comes_again_only_with_the_right_and_a_confirmation(people: dict[
     assert "confirm: true" in words(replayer.replay(first), 409)
     told = replayer.replay(first, confirm=True).json()
     assert (told["status"], told["same"], told["replay_of"]) == ("ok", False, first)
-    assert {"path": "$.result.content[0].text", "kind": "changed", "original": "call number 1",
-            "replay": "call number 2"} in told["difference"]  # fmt: skip
+    assert {
+        "path": "$.result.content[0].text",
+        "kind": "changed",
+        "original": "call number 1",
+        "replay": "call number 2",
+    } in told["difference"]
     (row,) = replayer.hub.rows(replay_of=first)
     assert (row["invocation_id"], row["transport"]) == (told["invocation_id"], "rest")
+
+
+def test_replay_without_the_right_to_call_is_forbidden_and_on_record(people: dict[str, Auditor]) -> None:
+    first = people["reader"].call("versioned", {"text": "hello", "reason": "test"})
+    assert people["auditor"].replay(first, dry_run=True).status_code == 200
+    assert "tools:call" in words(people["auditor"].replay(first), 403)
+    (row,) = people["reader"].hub.rows(replay_of=first)
+    assert (row["error_code"], row["status"]) == ("forbidden", "error")
 
 
 def test_replay_that_is_retried_under_a_key_is_made_once(people: dict[str, Auditor]) -> None:
@@ -127,7 +117,8 @@ def test_version_is_chosen_and_a_redacted_call_is_not_made_again(people: dict[st
     assert "no version 7" in words(reader.replay(first, version="7"), 409)
     assert reader.replay(first, version="1").json()["error"]["data"]["errorCode"] == "invalid_arguments"
 
-    reader.hub.shell(_RULE)
+    rule = {"place": "$.text", "tool_name": "versioned", "part": "arguments"}
+    reader.hub.operate(operations.create, "invocations.McpRedactionRule", **rule)
 
     def latest() -> str:
         made = reader.call("versioned", {"text": "s3cret", "reason": "test"})

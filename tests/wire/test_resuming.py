@@ -2,70 +2,21 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
-
-import httpx2
 import pytest
 
+from tests import operations
 from tests.servers import Hub, until
-from tests.wire.speech import Speaker, error_of, request
-from tests.wire.test_asking import NAMED, answer_to
-from tests.wire.test_calls import Box, box  # noqa: F401 - a fixture
-
-
-@dataclass(frozen=True)
-class Frame:
-    id: str
-    data: str
-    retry: str = ""
-
-    @property
-    def message(self) -> Any:
-        return json.loads(self.data)
-
-
-def frames(answer: httpx2.Response) -> Iterator[Frame]:
-    """The events of a stream, those without data too; comments are no events."""
-    fields: dict[str, str] = {}
-    for line in answer.iter_lines():
-        name, _, value = line.partition(":")
-        if name:
-            fields[name] = value.removeprefix(" ")
-        elif line == "" and fields:
-            yield Frame(fields.get("id", ""), fields.get("data", ""), fields.get("retry", ""))
-            fields = {}
-
-
-def call_body(tool: str, arguments: Any, id: Any = None) -> dict[str, Any]:
-    return request("tools/call", {"name": tool, "arguments": arguments, "_meta": {"progressToken": "t"}}, id)
-
-
-def begin(speaker: Speaker, session: str, tool: str, arguments: Any, count: int, id: Any = None) -> list[Frame]:
-    """Call a tool, read so many frames, and let the connection break."""
-    with speaker.streaming("POST", call_body(tool, arguments, id), mcp_session_id=session) as (answer, _):
-        heard = frames(answer)
-        return [next(heard) for _ in range(count)]
-
-
-def resume(speaker: Speaker, session: str, event_id: str) -> Any:
-    return speaker.streaming("GET", mcp_session_id=session, last_event_id=event_id, content_type=None)
-
-
-def rest(speaker: Speaker, session: str, event_id: str) -> list[Frame]:
-    with resume(speaker, session, event_id) as (answer, _):
-        assert answer.status_code == 200, answer.read()
-        return list(frames(answer))
+from tests.wire.input_requests import NAMED, answer_to
+from tests.wire.resumption import begin, call_body, frames, rest, resume
+from tests.wire.speech import Speaker, error_of
+from tests.wire.toolbox import Box
 
 
 def kept(hub: Hub, session: str) -> int:
-    code = f"from sessions_app.models import StreamEvent as E; print(E.objects.filter(session_id={session!r}).count())"
-    return int(hub.shell(code))
+    return hub.operate(operations.count, "sessions_app.StreamEvent", session_id=session)
 
 
-def test_a_broken_stream_goes_on_where_it_broke(speaker: Speaker, hub: Hub, box: Box) -> None:  # noqa: F811
+def test_a_broken_stream_goes_on_where_it_broke(speaker: Speaker, hub: Hub, box: Box) -> None:
     session = speaker.open_session()
     first, progress = begin(speaker, session, "hold", {"name": box.name}, 2)
     assert (first.data, int(first.retry) > 0) == ("", True)
@@ -80,7 +31,7 @@ def test_a_broken_stream_goes_on_where_it_broke(speaker: Speaker, hub: Hub, box:
         assert list(heard) == []
     assert rest(speaker, session, progress.id) == [last]
     assert rest(speaker, session, last.id) == []
-    row = hub.row(session=session)
+    row = hub.row(session=session, method="tools/call")
     assert (row["status"], row["error_code"]) == ("ok", "")
     assert not box.has("cancelled")
 
@@ -111,7 +62,7 @@ def test_what_is_asked_meanwhile_is_asked_on_return(speaker: Speaker) -> None:
 
 
 @pytest.mark.parametrize("version", ["2025-03-26", "2025-06-18"])
-def test_older_clients_get_ids_but_no_empty_event(speaker: Speaker, box: Box, version: str) -> None:  # noqa: F811
+def test_older_clients_get_ids_but_no_empty_event(speaker: Speaker, box: Box, version: str) -> None:
     session = speaker.open_session(version)
     (progress,) = begin(speaker, session, "hold", {"name": box.name}, 1)
     assert progress.message["method"] == "notifications/progress"
@@ -138,9 +89,7 @@ def test_an_answer_in_json_is_not_kept(speaker: Speaker, hub: Hub) -> None:
     assert kept(hub, session) == 0
 
 
-def test_the_end_of_the_session_ends_and_removes_its_streams(
-    speaker: Speaker, hub: Hub, box: Box  # noqa: F811
-) -> None:  # fmt: skip
+def test_the_end_of_the_session_ends_and_removes_its_streams(speaker: Speaker, hub: Hub, box: Box) -> None:
     session = speaker.open_session()
     first, _ = begin(speaker, session, "hold", {"name": box.name}, 2)
     with resume(speaker, session, first.id) as (answer, _):
@@ -154,7 +103,7 @@ def test_the_end_of_the_session_ends_and_removes_its_streams(
     assert (gone.status_code, error_of(gone)["data"]["errorCode"]) == (404, "session_not_found")
 
 
-def test_who_comes_back_last_has_the_stream(speaker: Speaker, box: Box) -> None:  # noqa: F811
+def test_who_comes_back_last_has_the_stream(speaker: Speaker, box: Box) -> None:
     session = speaker.open_session()
     with speaker.streaming("POST", call_body("hold", {"name": box.name}), mcp_session_id=session) as (answer, _):
         original = frames(answer)
@@ -178,9 +127,7 @@ def test_an_event_that_is_not_kept_is_refused(speaker: Speaker, event_id: str) -
     assert (answer.status_code, error_of(answer)["code"]) == (400, -32600)
 
 
-def test_a_stream_belongs_to_its_session_and_caller(
-    speaker: Speaker, hub: Hub, keys: dict[str, str], box: Box  # noqa: F811
-) -> None:  # fmt: skip
+def test_a_stream_belongs_to_its_session_and_caller(speaker: Speaker, hub: Hub, keys: dict[str, str], box: Box) -> None:
     session, other = speaker.open_session(), speaker.open_session()
     first, _ = begin(speaker, session, "hold", {"name": box.name}, 2)
     headers = {"last_event_id": first.id}

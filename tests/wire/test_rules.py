@@ -10,7 +10,8 @@ import jsonschema
 import pytest
 
 from tests.servers import Hub
-from tests.wire.speech import META, MODERN, Speaker, error_of, hello, request
+from tests.wire.bodies import BAD_NOTIFICATIONS
+from tests.wire.speech import LEGACY, META, MODERN, Speaker, error_of, hello, request
 
 OLD = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
 IDS = [0, 1, -1, 2**53, 2**63 - 1, "", "0", "1", "é\u202e", "a b", "x" * 200]
@@ -20,9 +21,17 @@ MEMBERS = {
     "2025-03-26": {"name", "description", "inputSchema", "annotations"},
     "2025-06-18": {"name", "description", "inputSchema", "annotations", "title", "outputSchema", "_meta"},
     "2025-11-25": {
-        "name", "description", "inputSchema", "annotations", "title", "outputSchema", "_meta", "icons", "execution",
+        "name",
+        "description",
+        "inputSchema",
+        "annotations",
+        "title",
+        "outputSchema",
+        "_meta",
+        "icons",
+        "execution",
     },
-}  # fmt: skip
+}
 BLOCKS = {"2024-11-05": "text", "2025-03-26": "audio", "2025-06-18": "audio", "2025-11-25": "audio"}
 CAPABILITIES = {
     version: {"experimental", "logging", "prompts", "resources", "tools"}
@@ -123,6 +132,29 @@ def test_a_notification_is_never_answered(speaker: Speaker, method: str, params:
     for answer in (speaker.post(body, mcp_session_id=session), speaker.post(body, mcp_protocol_version=MODERN)):
         assert (answer.status_code, answer.content) == (202, b"")
     assert speaker.in_session(session, "ping").json()["result"] == {}
+
+
+@pytest.mark.parametrize("body", BAD_NOTIFICATIONS.values(), ids=BAD_NOTIFICATIONS)
+def test_a_bad_notification_has_a_status_and_no_error(speaker: Speaker, body: bytes) -> None:
+    session = speaker.open_session()
+    for answer in (speaker.post(body, mcp_session_id=session), speaker.post(body, mcp_protocol_version=MODERN)):
+        assert (answer.status_code, answer.content) == (400, b"")
+    with speaker.streaming("GET", path="/sse", content_type=None) as (_, heard):
+        path = next(heard)["endpoint"]
+        answer = speaker.post(body, path)
+        assert (answer.status_code, answer.content) == (400, b"")
+        assert speaker.post(hello(id="next"), path).status_code == 202
+        assert next(heard)["id"] == "next"
+
+
+def test_a_notification_that_cannot_be_taken_has_a_status_and_no_error(speaker: Speaker) -> None:
+    body = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}
+    for answer, status in (
+        (speaker.post(body, mcp_session_id="nobody"), 404),
+        (speaker.post(body, mcp_protocol_version=LEGACY), 400),
+        (speaker.post(body, "/messages?sessionId=nobody"), 404),
+    ):
+        assert (answer.status_code, answer.content) == (status, b"")
 
 
 def test_nothing_is_remembered_of_an_earlier_request(speaker: Speaker) -> None:
@@ -253,9 +285,11 @@ def test_what_is_refused_names_versions_that_discovery_names_too(speaker: Speake
 
 
 LISTS = {
-    "tools": "tools/list", "resources": "resources/list", "prompts": "prompts/list",
+    "tools": "tools/list",
+    "resources": "resources/list",
+    "prompts": "prompts/list",
     "completions": "completion/complete",
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("capability", LISTS)

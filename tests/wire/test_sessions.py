@@ -5,7 +5,8 @@ from __future__ import annotations
 import httpx2
 import pytest
 
-from tests.servers import Hub, until
+from tests import operations
+from tests.servers import Hub
 from tests.wire.speech import LEGACY, Speaker, error_of, hello, request
 
 
@@ -55,10 +56,7 @@ def test_a_closed_session_is_gone(speaker: Speaker, hub: Hub) -> None:
 def test_a_session_ended_by_an_operator_is_gone(speaker: Speaker, hub: Hub) -> None:
     session = speaker.open_session()
     assert speaker.call(session, "echo", {"text": "before"}).status_code == 200
-    hub.shell(
-        "from sessions_app import store; from sessions_app.protocol.lifecycle import SessionEvent\n"
-        f"store.end([{session!r}], SessionEvent.CLOSE, 'by the operator')"
-    )
+    hub.operate(operations.close_session, session, "by the operator")
     assert is_gone(speaker.call(session, "count", {"name": session[:8]}))
     assert not (hub.data / "toolbox" / f"{session[:8]}.counted").exists()
 
@@ -72,11 +70,13 @@ def test_session_ids_are_visible_ascii_and_never_repeat(speaker: Speaker) -> Non
 @pytest.mark.parametrize(
     "params",
     [
-        {}, {"protocolVersion": 1, "clientInfo": {"name": "x"}}, {"protocolVersion": LEGACY},
+        {},
+        {"protocolVersion": 1, "clientInfo": {"name": "x"}},
+        {"protocolVersion": LEGACY},
         {"protocolVersion": LEGACY, "clientInfo": "x"},
         {"protocolVersion": LEGACY, "clientInfo": {"name": "x"}, "capabilities": []},
     ],
-)  # fmt: skip
+)
 def test_a_handshake_that_lacks_something_opens_nothing(speaker: Speaker, params: dict) -> None:
     answer = speaker.post(request("initialize", params, id="h"))
     assert answer.status_code == 400
@@ -99,9 +99,12 @@ def test_methods_of_a_session_answer_by_the_book(speaker: Speaker) -> None:
 
 def test_what_a_session_advertises_is_what_it_does(speaker: Speaker) -> None:
     both = {
-        "tools": {"listChanged": True}, "resources": {"listChanged": True, "subscribe": True},
-        "prompts": {"listChanged": True}, "completions": {}, "logging": {},
-    }  # fmt: skip
+        "tools": {"listChanged": True},
+        "resources": {"listChanged": True, "subscribe": True},
+        "prompts": {"listChanged": True},
+        "completions": {},
+        "logging": {},
+    }
     result = speaker.post(hello()).json()["result"]
     tasks = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
     assert result["capabilities"] == {**both, "tasks": tasks}
@@ -123,11 +126,8 @@ def test_responses_and_unknown_notifications_are_taken(speaker: Speaker) -> None
 def test_the_session_stands_in_the_books_with_its_end(speaker: Speaker, hub: Hub) -> None:
     session = speaker.open_session("2025-06-18")
     speaker.http.delete("/mcp", headers=speaker.headers(mcp_session_id=session))
-    found = until(
-        lambda: hub.shell(
-            "from sessions_app.models import McpSession\n"
-            f"s = McpSession.objects.get(session_id={session!r})\n"
-            "print(s.state, s.client_name, s.protocol_version, s.end_reason)"
-        )
-    )
-    assert found == f"closed {speaker.name} 2025-06-18 closed by the client"
+    found = [
+        hub.operate(operations.values, "sessions_app.McpSession", field, session_id=session)
+        for field in ("state", "client_name", "protocol_version", "end_reason")
+    ]
+    assert found == [["closed"], [speaker.name], ["2025-06-18"], ["closed by the client"]]

@@ -8,27 +8,19 @@ from typing import Any
 
 import pytest
 
+from tests import operations
 from tests.servers import Hub, until
-from tests.tools_catalog.importers.test_graphql import SCHEMA
+from tests.tools_catalog.importers.graphql_schema import SCHEMA
 from tests.wire import bitbucket
 from tests.wire.conftest import make_keys
+from tests.wire.piped import beside
+from tests.wire.remote import connect
 from tests.wire.service import Answer, Asked, Service
-from tests.wire.speech import Speaker
+from tests.wire.speech import Speaker, request
 
-_SECRETS = """
-from tools_catalog.models import Secret
-secrets = {"tickets": "tickets-key-123456", "books": "books-key-123456", "bitbucket-dc": "server-token-123"}
-for name, value in secrets.items():
-    row = Secret(name=name, hosts="127.0.0.1")
-    row.set_value(value)
-    row.save()
-"""
-_CLOUD_SECRET = """
-from tools_catalog.models import Secret
-row = Secret(name="bitbucket", hosts="127.0.0.1")
-row.set_value("me@example.org:cloud-token-123")
-row.save()
-"""
+SERVICE = "tools_catalog.HttpService"
+ANSWER_IN_TEXT = ("_diff", ".get_file", "_log", ".unapprove_pull_request", ".stop_pipeline")
+"""Tools of Bitbucket that promise no data: they answer in text, or with nothing."""
 TICKETS: dict[str, Any] = {
     "openapi": "3.1.0",
     "info": {"title": "Tickets"},
@@ -40,7 +32,7 @@ TICKETS: dict[str, Any] = {
                 "operationId": "read",
                 "parameters": [{"name": "n", "in": "path", "required": True, "schema": {"type": "string"}}],
             }
-        },
+        }
     },
 }
 
@@ -73,12 +65,11 @@ def own(tmp_path_factory: pytest.TempPathFactory, service: Service) -> Iterator[
     """A hub that may reach the service."""
     environment = {"MCPHUB_EGRESS_ALLOW": "127.0.0.1"}
     with Hub(tmp_path_factory.mktemp("sources"), packs=["bitbucket", "transcript"], environment=environment) as running:
-        running.shell(_SECRETS)
-        running.shell(
-            "from tools_catalog.models import HttpService\n"
-            f"HttpService.objects.filter(slug='bitbucket').update(url='{service.url}/2.0')\n"
-            f"HttpService.objects.filter(slug='bitbucket-dc').update(url='{service.url}/rest')"
-        )
+        secrets = {"tickets": "tickets-key-123456", "books": "books-key-123456", "bitbucket-dc": "server-token-123"}
+        for name, value in secrets.items():
+            running.operate(operations.keep_secret, name, value, service.url, f"service:{name}", "headers.*")
+        for slug, path in (("bitbucket", "/2.0"), ("bitbucket-dc", "/rest")):
+            running.operate(operations.update, SERVICE, {"slug": slug}, url=service.url + path)
         yield running
 
 
@@ -122,17 +113,20 @@ def listed(caller: Speaker) -> dict[str, Any]:
     return {tool["name"]: tool for tool in caller.modern("tools/list").json()["result"]["tools"]}
 
 
-def test_bitbucket_says_what_is_missing_and_then_every_tool_of_the_cloud_works(own: Hub, caller: Speaker) -> None:
+def test_bitbucket_says_what_is_missing_and_then_every_tool_of_the_cloud_works(
+    own: Hub, caller: Speaker, service: Service
+) -> None:
     missing = caller.modern_call("bitbucket.whoami").json()["result"]
     assert missing["isError"] is True
     assert "The secret bitbucket that the tool needs does not exist" in missing["content"][0]["text"]
-    own.shell(_CLOUD_SECRET)
+    own.operate(operations.keep_secret, "bitbucket", "me@example.org:cloud-token-123", service.url, "service:bitbucket")
     until(lambda: not caller.modern_call("bitbucket.whoami").json()["result"].get("isError"))
     tools = {name: tool for name, tool in listed(caller).items() if name.startswith("bitbucket.")}
     assert len(tools) == 29
     for name, tool in tools.items():
         result = caller.modern_call(name, bitbucket.arguments(tool)).json()["result"]
         assert not result.get("isError"), (name, result)
+        assert ("outputSchema" in tool) is not name.endswith(ANSWER_IN_TEXT), name
     merged = caller.modern_call(
         "bitbucket.merge_pull_request", bitbucket.arguments(tools["bitbucket.merge_pull_request"])
     )
@@ -144,19 +138,19 @@ def test_bitbucket_says_what_is_missing_and_then_every_tool_of_the_cloud_works(o
 
 def test_tools_of_the_data_center_register_by_type_and_version(own: Hub, caller: Speaker) -> None:
     assert not [name for name in listed(caller) if name.startswith("bitbucket_dc.")]
-    change = "from tools_catalog.models import HttpService\nHttpService.objects.filter(slug='bitbucket-dc').update({})"
-    own.shell(change.format("enabled=True, version='6.10'"))
+    own.operate(operations.update, SERVICE, {"slug": "bitbucket-dc"}, enabled=True, version="6.10")
     until(lambda: "bitbucket_dc.server" in listed(caller))
     assert "bitbucket_dc.get_file" not in listed(caller)
     refused = caller.modern_call("bitbucket_dc.get_file", {}).json()["error"]
     assert "requires version >=7.0, and bitbucket-dc has 6.10" in refused["message"]
-    own.shell(change.format("version='8.19.2'"))
+    own.operate(operations.update, SERVICE, {"slug": "bitbucket-dc"}, version="8.19.2")
     until(lambda: "bitbucket_dc.get_file" in listed(caller))
     tools = {name: tool for name, tool in listed(caller).items() if name.startswith("bitbucket_dc.")}
     assert len(tools) == 22
     for name, tool in tools.items():
         result = caller.modern_call(name, bitbucket.arguments(tool)).json()["result"]
         assert not result.get("isError"), (name, result)
+        assert ("outputSchema" in tool) is not name.endswith(ANSWER_IN_TEXT), name
 
 
 def test_the_toolset_of_the_pack_holds_its_tools_only(own: Hub, caller: Speaker) -> None:
@@ -171,3 +165,22 @@ def test_the_transcript_tool_is_there_and_refuses_what_is_no_video(own: Hub, cal
     assert list(tool["inputSchema"]["properties"]) == ["url", "lang", "timestamps"]
     result = caller.modern_call("get_transcript", {"url": "https://example.org/"}).json()["result"]
     assert "neither the address of a YouTube video nor its id" in result["content"][0]["text"]
+
+
+def test_the_transcript_tool_is_the_same_on_every_transport(own: Hub, caller: Speaker) -> None:
+    ask = request("tools/call", {"name": "get_transcript", "arguments": {"url": "https://example.org/"}}, "t")
+
+    def shown(listed: dict[str, Any]) -> dict[str, Any]:
+        return next(tool for tool in listed["result"]["tools"] if tool["name"] == "get_transcript")
+
+    session = caller.open_session()
+    tool = shown(caller.in_session(session, "tools/list").json())
+    told = caller.in_session(session, "tools/call", ask["params"]).json()["result"]["content"]
+    with beside(own) as pipe:
+        pipe.shake_hands()
+        assert shown(pipe.ask(request("tools/list"))) == tool
+        assert pipe.ask(ask)["result"]["content"] == told
+    with connect(caller) as line:
+        assert shown(line.ask(request("tools/list"))[2]) == tool
+        kind, _, frame = line.ask(ask)
+        assert (kind, frame["details"]["result"]["content"]) == ("error", told)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 from pathlib import Path
 
+from tests import operations
 from tests.servers import Hub, until
 from tests.wire.conftest import TOOLBOX
+from tests.wire.resumption import begin, frames, resume
 from tests.wire.speech import Speaker
-from tests.wire.test_calls import Apart, Box, text_of
-from tests.wire.test_resuming import begin, frames, resume
+from tests.wire.toolbox import Apart, Box, text_of
 
 
 def test_a_stop_lets_calls_finish_and_streams_end(tmp_path: Path) -> None:
@@ -52,9 +55,30 @@ def test_a_stop_does_not_wait_for_ever(tmp_path: Path) -> None:
             body = answer.json()
             assert (answer.status_code, body["id"], body["result"]["isError"]) == (200, "cut", True)
             assert body["result"]["_meta"]["mcphub/error"]["errorCode"] == "cancelled"
-        stored = "from invocations.models import McpToolInvocation as I; print(I.objects.get().error_code)"
-        assert hub.shell(stored) == "cancelled"
+        assert hub.operate(operations.values, "invocations.McpToolInvocation", "error_code") == ["cancelled"]
     assert "Traceback" not in hub.log()
+
+
+def test_the_row_of_a_process_tells_its_life(tmp_path: Path) -> None:
+    def told(pid: int, field: str = "status") -> str:
+        [value] = hub.operate(operations.values, "sessions_app.ServerProcess", field, pid=pid)
+        return str(value)
+
+    with Hub(tmp_path, environment={"MCPHUB_APPS": "tests.toolbox"}, **TOOLBOX) as hub:
+        box, pid = Box(hub), hub.pid
+        assert (told(pid), len(told(pid, "process_id")), told(pid, "stopped_at")) == ("running", 32, "None")
+        assert told(pid, "started_at") < told(pid, "last_seen_at")
+        with Speaker(hub.url, hub.key) as speaker:
+            session = speaker.open_session()
+            call = Apart(lambda: speaker.call(session, "hold", {"name": box.name}))
+            until(lambda: box.has("began"))
+            os.kill(pid, signal.SIGTERM)
+            until(lambda: told(pid) == "stopping")
+            box.release()
+            call.answer()
+        assert hub.stop() == 0
+        assert told(pid) == "stopped"
+        assert told(pid, "stopped_at") != "None"
 
 
 def test_who_came_back_for_a_stream_gets_its_end_before_the_stop(tmp_path: Path) -> None:
@@ -74,3 +98,19 @@ def test_who_came_back_for_a_stream_gets_its_end_before_the_stop(tmp_path: Path)
         stopping.join(40)
         assert hub.stop() == 0
     assert "Traceback" not in hub.log()
+
+
+def test_a_read_only_call_under_way_at_a_kill_is_found_where_every_intent_is_recorded(tmp_path: Path) -> None:
+    environment = {"MCPHUB_APPS": "tests.toolbox", "MCPHUB_AUDIT_EVERY_INTENT": "1"}
+    hub = Hub(tmp_path, environment=environment, **TOOLBOX)
+    hub.__enter__()  # it is not left as others are
+    key, box = hub.key, Box(hub)
+    with Speaker(hub.url, key) as speaker:
+        call = Apart(lambda: speaker.modern_call("look", {"name": box.name}))
+        until(lambda: box.has("began"))
+        hub.kill()
+        assert call.settled() is None
+    with Hub(tmp_path, environment=environment, **TOOLBOX) as again:
+        again.key = key
+        row = again.row(tool="look")
+        assert (row["error_code"], row["arguments"]) == ("interrupted", {"name": box.name})

@@ -2,33 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tests.servers import Hub
+from tests import operations
+from tests.servers import Hub, until
+from tests.wire.edits import CHANGED, edited, names
 from tests.wire.speech import META, Speaker, error_of, hello, request
-
-CHANGED = "notifications/tools/list_changed"
-SET_ENABLED = (
-    "from tools_catalog.models import McpToolDefinition as T; t = T.objects.get(name={!r}); t.enabled = {}; t.save()"
-)
-
-
-@contextlib.contextmanager
-def edited(hub: Hub, tool: str) -> Iterator[None]:
-    """Switch a tool off, as an operator would from another process; switch it on again afterwards."""
-    hub.shell(SET_ENABLED.format(tool, False))
-    try:
-        yield
-    finally:
-        hub.shell(SET_ENABLED.format(tool, True))
-
-
-def names(answer: Any) -> set[str]:
-    return {tool["name"] for tool in answer.json()["result"]["tools"]}
+from tests.wire.toolbox import text_of
 
 
 @pytest.mark.parametrize("version", ["2025-03-26", "2025-11-25"])
@@ -48,6 +30,15 @@ def test_a_listening_session_hears_of_an_edit(speaker: Speaker, hub: Hub, versio
         assert "current_time" in names(speaker.in_session(session, "tools/list"))
 
 
+@pytest.mark.parametrize("tool", ["tell_list", "tell_list_plainly"])
+@pytest.mark.parametrize("kind", ["tools", "prompts", "resources"])
+def test_a_tool_announces_a_changed_list(speaker: Speaker, tool: str, kind: str) -> None:
+    session = speaker.open_session()
+    with speaker.streaming("GET", mcp_session_id=session, content_type=None) as (_, heard):
+        assert text_of(speaker.call(session, tool, {"kind": kind})) == kind
+        assert next(heard) == {"jsonrpc": "2.0", "method": f"notifications/{kind}/list_changed", "params": {}}
+
+
 def test_closing_the_session_ends_its_stream(speaker: Speaker) -> None:
     session = speaker.open_session()
     with speaker.streaming("GET", mcp_session_id=session, content_type=None) as (_, heard):
@@ -58,10 +49,7 @@ def test_closing_the_session_ends_its_stream(speaker: Speaker) -> None:
 def test_of_two_streams_of_a_session_one_is_told(speaker: Speaker, hub: Hub) -> None:
     session = speaker.open_session()
     listen = {"mcp_session_id": session, "content_type": None}
-    with (
-        speaker.streaming("GET", **listen) as (_, first),
-        speaker.streaming("GET", **listen) as (_, second),
-    ):
+    with speaker.streaming("GET", **listen) as (_, first), speaker.streaming("GET", **listen) as (_, second):
         with edited(hub, "current_time"):
             assert next(second)["method"] == CHANGED
         assert next(second)["method"] == CHANGED
@@ -191,6 +179,14 @@ def test_http_with_sse_goes_the_whole_round(speaker: Speaker, hub: Hub) -> None:
     rows = hub.rows(client=speaker.name)
     assert [(row["tool_name"], row["error_code"]) for row in rows] == [("nowhere", "tool_not_found"), ("tell", "")]
     assert {row["transport"] for row in rows} == {"sse"}
+
+
+def test_a_client_that_goes_leaves_no_session(speaker: Speaker, hub: Hub) -> None:
+    with speaker.streaming("GET", path="/sse", content_type=None) as (_, heard):
+        session = next(heard)["endpoint"].partition("=")[2]
+    ended = {"pk": session, "state": "closed", "end_reason": "the stream ended"}
+    until(lambda: hub.operate(operations.count, "sessions_app.McpSession", **ended) == 1)
+    assert speaker.post(request("ping"), f"/messages?sessionId={session}").status_code == 404
 
 
 def test_messages_need_a_session_that_is_there(speaker: Speaker, hub: Hub, keys: dict[str, str]) -> None:

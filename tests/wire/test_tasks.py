@@ -9,38 +9,8 @@ import pytest
 
 from tests.servers import Hub, until
 from tests.wire.speech import META, Speaker, error_of
-from tests.wire.test_calls import Box
-
-EXTENSION = "io.modelcontextprotocol/tasks"
-ABLE = {f"{META}clientCapabilities": {"extensions": {EXTENSION: {}}}}
-"""`_meta` of a client that can follow tasks."""
-
-
-class Follower:
-    """A client of 2026-07-28 that can follow tasks."""
-
-    def __init__(self, speaker: Speaker) -> None:
-        self.speaker = speaker
-
-    def ask(self, method: str, **params: Any) -> Any:
-        return self.speaker.modern(method, {**params, "_meta": ABLE})
-
-    def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
-        answer = self.speaker.modern_call(tool, arguments, **ABLE)
-        assert answer.status_code == 200, answer.text
-        result: dict[str, Any] = answer.json()["result"]
-        return result
-
-    def get(self, task_id: str) -> dict[str, Any]:
-        answer = self.ask("tasks/get", taskId=task_id)
-        assert answer.status_code == 200, answer.text
-        result: dict[str, Any] = answer.json()["result"]
-        assert result["resultType"] == "complete"
-        return result
-
-    def end(self, task_id: str) -> dict[str, Any]:
-        """The task once it is over."""
-        return until(lambda: (found := self.get(task_id))["status"] not in ("working", "input_required") and found)
+from tests.wire.task_clients import ABLE, EXTENSION, Follower
+from tests.wire.toolbox import Box
 
 
 @pytest.fixture

@@ -7,46 +7,14 @@ from typing import Any
 import pytest
 
 from tests.servers import Hub, until
-from tests.wire.speech import META, Speaker, error_of, hello
-from tests.wire.test_calls import Apart
-from tests.wire.test_tasks import EXTENSION, Follower
-from tests.wire.test_tasks_core import RELATED, Asker
-
-ASKABLE = {f"{META}clientCapabilities": {"elicitation": {}, "extensions": {EXTENSION: {}}}}
-YES: dict[str, Any] = {"action": "accept", "content": {"confirm": True}}
-
-
-class Answerer(Follower):
-    """A client of 2026-07-28 that follows tasks and can be asked."""
-
-    def start(self, tool: str, arguments: Any = None) -> str:
-        answer = self.speaker.modern_call(tool, arguments, **ASKABLE)
-        assert answer.json()["result"]["resultType"] == "task", answer.text
-        task_id: str = answer.json()["result"]["taskId"]
-        return task_id
-
-    def asked(self, task_id: str) -> dict[str, Any]:
-        """What the task asks, once it does."""
-        found = until(lambda: (task := self.get(task_id))["status"] != "working" and task)
-        assert found["status"] == "input_required", found
-        requests: dict[str, Any] = found["inputRequests"]
-        return requests
-
-    def update(self, task_id: str, **responses: Any) -> None:
-        answer = self.ask("tasks/update", taskId=task_id, inputResponses=responses)
-        assert answer.status_code == 200, answer.text
-        assert answer.json()["result"].keys() <= {"resultType", "_meta"}
+from tests.wire.speech import Speaker, error_of, hello
+from tests.wire.task_clients import ASKABLE, RELATED, YES, Answerer, Asker, text
+from tests.wire.toolbox import Apart
 
 
 @pytest.fixture
 def answerer(speaker: Speaker) -> Answerer:
     return Answerer(speaker)
-
-
-def text(task: dict[str, Any]) -> str:
-    assert task["status"] == "completed", task
-    words: str = task["result"]["content"][0]["text"]
-    return words
 
 
 def test_a_task_waits_for_its_answer_and_goes_on(answerer: Answerer, hub: Hub) -> None:
@@ -57,7 +25,7 @@ def test_a_task_waits_for_its_answer_and_goes_on(answerer: Answerer, hub: Hub) -
     assert answerer.asked(task_id) == requests
     answerer.update(task_id, confirm=YES)
     assert text(answerer.end(task_id)) == "old.txt was deleted."
-    assert hub.row(client=answerer.speaker.name)["status"] == "ok"
+    assert hub.row(client=answerer.speaker.name, method="tools/call")["status"] == "ok"
 
 
 def test_who_declines_is_heard(answerer: Answerer) -> None:
@@ -93,7 +61,7 @@ def test_a_task_that_waits_can_be_cancelled(answerer: Answerer, hub: Hub) -> Non
     answerer.asked(task_id)
     answerer.ask("tasks/cancel", taskId=task_id)
     assert answerer.end(task_id)["status"] == "cancelled"
-    assert hub.row(client=answerer.speaker.name)["error_code"] == "cancelled"
+    assert hub.row(client=answerer.speaker.name, method="tools/call")["error_code"] == "cancelled"
 
 
 def test_a_client_that_cannot_be_asked_fails_the_task(answerer: Answerer) -> None:

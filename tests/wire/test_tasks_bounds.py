@@ -9,16 +9,17 @@ import pytest
 from tests.servers import Hub, until
 from tests.wire.conftest import TOOLBOX
 from tests.wire.speech import Speaker, error_of
-from tests.wire.test_calls import Apart, Box
-from tests.wire.test_tasks import ABLE, Follower
-from tests.wire.test_tasks_core import Asker
+from tests.wire.task_clients import ABLE, Asker, Follower
+from tests.wire.toolbox import Apart, Box
 
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     environment = {
-        "MCPHUB_APPS": "tests.toolbox", "MCPHUB_MAX_OPEN_TASKS_PER_CALLER": "1", "MCPHUB_TASK_AFTER_SECONDS": "0",
-    }  # fmt: skip
+        "MCPHUB_APPS": "tests.toolbox",
+        "MCPHUB_MAX_OPEN_TASKS_PER_CALLER": "1",
+        "MCPHUB_TASK_AFTER_SECONDS": "0",
+    }
     with Hub(tmp_path_factory.mktemp("small"), environment=environment, **TOOLBOX) as running:
         yield running
 

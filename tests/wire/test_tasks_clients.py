@@ -11,10 +11,7 @@ from tests.wire.programs import Sdk, program, run
 
 pytestmark = pytest.mark.rig
 
-SDKS = [
-    Sdk("node", "tasks.mjs", "/mcp", "http", "2025-11-25"),
-    Sdk("node", "tasks.mjs", "/sse", "sse", "2025-11-25"),
-]
+SDKS = [Sdk("node", "tasks.mjs", "/mcp", "http", "2025-11-25"), Sdk("node", "tasks.mjs", "/sse", "sse", "2025-11-25")]
 
 
 @pytest.mark.parametrize("sdk", SDKS, ids=str)

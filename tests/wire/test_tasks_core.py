@@ -7,37 +7,11 @@ from typing import Any
 
 import pytest
 
+from tests import operations
 from tests.servers import Hub, until
 from tests.wire.speech import Speaker, error_of
-from tests.wire.test_calls import Apart, Box
-
-RELATED = "io.modelcontextprotocol/related-task"
-
-
-class Asker:
-    """A client of 2025-11-25 with one session."""
-
-    def __init__(self, speaker: Speaker, version: str = "2025-11-25") -> None:
-        self.speaker = speaker
-        self.session = speaker.open_session(version)
-
-    def ask(self, method: str, id: Any = None, **params: Any) -> Any:
-        return self.speaker.in_session(self.session, method, params, id)
-
-    def call(self, tool: str, arguments: Any = None, id: Any = None, task: Any = None) -> Any:
-        return self.ask("tools/call", id, name=tool, arguments=arguments or {}, task={} if task is None else task)
-
-    def start(self, tool: str, arguments: Any = None, **more: Any) -> dict[str, Any]:
-        answer = self.call(tool, arguments, **more)
-        assert answer.status_code == 200, answer.text
-        task: dict[str, Any] = answer.json()["result"]["task"]
-        return task
-
-    def get(self, task_id: str) -> dict[str, Any]:
-        answer = self.ask("tasks/get", taskId=task_id)
-        assert answer.status_code == 200, answer.text
-        task: dict[str, Any] = answer.json()["result"]
-        return task
+from tests.wire.task_clients import RELATED, Asker
+from tests.wire.toolbox import Apart, Box
 
 
 @pytest.fixture
@@ -154,13 +128,8 @@ def test_a_repeated_request_is_answered_with_its_first_task(asker: Asker, hub: H
 
 
 def test_the_list_shows_the_callers_own_in_pages(hub: Hub, speaker: Speaker) -> None:
-    import json
 
-    made = hub.shell(
-        "import json\nfrom sessions_app.models import ApiKey\n"
-        "print(json.dumps(ApiKey.issue('many', scopes=['tools:list', 'tools:call'])[1]))"
-    )
-    with Speaker(hub.url, json.loads(made)) as one:
+    with Speaker(hub.url, hub.operate(operations.issue_key, "many", ["tools:list", "tools:call"])) as one:
         until(lambda: one.modern("server/discover").status_code == 200)
         asker = Asker(one)
         mine = [asker.start("failing_job")["taskId"] for _ in range(55)]
@@ -242,7 +211,7 @@ def test_the_session_hears_of_its_tasks(asker: Asker, box: Box) -> None:
 
 
 def test_both_forms_tell_of_one_task(asker: Asker, box: Box) -> None:
-    from tests.wire.test_tasks import Follower
+    from tests.wire.task_clients import Follower
 
     task = asker.start("errand", {"name": box.name})
     follower = Follower(asker.speaker)

@@ -10,8 +10,8 @@ import pytest
 from tests.servers import Hub, until
 from tests.wire.conftest import TOOLBOX
 from tests.wire.speech import Speaker
-from tests.wire.test_calls import Box
-from tests.wire.test_tasks import Follower
+from tests.wire.task_clients import Follower
+from tests.wire.toolbox import Box
 
 pytestmark = pytest.mark.rig
 

@@ -6,14 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests import operations
 from tests.servers import Hub, until
 from tests.wire.conftest import make_keys
 from tests.wire.speech import Speaker
-from tests.wire.test_calls import Apart, Box
-from tests.wire.test_tasks import Follower
-from tests.wire.test_tasks_asking import YES, Answerer, text
-from tests.wire.test_tasks_core import Asker
-from tests.wire.test_two_workers import ENOUGH, anew, attempts
+from tests.wire.task_clients import YES, Answerer, Asker, Follower, text
+from tests.wire.toolbox import Apart, Box
+from tests.wire.workers import ENOUGH, anew, attempts
 
 pytestmark = pytest.mark.rig
 
@@ -85,12 +84,6 @@ def test_an_operator_cancels_from_another_process(speaker: Speaker, pair: Hub) -
     box = Box(pair)
     task_id = Follower(speaker).call("chore", name=box.name)["taskId"]
     until(lambda: box.has("began"))
-    pair.shell(
-        "from invocations import errormap\n"
-        "from invocations.models import McpTask\n"
-        "from invocations.tasks import store\n"
-        f"task = McpTask.objects.get(task_id={task_id!r})\n"
-        "assert store.cancel(task.task_id, task.invocation_id, errormap.load())"
-    )
+    assert pair.operate(operations.cancel_task, task_id)
     until(lambda: box.has("cancelled"))
     assert Follower(speaker).get(task_id)["status"] == "cancelled"

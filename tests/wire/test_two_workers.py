@@ -4,33 +4,35 @@ from __future__ import annotations
 
 import contextlib
 import select
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx2
+import psycopg
 import pytest
 
+from tests import operations
 from tests.servers import Hub, until
 from tests.wire.conftest import make_keys
+from tests.wire.edits import CHANGED, RESOURCE, by_method, edited, names
+from tests.wire.input_requests import answer_to, calling, modern_call, state_of
 from tests.wire.programs import SECONDS, Client, Sdk, client, inspector_works, over_http, over_stdio
+from tests.wire.remote import connect
+from tests.wire.resumption import begin, frames, resume
 from tests.wire.scatter import scattered
+from tests.wire.sdks import ERAS, SDKS
 from tests.wire.speech import LEGACY, MODERN, Speaker, error_of, hello, request
-from tests.wire.test_asking import answer_to, calling, modern_call, state_of
-from tests.wire.test_calls import Apart, Box, text_of
-from tests.wire.test_clients import ERAS, SDKS
-from tests.wire.test_offers import EDIT, by_method
-from tests.wire.test_remote import connect
-from tests.wire.test_resuming import begin, frames, resume
-from tests.wire.test_streams import CHANGED, edited, names
+from tests.wire.toolbox import Apart, Box, text_of
+from tests.wire.workers import ENOUGH, anew, attempts
 
 pytestmark = pytest.mark.rig
 
 ADD = {"name": "add", "arguments": {"a": 1, "b": 2}}
 AT_ONCE = 4
 """Families of clients that work side by side."""
-ENOUGH = 24
-"""Connections after which each worker was asked, but for one run in eight million."""
+_STREAMS = 8
+"""Of which some are surely held by another worker than the one that makes their call."""
 
 
 @pytest.fixture(scope="module")
@@ -47,22 +49,6 @@ def speaker(pair: Hub, pair_keys: dict[str, str]) -> Iterator[Speaker]:
 @pytest.fixture
 def box(pair: Hub) -> Box:
     return Box(pair)
-
-
-def anew(speaker: Speaker) -> Speaker:
-    """The same client on a new connection, which either worker may get."""
-    fresh = Speaker(speaker.url, speaker.key)
-    fresh.name = speaker.name
-    return fresh
-
-
-def attempts(pair: Hub, **of: str) -> Iterator[int]:
-    """Numbers, until each worker has made a call of those rows: who accepts a connection is the kernel's choice."""
-    for number in range(200):
-        if number >= 4 and len({row["process_id"] for row in pair.rows(**of)}) == 2:
-            return
-        yield number
-    raise AssertionError("One worker made all 200 calls.")
 
 
 def test_a_session_is_served_by_whichever_worker_is_asked(speaker: Speaker, pair: Hub) -> None:
@@ -93,8 +79,7 @@ def test_a_session_that_an_operator_kills_is_gone_in_both_workers(speaker: Speak
     for number in attempts(pair, session=session):
         with anew(speaker) as one:
             one.call(session, "echo", {"text": "warm"}, id=number)
-    make = 'User.objects.create_superuser("killer", password="a long password")'
-    pair.shell(f"from django.contrib.auth.models import User\n{make}")
+    pair.operate(operations.create_superuser, "killer", "a long password")
     with httpx2.Client(base_url=pair.url, timeout=60) as browser:
         browser.get("/admin/login/")
 
@@ -196,7 +181,7 @@ def test_an_edited_resource_is_told_to_readers_of_both_eras_in_either_worker(spe
     heard = [stream.__enter__()[1] for stream in streams]
     for told in heard[1::2]:
         assert next(told)["method"] == "notifications/subscriptions/acknowledged"
-    pair.shell(EDIT.format("McpResource", f"uri={uri!r}", "content='edited'"))
+    pair.operate(operations.update, RESOURCE, {"uri": uri}, content="edited")
     for told in heard[1::2]:
         assert next(told)["params"]["uri"] == uri
     for told in heard[::2]:
@@ -338,3 +323,45 @@ def test_a_broken_stream_goes_on_in_either_worker(speaker: Speaker, pair: Hub) -
                 box.release()
                 assert "was released" in next(heard).data
                 assert list(heard) == []
+
+
+@pytest.mark.parametrize("way", ["HTTP+SSE", "remote profile"])
+def test_an_answer_reaches_its_stream_though_the_database_has_cut_all_connections(
+    speaker: Speaker, pair: Hub, way: str
+) -> None:
+    """Each stream is held by one worker, each call made by either: those that cross need the change bus."""
+    with contextlib.ExitStack() as stack:
+        waiting = []
+        for number in range(_STREAMS):
+            box = Box(pair)
+            waiting.append((box, stack.enter_context(_asked(speaker, way, box, number))))
+        for box, _ in waiting:
+            until(lambda made=box: made.has("began"))  # type: ignore[misc]
+        pair.end_operator()
+        with psycopg.connect(pair.environment["MCPHUB_DATABASE_URL"], autocommit=True) as other:
+            other.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+        for box, _ in waiting:
+            box.release()
+        for box, answer in waiting:
+            assert f"{box.name} was released" in answer()
+
+
+@contextlib.contextmanager
+def _asked(speaker: Speaker, way: str, box: Box, number: int) -> Iterator[Callable[[], str]]:
+    """Ask for `hold` on a stream of its own, through either worker; give what reads its answer from the stream."""
+    call = request("tools/call", {"name": "hold", "arguments": {"name": box.name}}, id=number)
+    with anew(speaker) as one, anew(speaker) as other:
+        if way == "remote profile":
+            with connect(one) as line:
+                assert line.post(call, other).status_code == 202
+                yield lambda: next(str(event) for event in iter(line.hear, None) if event[2]["requestId"] == number)
+        else:
+            with one.streaming("GET", path="/sse", content_type=None) as (_, heard):
+                path = next(heard)["endpoint"]
+                other.post(hello("2024-11-05", speaker.name, id=-1), path)
+                assert next(heard)["id"] == -1
+                assert other.post(call, path).status_code == 202
+                yield lambda: next(str(message) for message in heard if message.get("id") == number)

@@ -15,15 +15,12 @@ from typing import Any, TypeVar
 
 from sessions_app import bus
 from sessions_app.protocol import errors, schemas, uritemplate
-from tools_catalog.backends.base import Json, ToolContext
+from tools_catalog.backends.context import Context
 from tools_catalog.backends.python import ToolError
-from tools_catalog.backends.signatures import (
-    Parameters,
-    ToolDefinitionError,
-    describe_parameters,
-    description_of,
-)
+from tools_catalog.backends.signatures import Parameters, ToolDefinitionError, describe_parameters, description_of
 from tools_catalog.backends.threads import SyncContext, shared_threads
+from tools_catalog.call.base import Json
+from tools_catalog.call.context import ToolContext
 
 logger = logging.getLogger(__name__)
 
@@ -60,7 +57,7 @@ class Offered:
             if not self.is_async:
                 return await shared_threads().call(self.function, keywords, slot=slot, context=context)
             if slot is not None:
-                keywords[slot] = context
+                keywords[slot] = Context(context)
             return await self.function(**keywords)
         except errors.HubError:
             raise
@@ -115,11 +112,17 @@ def resource(
                 f"{', '.join(sorted(variables)) or 'none'}."
             )
         entry.columns.update(
-            uri=uri, name=name or target.__name__, title=title, mime_type=mime_type, annotations=annotations or {},
+            uri=uri,
+            name=name or target.__name__,
+            title=title,
+            mime_type=mime_type,
+            annotations=annotations or {},
             description=description_of(target) if description is None else description,
-            completions=_completions(entry, completions), icons=icons or [], meta=meta or {},
+            completions=_completions(entry, completions),
+            icons=icons or [],
+            meta=meta or {},
             timeout_seconds=timeout_seconds,
-        )  # fmt: skip
+        )
         _keep(resources, "@resource", entry)
         return target
 
@@ -151,11 +154,15 @@ def prompt(
             words = {"description": schema["description"]} if schema.get("description") else {}
             arguments.append({"name": argument, **words, "required": argument in entry.parameters.required})
         entry.columns.update(
-            name=name or target.__name__, title=title, arguments=arguments,
+            name=name or target.__name__,
+            title=title,
+            arguments=arguments,
             description=description_of(target) if description is None else description,
-            completions=_completions(entry, completions), icons=icons or [], meta=meta or {},
+            completions=_completions(entry, completions),
+            icons=icons or [],
+            meta=meta or {},
             timeout_seconds=timeout_seconds,
-        )  # fmt: skip
+        )
         _keep(prompts, "@prompt", entry)
         return target
 
@@ -200,7 +207,7 @@ def _completions(entry: Offered, given: Completions | None) -> dict[str, Json]:
 def _described(decorator: str, target: Callable[..., Any]) -> Offered:
     reference = _reference(target)
     try:
-        parameters = describe_parameters(target, override=None, context_types=(SyncContext,))
+        parameters = describe_parameters(target, override=None, context_types=(Context, SyncContext))
     except ToolDefinitionError as error:
         raise ToolDefinitionError(str(error).replace("@tool", decorator, 1)) from error
     for name, schema in parameters.schema.get("properties", {}).items():

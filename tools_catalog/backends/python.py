@@ -19,8 +19,7 @@ from pydantic import ValidationError
 
 from sessions_app.protocol import errors
 from sessions_app.protocol.tasks import TaskSupport
-from tools_catalog.backends.base import Json, ToolContext, ToolResult
-from tools_catalog.backends.content import result_from
+from tools_catalog.backends.context import Context as Context  # as tools import it
 from tools_catalog.backends.signatures import (
     Parameters,
     Returned,
@@ -30,11 +29,11 @@ from tools_catalog.backends.signatures import (
     description_of,
 )
 from tools_catalog.backends.threads import SyncContext, ToolThreads, shared_threads
+from tools_catalog.call.base import Json, ToolResult
+from tools_catalog.call.content import result_from
+from tools_catalog.call.context import ToolContext
 
 logger = logging.getLogger(__name__)
-
-Context = ToolContext
-"""What an async tool annotates the parameter with that shall receive its call's context."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -119,7 +118,7 @@ def tool(
     """Register a function as a tool and give it back unchanged.
 
     The name defaults to the function's, the description to its docstring, the schemas to its type hints
-    (see `signatures`). `read_only` says that a call changes nothing anywhere; then `destructive` defaults to
+    (see docs/tools.md). `read_only` says that a call changes nothing anywhere; then `destructive` defaults to
     False and `idempotent` to True, otherwise to True and False, which are MCP's own defaults.
     `output_schema` may be a type. `task` says whether it may run as a task, `begins_task` that it says itself,
     by `context.begin_task()`, when: see docs/tasks.md. Raises `ToolDefinitionError` for a function that cannot
@@ -142,7 +141,7 @@ def tool(
             name=own_name,
             title=title or own_name.replace("_", " ").strip().capitalize(),
             description=words,
-            parameters=describe_parameters(target, override=input_schema, context_types=(SyncContext,)),
+            parameters=describe_parameters(target, override=input_schema, context_types=(Context, SyncContext)),
             returned=describe_result(target, override=output_schema),
             read_only=read_only,
             destructive=not read_only if destructive is None else destructive,
@@ -245,7 +244,7 @@ class PythonBackend:
         try:
             if entry.is_async:
                 if slot is not None:
-                    keywords[slot] = context
+                    keywords[slot] = Context(context)
                 value = await entry.function(**keywords)
             else:
                 threads = self._threads or shared_threads()
@@ -256,7 +255,7 @@ class PythonBackend:
             raise errors.ExecutionError(str(exc) or None) from exc
         # SystemExit in a task would end the whole process; a tool may end only its own call.
         except (Exception, SystemExit) as exc:
-            logger.exception("Tool %s failed in invocation %s", entry.reference, context.invocation_id)
+            logger.exception("Tool %s failed in invocation %s", entry.reference, context.call.invocation_id)
             kind = type(exc).__name__
             raise errors.ExecutionError(
                 f"The tool failed with {kind}. Check the arguments; if they are right, tell the operator.",

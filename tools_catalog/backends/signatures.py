@@ -21,8 +21,8 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode
 from pydantic_core import PydanticUndefined
 
-from tools_catalog.backends.base import Json, ToolContext, ToolResult
-from tools_catalog.backends.content import ContentBlock
+from tools_catalog.call.base import Json, ToolResult
+from tools_catalog.call.content import ContentBlock
 
 NO_ARGUMENTS: dict[str, Json] = {"type": "object", "additionalProperties": False}
 """The schema that MCP recommends for a tool without parameters."""
@@ -92,14 +92,10 @@ def describe_parameters(
     integers: list[str] = []
     for position, parameter in enumerate(parameters):
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            _refuse(
-                function,
-                f"'*{parameter.name}' has no schema. Name each parameter, or pass input_schema= to @tool",
-            )
+            _refuse(function, f"'*{parameter.name}' has no schema. Name each parameter, or pass input_schema= to @tool")
         if parameter.name not in hints:
             _refuse(
-                function,
-                f"parameter '{parameter.name}' has no type hint. Write for example '{parameter.name}: str'",
+                function, f"parameter '{parameter.name}' has no type hint. Write for example '{parameter.name}: str'"
             )
         annotation = hints[parameter.name]
         info = _field_info(annotation)
@@ -230,7 +226,7 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
 def _context_parameter(
     function: Callable[..., Any], hints: dict[str, Any], context_types: tuple[Any, ...]
 ) -> str | None:
-    wanted = (ToolContext, *context_types)
+    wanted = context_types
     found = [name for name, hint in hints.items() if name != "return" and _bare(hint) in wanted]
     if len(found) > 1:
         _refuse(function, f"it has several Context parameters ({', '.join(found)}). Keep one")

@@ -12,9 +12,10 @@ from typing import Any, Literal, Protocol
 
 from sessions_app.protocol import errors, json
 from tools_catalog.backends import offered
-from tools_catalog.backends.base import Json, ToolContext
-from tools_catalog.backends.content import ContentBlock, Resource, Text, as_block, dump, jsonable
 from tools_catalog.backends.python import UnknownFunction
+from tools_catalog.call.base import Json
+from tools_catalog.call.content import ContentBlock, Resource, Text, as_block, dump, jsonable
+from tools_catalog.call.context import ToolContext
 
 _FIELD = re.compile(r"\{([A-Za-z0-9_.%-]+)\}")
 _VERBATIM = frozenset({"type", "mimeType", "data", "blob"})

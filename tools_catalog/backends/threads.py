@@ -13,13 +13,15 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import CancelledError as FutureCancelled
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
-from typing import Any, NoReturn, TypeVar
+from typing import Any, Literal, NoReturn, TypeVar
 
 from pydantic import BaseModel
 
 from sessions_app.protocol import errors
-from tools_catalog.backends.base import Json, ToolContext
-from tools_catalog.backends.questions import Elicited, Question, Root, Sampled
+from tools_catalog.backends.context import Context
+from tools_catalog.call.base import Json
+from tools_catalog.call.context import ToolContext
+from tools_catalog.call.input_requests import Elicited, InputRequest, Root, Sampled
 
 Value = TypeVar("Value")
 
@@ -32,10 +34,10 @@ LONGEST_HOP_SECONDS = 60.0
 
 
 class SyncContext:
-    """The context of a sync tool: the methods of `ToolContext` as plain calls from the tool's thread."""
+    """The context of a sync tool: the methods of `Context` as plain calls from the tool's thread."""
 
     def __init__(self, context: ToolContext, loop: asyncio.AbstractEventLoop) -> None:
-        self._context = context
+        self._context = Context(context)
         self._loop = loop
         self._abandoned = Event()
 
@@ -74,6 +76,9 @@ class SyncContext:
     def log(self, level: str, data: Json, logger: str | None = None) -> None:
         self._in_loop(lambda: self._context.log(level, data, logger))
 
+    def list_changed(self, kind: Literal["tools", "prompts", "resources"]) -> None:
+        self._in_loop(lambda: self._context.list_changed(kind))
+
     def begin_task(self) -> None:
         self._in_loop(self._context.begin_task)
 
@@ -83,11 +88,11 @@ class SyncContext:
     def require_capability(self, name: str) -> None:
         self._context.require_capability(name)
 
-    def can_ask(self, question: Question) -> bool:
-        return self._context.can_ask(question)
+    def can_ask(self, request: InputRequest) -> bool:
+        return self._context.can_ask(request)
 
-    def ask(self, questions: Mapping[str, Question]) -> dict[str, Any]:
-        return self._answered(lambda: self._context.ask(questions))
+    def ask(self, requests: Mapping[str, InputRequest]) -> dict[str, Any]:
+        return self._answered(lambda: self._context.ask(requests))
 
     def elicit(self, message: str, schema: Mapping[str, Json] | type[BaseModel], *, key: str | None = None) -> Elicited:
         return self._answered(lambda: self._context.elicit(message, schema, key=key))
@@ -95,9 +100,7 @@ class SyncContext:
     def elicit_url(
         self, message: str, url: str, *, key: str | None = None, elicitation_id: str | None = None
     ) -> Elicited:
-        return self._answered(
-            lambda: self._context.elicit_url(message, url, key=key, elicitation_id=elicitation_id)
-        )  # fmt: skip
+        return self._answered(lambda: self._context.elicit_url(message, url, key=key, elicitation_id=elicitation_id))
 
     def require_url(
         self, message: str, url: str, *, key: str | None = None, elicitation_id: str | None = None
@@ -166,17 +169,12 @@ class ToolThreads:
         self._open = 0
 
     async def call(
-        self,
-        function: Callable[..., Any],
-        keywords: dict[str, Any],
-        *,
-        slot: str | None,
-        context: ToolContext,
+        self, function: Callable[..., Any], keywords: dict[str, Any], *, slot: str | None, context: ToolContext
     ) -> Any:
         """Run `function(**keywords)` in a thread, with a `SyncContext` as `slot` when it has one."""
-        inner = SyncContext(context, asyncio.get_running_loop())
-        if slot is not None:
-            keywords[slot] = inner
+        if slot is None:
+            return await self.run(lambda: function(**keywords))
+        inner = keywords[slot] = SyncContext(context, asyncio.get_running_loop())
         try:
             return await self.run(lambda: function(**keywords))
         finally:

@@ -7,16 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sessions_app.protocol import errors
-from tools_catalog.backends.base import NOTHING, Json, ToolContext, ToolResult
-from tools_catalog.upstream import bridge
+from tools_catalog.call.base import NOTHING, Json, ToolResult
+from tools_catalog.call.context import ToolContext
+from tools_catalog.upstream import bridge, foreign
 from tools_catalog.upstream.link import Approval, Offer
 from tools_catalog.upstream.listing import TOOL
 
 if TYPE_CHECKING:
     from tools_catalog.upstream.pool import Pool
 
-_HOP = "io.modelcontextprotocol/"
-"""`_meta` keys of the protocol itself end at each hop; the hub writes its own (MCP, `_meta`)."""
 _MEMBERS = frozenset({"connection", "tool", "digest", "schema_digest", "read_only_hint", "begins_task"})
 
 
@@ -71,7 +70,7 @@ class UpstreamBackend:
     async def call(self, arguments: dict[str, Json], context: ToolContext) -> ToolResult:
         """Relay the call. The caller's credentials stay here: the upstream sees those of the connection."""
         params: dict[str, Any] = {"name": self._configuration.tool, "arguments": arguments}
-        if meta := bridge.passed_on(context.meta, context.log_level):
+        if meta := bridge.passed_on(context.call.meta, context.call.log_level):
             params["_meta"] = meta
         raw = await self._pool().request(self._configuration.connection, "tools/call", params, context, self._offer)
         return result_of(raw)
@@ -89,10 +88,8 @@ def result_of(raw: dict[str, Json]) -> ToolResult:
         )
     meta = raw.get("_meta")
     return ToolResult(
-        content=raw.get("content", []),
+        content=foreign.without_own(raw.get("content", [])),
         structured=raw.get("structuredContent", NOTHING),
         is_error=raw.get("isError") is True,
-        meta={key: value for key, value in meta.items() if not key.startswith(_HOP)}
-        if isinstance(meta, dict)
-        else None,
+        meta=foreign.meta_of(meta) if isinstance(meta, dict) else None,
     )

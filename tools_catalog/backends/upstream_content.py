@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from sessions_app.protocol import errors
-from tools_catalog.backends.base import Json, ToolContext
-from tools_catalog.upstream import bridge, results
+from tools_catalog.call.base import Json
+from tools_catalog.call.context import ToolContext
+from tools_catalog.upstream import bridge, foreign, results
 
 if TYPE_CHECKING:
     from tools_catalog.upstream.link import Offer
@@ -29,7 +30,7 @@ class Source:
 
     async def ask(self, method: str, params: dict[str, Any], context: ToolContext | None) -> dict[str, Json]:
         assert context is not None
-        if meta := bridge.passed_on(context.meta, context.log_level):
+        if meta := bridge.passed_on(context.call.meta, context.call.log_level):
             params["_meta"] = meta
         return await self.pool().request(self.connection, method, params, context, self.offer)
 
@@ -52,7 +53,7 @@ class UpstreamContents:
         contents = result.get("contents")
         if not isinstance(contents, list) or not all(results.is_contents(part) for part in contents):
             raise errors.ResultInvalid("The upstream's answer is not what a resource reads as.")
-        return contents
+        return foreign.without_own(contents)
 
 
 class UpstreamMessages:
@@ -73,7 +74,7 @@ class UpstreamMessages:
             if not isinstance(message, dict) or message.get("role") not in ("user", "assistant"):
                 raise errors.ResultInvalid("The upstream's prompt holds what is no message.")
             results.check({"content": [message.get("content")]})
-        return messages
+        return foreign.without_own(messages)
 
 
 class UpstreamCompletion:

@@ -10,20 +10,22 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import resources
+from importlib import import_module, resources
 from typing import Any
 
+from django.conf import settings
 from django.db import transaction
 
+from sessions_app.history.source import BUNDLE, edits_via
 from sessions_app.protocol import json
 from tools_catalog.backends import python
-from tools_catalog.backends.base import Json
+from tools_catalog.call.base import Json
 from tools_catalog.importers import connections, content, entries, origins, selections
 from tools_catalog.importers.entries import Kind, Members, Report, check_members, load_each
-from tools_catalog.models import Backend, McpToolDefinition, Secret
-from tools_catalog.models_services import parsed
+from tools_catalog.kinds import registry
+from tools_catalog.models import McpToolDefinition, Secret
 
-__all__ = ["FORMAT", "Report", "dump", "load", "packs", "read_pack"]
+__all__ = ["FORMAT", "Report", "dump", "load", "packs", "read_pack", "shipped_packs"]
 
 FORMAT = "mcphub-bundle/1"
 KINDS = ("tools", *content.KINDS, *connections.KINDS, *selections.KINDS)
@@ -32,16 +34,30 @@ _WIRE = {"inputSchema": "input_schema", "outputSchema": "output_schema", "_meta"
 """Members that have their MCP name in a bundle -> column; all others are called as their column."""
 
 _DEFINITION: Members = {
-    "name": str, "title": str, "description": str, "inputSchema": dict, "outputSchema": dict, "_meta": dict,
-    "backend": str, "configuration": dict, "read_only": bool, "destructive": bool, "idempotent": bool,
-    "open_world": bool, "timeout_seconds": (int, float), "task_support": str,
-}  # fmt: skip
+    "name": str,
+    "title": str,
+    "description": str,
+    "inputSchema": dict,
+    "outputSchema": dict,
+    "_meta": dict,
+    "backend": str,
+    "configuration": dict,
+    "read_only": bool,
+    "destructive": bool,
+    "idempotent": bool,
+    "open_world": bool,
+    "timeout_seconds": (int, float),
+    "task_support": str,
+}
 """What a version is made of."""
 
 _OPERATION: Members = {
-    "enabled": bool, "retry_safe": bool, "calls_per_minute": (int, type(None)), "requirements": dict,
+    "enabled": bool,
+    "retry_safe": bool,
+    "calls_per_minute": (int, type(None)),
+    "requirements": dict,
     "groups": list,
-}  # fmt: skip
+}
 """How the tool is run here: the operator's own, once it exists."""
 
 
@@ -51,17 +67,25 @@ def _came_by(row: McpToolDefinition, reason: str) -> bool:
 
 
 def _check(wanted: dict[str, Json], report: Report) -> None:
-    if wanted["backend"] == Backend.HTTP:
+    kind = registry.KINDS.get(wanted["backend"])
+    if kind is not None:
         try:
-            report.missing_secrets += parsed(wanted["configuration"]).secret_names
+            report.missing_secrets += [name for name, _to in kind.secrets(wanted["configuration"])]
         except ValueError as error:
             raise ValueError(f"configuration: {error}") from error
 
 
 _TOOL = Kind(
-    name="tool", model=McpToolDefinition, key="name", definition=_DEFINITION, operation=_OPERATION, wire=_WIRE,
-    came_by=_came_by, check=_check, always=("configuration", "inputSchema"),
-)  # fmt: skip
+    name="tool",
+    model=McpToolDefinition,
+    key="name",
+    definition=_DEFINITION,
+    operation=_OPERATION,
+    wire=_WIRE,
+    came_by=_came_by,
+    check=_check,
+    always=("configuration", "inputSchema"),
+)
 
 
 class _Refused(Exception):
@@ -69,7 +93,7 @@ class _Refused(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class BundlePart:
     """What a floor above adds to bundles: one more kind of entries."""
 
     kind: str
@@ -78,7 +102,7 @@ class Part:
     dump: Callable[[], list[dict[str, Json]]]
 
 
-PARTS: list[Part] = []
+PARTS: list[BundlePart] = []
 """Appended to by the apps above when they are ready."""
 
 
@@ -97,7 +121,7 @@ def load(bundle: Json, *, reason: str, overwrite: bool = False, dry_run: bool = 
     given["tools"], imported = origins.taken(given["tools"])
     python.discover(_packs_named(given))
     try:
-        with transaction.atomic():
+        with edits_via(BUNDLE), transaction.atomic():
             selections.load_services(given, report, reason=reason, overwrite=overwrite)
             load_each(_TOOL, given["tools"], report, complete=_complete, reason=reason, overwrite=overwrite)
             origins.load(imported, report, wire=_WIRE, overwrite=overwrite)
@@ -118,7 +142,7 @@ def load(bundle: Json, *, reason: str, overwrite: bool = False, dry_run: bool = 
 def dump() -> dict[str, Json]:
     """Give the whole catalogue as a bundle. Secrets are named in it, never contained."""
     # What upstreams offer comes back by their own lists, and by approval.
-    tools = [entry for entry in entries.dump(_TOOL) if entry["backend"] != Backend.UPSTREAM]
+    tools = [entry for entry in entries.dump(_TOOL) if entry["backend"] not in registry.by_approval()]
     tools = origins.add(tools, wire=_WIRE)
     others = {part.kind: part.dump() for part in PARTS}
     return {"format": FORMAT, **selections.dump(), "tools": tools, **content.dump(), **connections.dump(), **others}
@@ -126,7 +150,7 @@ def dump() -> dict[str, Json]:
 
 def dump_tools(tools: Any) -> dict[str, Json]:
     """Give the tools of a queryset as a bundle, with the services that they name; those of upstreams are left out."""
-    chosen = entries.dump_rows(_TOOL, tools.exclude(backend=Backend.UPSTREAM))
+    chosen = entries.dump_rows(_TOOL, tools.exclude(backend__in=registry.by_approval()))
     named = {entry["configuration"].get("service") for entry in chosen}
     services = [entry for entry in selections.dump()["services"] if entry["slug"] in named]
     tools_of_it = origins.add(chosen, wire=_WIRE)
@@ -134,16 +158,28 @@ def dump_tools(tools: Any) -> dict[str, Json]:
 
 
 def packs() -> list[str]:
+    """Name the packs: those that ship, then the apps of the operator's own that have a bundle."""
+    return [*shipped_packs(), *(app for app in settings.MCPHUB_APPS if _has_bundle(app))]
+
+
+def _has_bundle(app: str) -> bool:
+    """Whether an app of the operator's is a package with a bundle; an app may be a single module, too."""
+    found = import_module(app)
+    return hasattr(found, "__path__") and (resources.files(found) / "bundle.json").is_file()
+
+
+def shipped_packs() -> list[str]:
     """Name the packs that ship."""
     shelf = resources.files("tools_catalog.packs")
     return sorted(box.name for box in shelf.iterdir() if box.is_dir() and (box / "bundle.json").is_file())
 
 
 def read_pack(name: str) -> Json:
-    """Give a pack's bundle; raise LookupError, with the names there are, for one that does not ship."""
+    """Give a pack's bundle; raise LookupError, with the names there are, for one that is not there."""
     if name not in packs():
         raise LookupError(f"There is no pack {name!r}. Packs: {', '.join(packs())}.")
-    return json.loads((resources.files("tools_catalog.packs") / name / "bundle.json").read_bytes())
+    package = f"tools_catalog.packs.{name}" if name in shipped_packs() else name
+    return json.loads((resources.files(package) / "bundle.json").read_bytes())
 
 
 def _entries(bundle: Json, report: Report) -> dict[str, list[Json]]:
@@ -168,28 +204,13 @@ def _entries(bundle: Json, report: Report) -> dict[str, list[Json]]:
 def _packs_named(given: dict[str, list[Json]]) -> set[str]:
     """The packs whose functions are named; no other module is imported."""
     named = re.findall(r"\btools_catalog\.packs\.(\w+)\.\w+:", json.dumps(given).decode())
-    return set(named) & set(packs())
+    return set(named) & set(shipped_packs())
 
 
 def _complete(entry: Any) -> dict[str, Json]:
-    """Check the members' names and kinds, and fill in what the function of a Python tool knows."""
+    """Check the members' names and kinds, and fill in what the kind of tool knows."""
     check_members(entry, _TOOL)
     if "backend" not in entry:
-        raise ValueError(f"backend: it is missing. Backends: {', '.join(Backend.values)}.")
-    if entry["backend"] == Backend.UPSTREAM:
-        raise ValueError("backend: tools of upstreams come by approval, not by a bundle.")
-    if entry["backend"] != Backend.PYTHON:
-        if missing := [name for name in ("name", "description", "inputSchema", "configuration") if name not in entry]:
-            raise ValueError(f"{missing[0]}: it is missing.")
-        return dict(entry)
-    reference = entry.get("configuration", {}).get("function")
-    if not isinstance(reference, str):
-        raise ValueError('configuration: a python tool needs {"function": "module:name"}.')
-    try:
-        known = python.definition(reference)
-    except LookupError as error:
-        raise ValueError(f"configuration: {error}") from error
-    return {
-        **{name: value for name, value in known.items() if name in _TOOL.members and value is not None},
-        **entry,
-    }
+        raise ValueError(f"backend: it is missing. Backends: {', '.join(registry.KINDS)}.")
+    kind = registry.KINDS.get(entry["backend"]) or registry.ToolKind()  # the model refuses a kind that is not there
+    return kind.completed(entry, _TOOL.members)

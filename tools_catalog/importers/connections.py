@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from tools_catalog.backends.base import Json
+from tools_catalog.call.base import Json
 from tools_catalog.importers import entries
-from tools_catalog.importers.content import came_by
 from tools_catalog.importers.entries import Kind, Report, check_members, load_each
 from tools_catalog.models import McpConnection
+from tools_catalog.models.loadable import LoadableModel
 from tools_catalog.upstream import spec
 
 KINDS = ("connections",)
@@ -23,16 +23,39 @@ def _check(wanted: dict[str, Json], report: Report) -> None:
 
 
 _CONNECTION = Kind(
-    name="connection", model=McpConnection, key="slug", came_by=came_by, check=_check, wire={},
+    name="connection",
+    model=McpConnection,
+    key="slug",
+    came_by=LoadableModel.came_by,
+    check=_check,
+    wire={},
     definition={
-        "slug": str, "title": str, "transport": str, "url": str, "headers": dict, "prefix": str, "sessions": str,
-        "may_ask": bool, "max_response_bytes": int, "max_notifications": int, "connect_seconds": int,
+        "slug": str,
+        "title": str,
+        "transport": str,
+        "url": str,
+        "headers": dict,
+        "prefix": str,
+        "sessions": str,
+        "may_ask": bool,
+        "may_ask_secrets": bool,
+        "may_sample": bool,
+        "may_list_roots": bool,
+        "max_response_bytes": int,
+        "max_notifications": int,
+        "connect_seconds": int,
     },
     operation={
-        "enabled": bool, "policy": str, "keeps_serving": bool, "groups": list, "starts_eagerly": bool,
-        "idle_seconds": int, "refresh_seconds": int, "max_concurrent": int,
+        "enabled": bool,
+        "policy": str,
+        "keeps_serving": bool,
+        "groups": list,
+        "starts_eagerly": bool,
+        "idle_seconds": int,
+        "refresh_seconds": int,
+        "max_concurrent": int,
     },
-)  # fmt: skip
+)
 
 
 def load(given: dict[str, list[Json]], report: Report, *, reason: str, overwrite: bool) -> None:

@@ -7,36 +7,46 @@ from functools import partial
 from typing import Any
 
 from tools_catalog.backends import offered
-from tools_catalog.backends.base import Json
+from tools_catalog.call.base import Json
 from tools_catalog.importers import entries
 from tools_catalog.importers.entries import Kind, Members, Report, check_members, load_each
 from tools_catalog.models import McpPrompt, McpResource
+from tools_catalog.models.loadable import LoadableModel
 
 KINDS = ("resources", "prompts")
 
 _SHARED: Members = {
-    "title": str, "description": str, "backend": str, "function": str, "timeout_seconds": (int, float),
-    "completions": dict, "icons": list, "_meta": dict,
-}  # fmt: skip
+    "title": str,
+    "description": str,
+    "backend": str,
+    "function": str,
+    "timeout_seconds": (int, float),
+    "completions": dict,
+    "icons": list,
+    "_meta": dict,
+}
 _OPERATION: Members = {"enabled": bool, "groups": list}
 """The operator's own, once the row exists."""
 
 
-def came_by(row: Any, reason: str) -> bool:
-    """Whether nobody changed the row since a load of this reason did; told by its history."""
-    newest = row.history.first()
-    return newest is not None and newest.history_change_reason == reason[:100] and newest.history_user_id is None
-
-
 _RESOURCE = Kind(
-    name="resource", model=McpResource, key="uri", operation=_OPERATION, came_by=came_by,
+    name="resource",
+    model=McpResource,
+    key="uri",
+    operation=_OPERATION,
+    came_by=LoadableModel.came_by,
     definition={"uri": str, "name": str, "mimeType": str, "annotations": dict, "content": str, **_SHARED},
     wire={"mimeType": "mime_type", "_meta": "meta"},
-)  # fmt: skip
+)
 _PROMPT = Kind(
-    name="prompt", model=McpPrompt, key="name", operation=_OPERATION, came_by=came_by,
-    definition={"name": str, "arguments": list, "messages": list, **_SHARED}, wire={"_meta": "meta"},
-)  # fmt: skip
+    name="prompt",
+    model=McpPrompt,
+    key="name",
+    operation=_OPERATION,
+    came_by=LoadableModel.came_by,
+    definition={"name": str, "arguments": list, "messages": list, **_SHARED},
+    wire={"_meta": "meta"},
+)
 _ALL: tuple[tuple[Kind, Mapping[str, offered.Offered], str], ...] = (
     (_RESOURCE, offered.resources, "text"),
     (_PROMPT, offered.prompts, "messages"),
@@ -48,9 +58,13 @@ def load(given: Mapping[str, list[Json]], report: Report, *, reason: str, overwr
     """Load both kinds into an open transaction; `bundle.load` says what becomes of rows that are there."""
     for kind, registry, default_backend in _ALL:
         load_each(
-            kind, given[f"{kind.name}s"], report, complete=partial(_complete, kind, registry, default_backend),
-            reason=reason, overwrite=overwrite,
-        )  # fmt: skip
+            kind,
+            given[f"{kind.name}s"],
+            report,
+            complete=partial(_complete, kind, registry, default_backend),
+            reason=reason,
+            overwrite=overwrite,
+        )
 
 
 def dump() -> dict[str, Json]:

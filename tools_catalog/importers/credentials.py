@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from tools_catalog.importers.inlining import Refused, Resolver
+from tools_catalog.importers.inlining import OperationRefused, Resolver
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Security:
         """Give place, name and value of a scheme; None for one that no tool can send."""
         try:
             scheme = self._resolver.resolve(self._schemes.get(name))
-        except Refused:
+        except OperationRefused:
             return None
         kind = scheme.get("type") if isinstance(scheme, dict) else None
         if kind == "apiKey" and isinstance(scheme.get("name"), str):

@@ -10,7 +10,7 @@ from django.contrib.auth.models import Group
 from django.core.exceptions import ValidationError
 
 from sessions_app.protocol import json
-from tools_catalog.backends.base import Json
+from tools_catalog.call.base import Json
 from tools_catalog.models import McpToolDefinition
 
 Members = Mapping[str, "type | tuple[type, ...]"]
@@ -145,7 +145,7 @@ def save(kind: Kind, report: Report, wanted: dict[str, Json], *, reason: str, ov
         report.unchanged.append(label)
     else:
         row.change_reason = reason
-        row._change_reason = reason[:100]  # kept by simple_history
+        row.loading = reason
         row.save()
         for name, names in relinked.items():
             getattr(row, name).set(_rows(name, names))

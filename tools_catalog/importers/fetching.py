@@ -5,11 +5,14 @@ from __future__ import annotations
 import httpx2
 from asgiref.sync import sync_to_async
 
+from sessions_app.history import events
 from sessions_app.protocol import json
 from sessions_app.protocol.errors import HubError
-from tools_catalog import egress
-from tools_catalog.backends.http_answer import read
-from tools_catalog.backends.http_template import Template, Values, header_text
+from tools_catalog.backends.http.answer import read, scrubbed
+from tools_catalog.backends.http.template import Template, Values, header_text
+from tools_catalog.bindings import SERVICE, Destination, origin_of
+from tools_catalog.egress import guard as egress
+from tools_catalog.egress.rules import parse
 from tools_catalog.importers.documents import MAX_BYTES, DocumentRefused
 from tools_catalog.importers.graphql import INTROSPECTION
 
@@ -24,13 +27,16 @@ async def fetch(url: str, kind: str, slug: str) -> bytes:
         method, content = "POST", json.dumps({"query": INTROSPECTION})
         headers["Content-Type"] = "application/json"
     try:
-        address = httpx2.URL(url)
-        headers |= await sync_to_async(_credentials)(slug, address.host)
+        address = parse(url)
+        carried, secrets = await sync_to_async(_credentials)(slug, origin_of(url))
+        await sync_to_async(_record)(address, slug, [*carried])
+        headers |= carried
         async with (
             egress.client(timeout_seconds=_SECONDS) as client,
-            egress.stream(client, method, url, headers=headers, content=content) as response,
+            egress.stream(client, method, address, headers=headers, content=content) as response,
         ):
             body, is_whole = await read(response, MAX_BYTES)
+            body = scrubbed(body, secrets)
             status = response.status_code
     except HubError as error:
         raise DocumentRefused(f"{url[:200]} was not fetched: {error}") from error
@@ -43,16 +49,24 @@ async def fetch(url: str, kind: str, slug: str) -> bytes:
     return body
 
 
-def _credentials(slug: str, host: str) -> dict[str, str]:
-    """Give the headers of the service, if it is there and its address has that very host."""
-    from tools_catalog.catalog import Catalog, secret_for
+def _record(address: httpx2.URL, slug: str, carried: list[str]) -> None:
+    """Leave the event of an import, before anything is sent."""
     from tools_catalog.models import HttpService
 
+    shown = str(address.copy_with(query=None, fragment=None, userinfo=b""))
+    events.record("description.fetched", model=HttpService, subject=slug, label=shown, after={"headers": carried})
+
+
+def _credentials(slug: str, origin: str) -> tuple[dict[str, str], list[str]]:
+    """Give the headers of the service, if it is there and has that very origin, and the secrets in them."""
+    from tools_catalog.models import HttpService
+    from tools_catalog.vault import read_secrets, secret_for
+
     row = HttpService.objects.filter(slug=slug).first()
-    if row is None or httpx2.URL(row.url).host != host:
-        return {}
-    Catalog.read_secrets()
-    values = Values({}, secret_for, host)
-    parsed = {name: Template.parse(text, name, allow_basic=True) for name, text in row.headers.items()}
+    if row is None or origin_of(row.url) != origin:
+        return {}, []
+    read_secrets()
+    values = Values({}, secret_for, Destination(origin, (f"{SERVICE}:{slug}",)))
+    parsed = {name: Template.parse(text, f"headers.{name}", allow_basic=True) for name, text in row.headers.items()}
     filled = {name: header_text(name, template, values) for name, template in parsed.items()}
-    return {name: text for name, text in filled.items() if text is not None}
+    return {name: text for name, text in filled.items() if text is not None}, values.used_secrets

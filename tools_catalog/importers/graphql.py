@@ -11,7 +11,7 @@ from typing import Any
 from sessions_app.protocol import schemas
 from tools_catalog.importers.candidates import Candidate, Found, argument_name, tool_name, words
 from tools_catalog.importers.documents import DocumentRefused
-from tools_catalog.importers.inlining import Refused
+from tools_catalog.importers.inlining import OperationRefused
 
 MOST_FIELDS = 3_000
 DEPTH = 3
@@ -23,9 +23,11 @@ _MOST_INPUT_PARTS = 1_000
 _DEEPEST_INPUT = 6
 _SCALARS: dict[str, dict[str, Any]] = {
     "Int": {"type": "integer", "minimum": -(2**31), "maximum": 2**31 - 1},
-    "Float": {"type": "number"}, "String": {"type": "string"}, "Boolean": {"type": "boolean"},
+    "Float": {"type": "number"},
+    "String": {"type": "string"},
+    "Boolean": {"type": "boolean"},
     "ID": {"type": ["string", "integer"]},
-}  # fmt: skip
+}
 
 INTROSPECTION = """
 query Introspection { __schema { queryType { name } mutationType { name } types {
@@ -78,9 +80,9 @@ def _definition(types: dict[str, Any], verb: str, field: dict[str, Any], slug: s
     for given in _parts(field, "args"):
         name = _name(given)
         argument = argument_name(name, "argument", taken)
-        told = words(given.get("description"))
+        description = words(given.get("description"))
         part = inputs.schema(given.get("type"), 0)
-        properties[argument] = {**part, "description": told} if told else part
+        properties[argument] = {**part, "description": description} if description else part
         variables[name] = f"{{{argument}}}"
         # With a default the argument may be left out, and so may its variable only where its type says so.
         must = _is_required(given)
@@ -98,20 +100,23 @@ def _definition(types: dict[str, Any], verb: str, field: dict[str, Any], slug: s
     body: dict[str, Any] = {"query": query.replace("{", "{{").replace("}", "}}")}
     if variables:
         body["variables"] = variables
-    told = words(field.get("description")) or f"GraphQL {verb} {field['name']}"
+    description = words(field.get("description")) or f"GraphQL {verb} {field['name']}"
     if field.get("isDeprecated") is True:
-        told = f"Deprecated. {told}"
+        description = f"Deprecated. {description}"
     return {
         "title": "",
-        "description": told,
+        "description": description,
         "input_schema": schema,
         "configuration": {
-            "service": slug, "method": "POST", "url": "", "body": body,
+            "service": slug,
+            "method": "POST",
+            "url": "",
+            "body": body,
             "response": {"as": "json", "errors": "/errors", "pick": f"/data/{field['name']}"},
         },
         "destructive": verb == "mutation",
         "idempotent": verb == "query",
-    }  # fmt: skip
+    }
 
 
 class _Inputs:
@@ -124,7 +129,7 @@ class _Inputs:
     def schema(self, kind: Any, depth: int) -> dict[str, Any]:
         self._left -= 1
         if self._left < 0:
-            raise Refused(f"Its arguments have more than {_MOST_INPUT_PARTS} parts.")
+            raise OperationRefused(f"Its arguments have more than {_MOST_INPUT_PARTS} parts.")
         outer = kind.get("kind") if isinstance(kind, dict) else None
         if outer == "NON_NULL":
             return self.schema(kind.get("ofType"), depth)
@@ -209,7 +214,7 @@ def _parts(holder: Any, name: str) -> list[dict[str, Any]]:
 def _name(holder: Any) -> str:
     name = holder.get("name") if isinstance(holder, dict) else None
     if not _is_name(name):
-        raise Refused("One of its parts has no name that GraphQL allows.")
+        raise OperationRefused("One of its parts has no name that GraphQL allows.")
     return str(name)
 
 

@@ -16,14 +16,30 @@ MOST_DEPTH = 40
 _LONGEST_DESCRIPTION = 1_000
 
 _COPIED = (
-    "type", "enum", "const", "format", "default", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum",
-    "multipleOf", "minLength", "maxLength", "pattern", "minItems", "maxItems", "uniqueItems", "minProperties",
-    "maxProperties", "required",
-)  # fmt: skip
+    "type",
+    "enum",
+    "const",
+    "format",
+    "default",
+    "minimum",
+    "maximum",
+    "exclusiveMinimum",
+    "exclusiveMaximum",
+    "multipleOf",
+    "minLength",
+    "maxLength",
+    "pattern",
+    "minItems",
+    "maxItems",
+    "uniqueItems",
+    "minProperties",
+    "maxProperties",
+    "required",
+)
 _LISTS = ("allOf", "anyOf", "oneOf")
 
 
-class Refused(DocumentRefused):
+class OperationRefused(DocumentRefused):
     """One operation cannot be a tool; others may."""
 
 
@@ -35,21 +51,21 @@ class Resolver:
         self._left = 0
 
     def resolve(self, value: Any) -> Any:
-        """Follow the references of a parameter, a body or the like; raises Refused."""
+        """Follow the references of a parameter, a body or the like; raises OperationRefused."""
         for _ in range(MOST_DEPTH):
             if not isinstance(value, dict) or "$ref" not in value:
                 return value
             value = self._find(value["$ref"])
-        raise Refused("A reference leads round in a circle.")
+        raise OperationRefused("A reference leads round in a circle.")
 
     def schema(self, schema: Any) -> dict[str, Any]:
-        """Give a schema that stands alone; raises Refused."""
+        """Give a schema that stands alone; raises OperationRefused."""
         self._left = MOST_NODES
         return self._inlined(schema, (), 0)
 
     def _find(self, reference: Any) -> Any:
         if not isinstance(reference, str) or not reference.startswith("#/"):
-            raise Refused(f"It refers to another document ({str(reference)[:100]}), which is not fetched.")
+            raise OperationRefused(f"It refers to another document ({str(reference)[:100]}), which is not fetched.")
         found: Any = self._document
         for step in reference[2:].split("/"):
             step = unquote(step).replace("~1", "/").replace("~0", "~")
@@ -58,19 +74,21 @@ class Resolver:
             elif isinstance(found, list) and step.isdecimal() and int(step) < len(found):
                 found = found[int(step)]
             else:
-                raise Refused(f"It refers to {reference[:100]}, which the document does not have.")
+                raise OperationRefused(f"It refers to {reference[:100]}, which the document does not have.")
         return found
 
     def _inlined(self, schema: Any, within: tuple[str, ...], depth: int) -> dict[str, Any]:
         self._left -= 1
         if self._left < 0:
-            raise Refused(f"Its schemas have more than {MOST_NODES} parts once references are put in their place.")
+            raise OperationRefused(
+                f"Its schemas have more than {MOST_NODES} parts once references are put in their place."
+            )
         if depth > MOST_DEPTH:
-            raise Refused(f"Its schemas are nested deeper than {MOST_DEPTH} levels.")
+            raise OperationRefused(f"Its schemas are nested deeper than {MOST_DEPTH} levels.")
         if isinstance(schema, bool) or schema is None:
             return {} if schema is not False else {"not": {}}
         if not isinstance(schema, dict):
-            raise Refused("One of its schemas is no object.")
+            raise OperationRefused("One of its schemas is no object.")
         if "$ref" in schema:
             reference = str(schema["$ref"])
             if reference in within:

@@ -10,11 +10,11 @@ import re
 from typing import Any
 
 from sessions_app.protocol import schemas
-from tools_catalog.backends.http_configuration import HttpConfiguration, Service
+from tools_catalog.backends.http.configuration import HttpConfiguration, Service
 from tools_catalog.importers.candidates import Candidate, Found, argument_name, tool_name, words
 from tools_catalog.importers.credentials import Security
 from tools_catalog.importers.documents import DocumentRefused
-from tools_catalog.importers.inlining import Refused, Resolver
+from tools_catalog.importers.inlining import OperationRefused, Resolver
 from tools_catalog.importers.servers import Servers
 
 MOST_OPERATIONS = 3_000
@@ -34,8 +34,8 @@ def read(document: dict[str, Any], *, slug: str, prefix: str, source: str = "") 
     version = document.get("openapi")
     version = str(version) if isinstance(version, float) else version  # YAML without quotes
     if not isinstance(version, str) or not re.match(r"3\.[01]\.", version + "."):
-        told = f"OpenAPI {version}" if version else "Swagger 2" if "swagger" in document else "no OpenAPI"
-        raise DocumentRefused(f"The document is {str(told)[:50]}. Documents of OpenAPI 3.0 and 3.1 are read.")
+        kind = f"OpenAPI {version}" if version else "Swagger 2" if "swagger" in document else "no OpenAPI"
+        raise DocumentRefused(f"The document is {str(kind)[:50]}. Documents of OpenAPI 3.0 and 3.1 are read.")
     info = document.get("info")
     found = Found(title=words(info.get("title") if isinstance(info, dict) else "")[:200])
     servers = Servers(document, source)
@@ -67,7 +67,7 @@ def read(document: dict[str, Any], *, slug: str, prefix: str, source: str = "") 
                 name = tool_name(prefix, made.called, taken)
                 secrets |= dict.fromkeys(made.secrets)
                 found.candidates.append(Candidate(key=key, name=name, definition=definition))
-            except Refused as error:
+            except OperationRefused as error:
                 found.refused.append((key[:300], str(error)))
             except ValueError as error:
                 if isinstance(error, DocumentRefused):
@@ -75,7 +75,7 @@ def read(document: dict[str, Any], *, slug: str, prefix: str, source: str = "") 
                 found.refused.append((key[:300], str(error)))
     if secrets:
         which = "the secret" if len(secrets) == 1 else "the secrets"
-        found.notes.append(f"Credentials: add {which} {', '.join(secrets)} for the host of the service.")
+        found.notes.append(f"Credentials: add {which} {', '.join(secrets)} for the origin of service:{slug}.")
     if security.lacking:
         found.notes.append(
             "Credentials: it wants some of a kind that is not known here. Write a header at the service."
@@ -97,7 +97,7 @@ class _Operation:
         security: Security,
     ) -> None:
         if not isinstance(operation, dict):
-            raise Refused("It is no object.")
+            raise OperationRefused("It is no object.")
         self._resolver = resolver
         self._item, self._operation, self._path, self._method = item, operation, path, method
         self._taken: set[str] = set()
@@ -149,7 +149,7 @@ class _Operation:
             for parameter in given if isinstance(given, list) else ():
                 parameter = self._resolver.resolve(parameter)
                 if not isinstance(parameter, dict) or not isinstance(parameter.get("name"), str):
-                    raise Refused("One of its parameters has no name.")
+                    raise OperationRefused("One of its parameters has no name.")
                 found[parameter["name"], parameter.get("in")] = parameter
         return list(found.values())
 
@@ -160,17 +160,23 @@ class _Operation:
             return
         if place == "cookie":
             if required:
-                raise Refused(f"It needs the cookie {name[:50]}, and tools send none.")
+                raise OperationRefused(f"It needs the cookie {name[:50]}, and tools send none.")
             return
         if place not in ("path", "query", "header"):
-            raise Refused(f"Its parameter {name[:50]} is in {str(place)[:20]!r}, not in path, query or header.")
+            raise OperationRefused(
+                f"Its parameter {name[:50]} is in {str(place)[:20]!r}, not in path, query or header."
+            )
         schema = self._schema_of(parameter)
         style, explode = parameter.get("style"), parameter.get("explode")
         if place == "path" and style in ("label", "matrix"):
-            raise Refused(f"Its parameter {name[:50]} is written in the style {style}, which tools do not write.")
+            raise OperationRefused(
+                f"Its parameter {name[:50]} is written in the style {style}, which tools do not write."
+            )
         if place == "query" and self._is_spread(parameter, schema):
             if not schema.get("properties") and required:
-                raise Refused(f"Its parameter {name[:50]} is an object of any names, which tools do not write so.")
+                raise OperationRefused(
+                    f"Its parameter {name[:50]} is an object of any names, which tools do not write so."
+                )
             self._query |= self._spread(name if style == "deepObject" else "", schema, place, required=required)
             return
         if _is(schema, "array") and "content" in parameter:
@@ -234,7 +240,7 @@ class _Operation:
         kind = kind or next((kind for kind in kinds if kind.startswith("text/")), "")
         kind = kind or next((kind for kind in kinds if kind == "*/*"), "")
         if not kind:
-            raise Refused(f"It takes {', '.join(kinds)[:100]}, and tools send JSON, forms or text.")
+            raise OperationRefused(f"It takes {', '.join(kinds)[:100]}, and tools send JSON, forms or text.")
         required = body.get("required") is True
         media = kinds[kind] if isinstance(kinds[kind], dict) else {}
         schema = self._resolver.schema(media.get("schema", {}))
@@ -246,7 +252,7 @@ class _Operation:
             return
         if kind == _FORM:
             if not schema.get("properties"):
-                raise Refused("Its form has no properties to fill.")
+                raise OperationRefused("Its form has no properties to fill.")
             self._body = {"body": self._form(media, schema, required=required), "body_encoding": "form"}
         elif _is_plain_object(schema) and (required or not schema.get("required")):
             self._body = {"body": self._spread("", schema, "body", required=required)}
@@ -271,7 +277,7 @@ class _Operation:
     def _url(self) -> str:
         def argument(match: re.Match[str]) -> str:
             if match[1] not in self._in_path:
-                raise Refused(f"Its path has {{{match[1][:50]}}}, and no parameter of that name.")
+                raise OperationRefused(f"Its path has {{{match[1][:50]}}}, and no parameter of that name.")
             return f"{{{self._in_path[match[1]]}}}"
 
         path = self._path if self._path.startswith("/") else f"/{self._path}"

@@ -15,11 +15,12 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 
 from sessions_app.protocol import json
-from tools_catalog.backends.http_configuration import parse_service
+from tools_catalog.backends.http.configuration import parse_service
 from tools_catalog.importers import graphql, openapi
 from tools_catalog.importers.candidates import Candidate, Found
 from tools_catalog.importers.documents import DocumentRefused, read
 from tools_catalog.importers.entries import Report
+from tools_catalog.kinds.http import HttpKind
 from tools_catalog.models import HttpService, ImportedOperation, McpToolDefinition
 
 OPENAPI, GRAPHQL = "openapi", "graphql"
@@ -84,15 +85,15 @@ def _service(found: Found, slug: str, url: str, report: Imported) -> HttpService
         sent = {name.lower() for name in row.headers}
         lacking = {name: value for name, value in found.headers.items() if name.lower() not in sent}
         if lacking:
-            told = ", ".join(f"{name}: {value}" for name, value in lacking.items())
+            missing = ", ".join(f"{name}: {value}" for name, value in lacking.items())
             report.notes.append(
-                f"The service {slug} stays as it is; the description asks for headers it has not: {told}"
+                f"The service {slug} stays as it is; the description asks for headers it has not: {missing}"
             )
         return row
     row = HttpService(slug=slug, title=found.title, url=url or found.url, headers=found.headers)
     if not row.url:
-        told = found.notes[0] if found.notes else "The description names no server."
-        raise DocumentRefused(f"{told} Say the address of the API.")
+        note = found.notes[0] if found.notes else "The description names no server."
+        raise DocumentRefused(f"{note} Say the address of the API.")
     try:
         parse_service(row.url, row.headers)
         row.full_clean()
@@ -126,7 +127,7 @@ def _bring(
             _save(row, candidate, definition, author, report)
         except ValidationError as error:
             report.refused += [
-                (candidate.key, f"{name}: {' '.join(said)}") for name, said in error.message_dict.items()
+                (candidate.key, f"{name}: {' '.join(messages)}") for name, messages in error.message_dict.items()
             ]
         if row.tool is not None and not row.tool.enabled:
             resting.append(row.tool.name)
@@ -136,7 +137,7 @@ def _bring(
         if row.tool is not None and row.tool.enabled:
             report.gone.append(row.tool.name)
             row.tool.enabled = False
-            row.tool._change_reason = f"no longer in the description of {service.slug}"[:100]
+            row.tool.change_reason = f"no longer in the description of {service.slug}"
             row.tool.save(update_fields=["enabled", "updated_at"])
 
 
@@ -152,7 +153,7 @@ def _save(
     tool = row.tool
     reason = f"import of {row.service.slug}"
     if tool is None:
-        tool = McpToolDefinition(backend="http", open_world=True, **definition)
+        tool = McpToolDefinition(backend=HttpKind.name, open_world=True, **definition)
         changes = dict(definition)
         report.created.append(candidate.name)
     else:
@@ -175,7 +176,7 @@ def _save(
     for name, value in changes.items():
         setattr(tool, name, value)
     if changes:
-        tool.change_author, tool.change_reason, tool._change_reason = author, reason, reason[:100]
+        tool.change_author, tool.change_reason = author, reason
         tool.full_clean()
         tool.save()
     row.tool, row.imported = tool, definition

@@ -10,14 +10,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sessions_app.protocol import json
-from tools_catalog.backends.base import Json
+from tools_catalog.call.base import Json
 from tools_catalog.importers.entries import Report
 from tools_catalog.models import HttpService, ImportedOperation, McpToolDefinition
 
 MEMBER = "imported"
-COLUMNS = (
-    "name", "title", "description", "input_schema", "configuration", "destructive", "idempotent", "read_only",
-)  # fmt: skip
+COLUMNS = ("name", "title", "description", "input_schema", "configuration", "destructive", "idempotent", "read_only")
 """What an import says of a tool."""
 
 _LONGEST_KEY = 500
@@ -49,8 +47,8 @@ def load(
 def add(entries: list[dict[str, Json]], *, wire: Mapping[str, str]) -> list[dict[str, Json]]:
     """Add the member to the entries of tools that were imported."""
     rows = ImportedOperation.objects.select_related("service", "tool").filter(tool__isnull=False)
-    said = {row.tool.name: _member(row, row.tool, wire) for row in rows if row.tool is not None}
-    return [{**entry, MEMBER: said[entry["name"]]} if entry["name"] in said else entry for entry in entries]
+    members = {row.tool.name: _member(row, row.tool, wire) for row in rows if row.tool is not None}
+    return [{**entry, MEMBER: members[entry["name"]]} if entry["name"] in members else entry for entry in entries]
 
 
 def _member(row: ImportedOperation, tool: McpToolDefinition, wire: Mapping[str, str]) -> dict[str, Json]:
@@ -64,9 +62,9 @@ def _member(row: ImportedOperation, tool: McpToolDefinition, wire: Mapping[str, 
 
 
 def _load_one(
-    label: str, entry: dict[str, Json], said: Json, report: Report, wire: Mapping[str, str], overwrite: bool
+    label: str, entry: dict[str, Json], origin: Json, report: Report, wire: Mapping[str, str], overwrite: bool
 ) -> None:
-    slug, key, differs = _checked(said, wire)
+    slug, key, differs = _checked(origin, wire)
     tool = McpToolDefinition.objects.filter(name=label).first()
     if tool is None:
         return  # refused, with a reason of its own
@@ -75,8 +73,8 @@ def _load_one(
         raise ValueError(f"there is no service {slug!r} in the catalogue or in the bundle.")
     members = {column: name for name, column in wire.items()}
     empty = McpToolDefinition()
-    told = {**entry, **differs}
-    imported = {column: told.get(members.get(column, column), getattr(empty, column)) for column in COLUMNS}
+    original = {**entry, **differs}
+    imported = {column: original.get(members.get(column, column), getattr(empty, column)) for column in COLUMNS}
     row = ImportedOperation.objects.filter(service=service, key=key).first()
     of_tool = ImportedOperation.objects.filter(tool=tool).first()
     if row is None and of_tool is None:
@@ -90,10 +88,10 @@ def _load_one(
         row.save()
 
 
-def _checked(said: Json, wire: Mapping[str, str]) -> tuple[str, str, dict[str, Json]]:
-    if not isinstance(said, dict) or not {"service", "key"} <= said.keys() <= {"service", "key", "differs"}:
+def _checked(origin: Json, wire: Mapping[str, str]) -> tuple[str, str, dict[str, Json]]:
+    if not isinstance(origin, dict) or not {"service", "key"} <= origin.keys() <= {"service", "key", "differs"}:
         raise ValueError('it must be an object with "service", "key" and, if there are any, "differs".')
-    slug, key, differs = said["service"], said["key"], said.get("differs", {})
+    slug, key, differs = origin["service"], origin["key"], origin.get("differs", {})
     if not isinstance(slug, str) or not isinstance(key, str) or not 0 < len(key) <= _LONGEST_KEY:
         raise ValueError(f'"service" and "key" must be texts, the key of at most {_LONGEST_KEY} characters.')
     members = {column: name for name, column in wire.items()}

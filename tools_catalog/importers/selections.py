@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from tools_catalog.backends.base import Json
-from tools_catalog.backends.http_configuration import parse_service, service_secrets
+from tools_catalog.backends.http.configuration import parse_service, service_secrets
+from tools_catalog.call.base import Json
 from tools_catalog.importers import entries
-from tools_catalog.importers.content import came_by
 from tools_catalog.importers.entries import Kind, Report, check_members, load_each
-from tools_catalog.models import Backend, HttpService, McpToolDefinition, McpToolset
+from tools_catalog.kinds.registry import by_approval
+from tools_catalog.models import HttpService, McpToolDefinition, McpToolset
+from tools_catalog.models.loadable import LoadableModel
 
 KINDS = ("services", "toolsets")
 _OFFERED = "upstream_tools"
@@ -24,15 +25,25 @@ def _check(wanted: dict[str, Json], report: Report) -> None:
 
 
 _SERVICE = Kind(
-    name="service", model=HttpService, key="slug", came_by=came_by, check=_check, wire={}, always=("enabled",),
+    name="service",
+    model=HttpService,
+    key="slug",
+    came_by=LoadableModel.came_by,
+    check=_check,
+    wire={},
+    always=("enabled",),
     definition={"slug": str, "title": str, "url": str, "headers": dict, "kind": str, "version": str},
     operation={"enabled": bool},
-)  # fmt: skip
+)
 _TOOLSET = Kind(
-    name="toolset", model=McpToolset, key="slug", came_by=came_by, wire={},
+    name="toolset",
+    model=McpToolset,
+    key="slug",
+    came_by=LoadableModel.came_by,
+    wire={},
     definition={"slug": str, "title": str, "description": str, "mode": str, "patterns": str, "tools": list},
     operation={"enabled": bool, "groups": list},
-)  # fmt: skip
+)
 
 
 def load_services(given: dict[str, list[Json]], report: Report, *, reason: str, overwrite: bool) -> None:
@@ -45,7 +56,7 @@ def load_toolsets(given: dict[str, list[Json]], report: Report, *, reason: str, 
 
 
 def dump() -> dict[str, Json]:
-    offered = set(McpToolDefinition.objects.filter(backend=Backend.UPSTREAM).values_list("name", flat=True))
+    offered = set(McpToolDefinition.objects.filter(backend__in=by_approval()).values_list("name", flat=True))
     return {"services": entries.dump(_SERVICE), "toolsets": [_parted(each, offered) for each in entries.dump(_TOOLSET)]}
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 from tools_catalog.importers.candidates import words
-from tools_catalog.importers.inlining import Refused
+from tools_catalog.importers.inlining import OperationRefused
 
 
 class Servers:
@@ -29,12 +29,12 @@ class Servers:
             self.note = "The document names no server: the service needs an address."
 
     def check(self, *holders: Any) -> None:
-        """Raise Refused for an operation that is served at another address; of `holders` the last counts most."""
+        """Raise OperationRefused where an operation has another address; of `holders` the last counts most."""
         for holder in reversed(holders):
             given = _address(holder)
             if given is not None:
                 if (self._whole(given) or given.rstrip("/")) != (self.url or self._given.rstrip("/")):
-                    raise Refused(f"It is served at another address, {given[:100]}, than the service.")
+                    raise OperationRefused(f"It is served at another address, {given[:100]}, than the service.")
                 return
 
     def _whole(self, url: str) -> str:
@@ -42,7 +42,7 @@ class Servers:
             if not urlsplit(url).netloc:
                 url = urljoin(self._source, url) if self._source else ""
         except ValueError as error:
-            raise Refused(f"The address of its server is none: {url[:100]!r}.") from error
+            raise OperationRefused(f"The address of its server is none: {url[:100]!r}.") from error
         return url.rstrip("/")
 
 

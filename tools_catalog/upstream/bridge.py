@@ -13,9 +13,11 @@ from typing import Final
 
 from sessions_app.protocol import errors
 from sessions_app.protocol.tasks import EXTENSION
-from tools_catalog.backends.base import Json, ToolContext
-from tools_catalog.backends.questions import Relayed
-from tools_catalog.upstream import appeals
+from tools_catalog.call.base import Json
+from tools_catalog.call.context import ToolContext
+from tools_catalog.call.input_requests import Relayed
+from tools_catalog.upstream import elicitation_ids
+from tools_catalog.upstream.asking import Asking
 
 MOST_ROUNDS: Final = 10
 """As the SDKs of MCP have it: an upstream that asks for ever is left."""
@@ -46,14 +48,21 @@ _TRACE: Final = ("traceparent", "tracestate", "baggage")
 
 def abilities(context: ToolContext) -> Abilities:
     """What the client of this call can be asked."""
-    declared = context.client_capabilities
+    declared = context.call.client_capabilities
     if not declared:
         return frozenset()
-    found = {name for name, probe in PROBES.items() if context.can_ask(probe)}
+    found = {name for name, probe in PROBES.items() if context.input.can_ask(probe)}
     sampling = declared.get("sampling")
     if SAMPLING in found and isinstance(sampling, dict) and "tools" in sampling:
         found.add(TOOLS)
     return frozenset(found)
+
+
+def permitted(can_ask: Abilities, asking: Asking) -> Abilities:
+    """Give what of it the connection may ask."""
+    allowed = ((FORM, asking.elicits), (URL, asking.elicits), (SAMPLING, asking.samples), (ROOTS, asking.lists_roots))
+    kept = can_ask & {name for name, is_allowed in allowed if is_allowed}
+    return kept | (can_ask & {TOOLS}) if SAMPLING in kept else kept
 
 
 def declared(can_ask: Abilities) -> dict[str, Json]:
@@ -74,8 +83,7 @@ async def answered(
     result: dict[str, Json],
     repeat: Callable[[dict[str, Json]], Awaitable[dict[str, Json]]],
     context: ToolContext,
-    *,
-    may_ask: bool,
+    asking: Asking,
 ) -> dict[str, Json]:
     """Go on with a call that the upstream answered `input_required`, until it answers it whole.
 
@@ -90,7 +98,7 @@ async def answered(
         if not isinstance(requests, dict):
             raise errors.UpstreamError("The upstream asks in a form that MCP does not have.")
         if requests:
-            again["inputResponses"] = await asked(requests, context, may_ask=may_ask, number=number)
+            again["inputResponses"] = await asked(requests, context, asking, number=number)
         else:
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
@@ -100,14 +108,16 @@ async def answered(
     raise errors.UpstreamError(f"The upstream asked {MOST_ROUNDS} times and came to no end.")
 
 
-async def ask(method: str, params: Mapping[str, Json], context: ToolContext, *, may_ask: bool) -> Mapping[str, Json]:
+async def ask(
+    method: str, params: Mapping[str, Json], context: ToolContext, asking: Asking, remember: elicitation_ids.Remember
+) -> Mapping[str, Json]:
     """Put one question of an upstream to the client of a call; give the client's result. Raises a HubError."""
-    _check(method, may_ask=may_ask)
+    asked_as = elicitation_ids.renamed(method, asking.checked(method, params), context, remember)
     number = 1
     while True:
         key = f"upstream_{number}"
         try:
-            found: Mapping[str, Json] = (await context.ask({key: Relayed(method, params)}))[key]
+            found: Mapping[str, Json] = (await context.input.ask({key: Relayed(method, asked_as)}))[key]
             return found
         except ValueError:
             number += 1  # the key of an earlier question of this call
@@ -136,28 +146,22 @@ def passed_on(meta: Mapping[str, Json] | None, log_level: str | None = None) -> 
 
 
 async def asked(
-    requests: Mapping[str, Json], context: ToolContext, *, may_ask: bool, number: int = 0
+    requests: Mapping[str, Json], context: ToolContext, asking: Asking, *, number: int = 0
 ) -> dict[str, Mapping[str, Json]]:
     """Put questions of an upstream to the client of a call, in its round of this `number`; give the results by key."""
     questions = {}
     for key, request in requests.items():
         if not isinstance(request, dict) or not isinstance(request.get("params", {}), dict):
             raise errors.UpstreamError("The upstream asks in a form that MCP does not have.")
-        _check(str(request.get("method")), may_ask=may_ask)
+        method = str(request.get("method"))
+        checked = asking.checked(method, request.get("params", {}))
         # A key names one question of a call, and an upstream may use it in each of its rounds.
-        given = appeals.named_here(request["method"], request.get("params", {}), context)
-        questions[key if not number else f"{key}#{number}"] = Relayed(request["method"], given)
+        given = elicitation_ids.renamed(method, checked, context)
+        questions[key if not number else f"{key}#{number}"] = Relayed(method, given)
     try:
-        answers = await context.ask(questions)
+        answers = await context.input.ask(questions)
     except ValueError:
         if number >= MOST_ROUNDS:
             raise errors.UpstreamError(f"The upstream asked {MOST_ROUNDS} times and came to no end.") from None
-        return await asked(requests, context, may_ask=may_ask, number=number + 1)
+        return await asked(requests, context, asking, number=number + 1)
     return {key: answers[key if not number else f"{key}#{number}"] for key in requests}
-
-
-def _check(method: str, *, may_ask: bool) -> None:
-    if method not in METHODS:
-        raise errors.UpstreamError(f"The upstream asks for {method[:80]!r}, which MCP has no place for.")
-    if not may_ask:
-        raise errors.UpstreamError("The upstream asks the user, which its connection does not allow.")

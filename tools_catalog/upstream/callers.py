@@ -10,15 +10,15 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from sessions_app.protocol import errors
-from tools_catalog.backends.base import ToolContext
+from tools_catalog.call.context import ToolContext
 from tools_catalog.upstream import bridge
 from tools_catalog.upstream.bridge import Abilities
-from tools_catalog.upstream.spec import STDIO, ConnectionSpec
+from tools_catalog.upstream.spec import ConnectionSpec
 
 if TYPE_CHECKING:
-    from tools_catalog.upstream.session import Session
+    from tools_catalog.upstream.client import UpstreamClient
 
-Open = Callable[["Session", Abilities], Awaitable["Session"]]
+Open = Callable[["UpstreamClient", Abilities], Awaitable["UpstreamClient"]]
 """Opens a session like another one, for a client that can be asked so much."""
 
 
@@ -28,15 +28,15 @@ class CallerSessions:
     def __init__(self, spec: ConnectionSpec, open_: Open) -> None:
         self._spec = spec
         self._open = open_
-        self._sessions: dict[Any, asyncio.Task[Session]] = {}
+        self._sessions: dict[Any, asyncio.Task[UpstreamClient]] = {}
 
-    async def session_for(self, main: Session, context: ToolContext) -> Session:
+    async def session_for(self, main: UpstreamClient, context: ToolContext) -> UpstreamClient:
         """Give the session for a call; `main` where it keeps nothing of anybody. Raises ConnectionFailed."""
-        if self._spec.transport == STDIO or main.direct is not None:
-            return main  # a process is one session, and a request that describes itself needs none
-        can_ask = bridge.abilities(context) if self._spec.may_ask else frozenset()
-        owner = context.caller_principal if self._spec.separates_callers and not main.is_modern else ""
-        if not owner and not self._spec.may_ask:
+        if main.serves_all:
+            return main
+        can_ask = bridge.permitted(bridge.abilities(context), self._spec.asking)
+        owner = context.call.caller_principal if self._spec.separates_callers else ""
+        if not owner and not self._spec.asking:
             return main
         key = (owner, can_ask)
         known = self._sessions.get(key)
@@ -60,16 +60,17 @@ class CallerSessions:
 
     async def _end_oldest(self) -> None:
         idle = [
-            (task.result().last_used, key) for key, task in self._sessions.items()
+            (task.result().last_used, key)
+            for key, task in self._sessions.items()
             if task.done() and not task.cancelled() and not task.exception() and not len(task.result().calls)
-        ]  # fmt: skip
+        ]
         if not idle:
             raise errors.ConnectionFailed(f"{self._spec.slug} has as many sessions as it may. Try again.")
         _, key = min(idle, key=lambda each: each[0])
         await self._sessions.pop(key).result().close()
 
 
-def _is_spent(opening: asyncio.Task[Session]) -> bool:
+def _is_spent(opening: asyncio.Task[UpstreamClient]) -> bool:
     if not opening.done():
         return False
     return opening.cancelled() or opening.exception() is not None or opening.result().closed.is_set()

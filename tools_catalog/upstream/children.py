@@ -48,7 +48,7 @@ def _machine() -> str:
 
 
 def orphans() -> Iterator[int]:
-    """Give the processes of this user that a hub process started which is no more. Linux; elsewhere none."""
+    """Give the processes that a hub process of this user started which is no more. Linux; elsewhere none."""
     machine = _machine()
     own = os.getpid()
     needle = f"{MARK}=".encode()
@@ -56,7 +56,7 @@ def orphans() -> Iterator[int]:
         if not entry.name.isdecimal() or int(entry.name) == own:
             continue
         try:
-            if entry.stat().st_uid != os.getuid():
+            if os.getuid() not in (0, entry.stat().st_uid):  # a hub that is root starts children as other users
                 continue
             found = next(
                 (part for part in (entry / "environ").read_bytes().split(b"\0") if part.startswith(needle)), b""

@@ -1,8 +1,4 @@
-"""Tasks in the core form of MCP 2025-11-25: who calls a tool asks for one, looks after it and fetches its result.
-
-The SDK's client sends the requests of this form as they are given, and reads all answers but one: it takes a task that
-answers `tools/call` for a broken result. `readable` dresses that one as a result before the client sees it.
-"""
+"""Tasks in the core form of MCP 2025-11-25: who calls a tool asks for one, looks after it and fetches its result."""
 
 from __future__ import annotations
 
@@ -12,7 +8,8 @@ from typing import Final
 
 from sessions_app.protocol import errors
 from sessions_app.protocol.tasks import RELATED, TaskState, TaskSupport
-from tools_catalog.backends.base import Json, ToolContext
+from tools_catalog.call.base import Json
+from tools_catalog.call.context import ToolContext
 from tools_catalog.upstream import tasks
 from tools_catalog.upstream.results import check
 
@@ -26,8 +23,8 @@ _KIND: Final = "core task"
 def support_of(definition: Mapping[str, Json]) -> str:
     """Give what a tool says of tasks; *forbidden* where it says nothing that counts."""
     execution = definition.get("execution")
-    said = execution.get("taskSupport") if isinstance(execution, dict) else None
-    return said if said in (TaskSupport.OPTIONAL, TaskSupport.REQUIRED) else TaskSupport.FORBIDDEN
+    support = execution.get("taskSupport") if isinstance(execution, dict) else None
+    return support if support in (TaskSupport.OPTIONAL, TaskSupport.REQUIRED) else TaskSupport.FORBIDDEN
 
 
 def without_support(definition: Json) -> Json:
@@ -63,7 +60,7 @@ def related(meta: Mapping[str, Json] | None) -> str:
     return task_id if isinstance(task_id, str) else ""
 
 
-class Following(tasks.Watch):
+class CoreTaskFollower(tasks.Watch):
     """One task of the upstream, for one call. What it asks comes as requests of the upstream, while its result is
     waited for."""
 
@@ -127,7 +124,7 @@ class Following(tasks.Watch):
             await asyncio.sleep(seconds)
             return None
         except errors.UpstreamError as error:
-            error.fails_task = self._context.may_be_task
+            error.fails_task = self._context.task.is_possible
             raise
 
 

@@ -20,7 +20,7 @@ LARGEST_BYTES: Final = 512 * 1024 * 1024
 _LENGTH_BYTES: Final = 4
 
 
-class Stream:
+class FrameStream:
     """Frames both ways over one connection."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -55,9 +55,13 @@ def packed(error: errors.HubError) -> Frame:
     """Give an error as members of a frame."""
     kind = next(each for each in type(error).__mro__ if getattr(errors, each.__name__, None) is each)
     return {
-        "type": kind.__name__, "message": error.message, "details": error.details,
-        "retry_after_seconds": error.retry_after_seconds, "wire_code": error.wire_code,
-    }  # fmt: skip
+        "type": kind.__name__,
+        "message": error.message,
+        "details": error.details,
+        "retry_after_seconds": error.retry_after_seconds,
+        "wire_code": error.wire_code,
+        "fails_task": isinstance(error, errors.ToolFailure) and error.fails_task,
+    }
 
 
 def unpacked(frame: Mapping[str, Json]) -> errors.HubError:
@@ -70,4 +74,6 @@ def unpacked(frame: Mapping[str, Json]) -> errors.HubError:
     errors.HubError.__init__(error, frame["message"], **frame["details"])
     error.retry_after_seconds = frame["retry_after_seconds"]
     error.wire_code = frame["wire_code"]
+    if isinstance(error, errors.ToolFailure):
+        error.fails_task = frame["fails_task"]
     return error

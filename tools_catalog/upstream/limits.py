@@ -5,12 +5,20 @@ from __future__ import annotations
 import asyncio
 import time
 
-from mcp_types import JSONRPCError, JSONRPCRequest, JSONRPCResponse
+from sessions_app.protocol import errors
 
 _WINDOW_SECONDS = 10.0
 _IN_A_ROW = 10
 _LEAST_SECONDS = 0.001
 _PAUSE_SECONDS = 0.000_01
+
+TOO_MANY = "The upstream sends too many notifications."
+
+
+class Flooded(errors.TransportError):
+    """A stream was given up because of what came on it."""
+
+    sentence = TOO_MANY
 
 
 class Flood:
@@ -40,19 +48,24 @@ class Flood:
         self._is_counted = True
         return self._count > self._limit
 
-    def sent(self, message: object) -> None:
-        """Note what was sent on a stream that all answers come by: the answer to a request is none too many."""
-        self._owed += isinstance(message, JSONRPCRequest)
+    def request_sent(self) -> None:
+        """Note a request sent on a stream that all responses come by: its response is none too many."""
+        self._owed += 1
 
-    def is_over_with(self, message: object) -> bool:
-        """Count what came on such a stream, if no request asked for it; None for what is no message."""
-        if self._owed and isinstance(message, JSONRPCResponse | JSONRPCError):
+    def is_over_with(self, *, response: bool) -> bool:
+        """Count what came on such a stream, if no request asked for it."""
+        if self._owed and response:
             self._owed -= 1
             self._is_counted = False
             return False
         return self.is_over()
 
+    @property
+    def is_pausing(self) -> bool:
+        """Whether what was counted last is one of many, and so to be read after a `pause`."""
+        return self._is_counted and self._count > _IN_A_ROW
+
     async def pause(self) -> None:
         """Wait before what was counted is read, if it is one of many."""
-        if self._is_counted and self._count > _IN_A_ROW:
+        if self.is_pausing:
             await asyncio.sleep(max(_LEAST_SECONDS, self._count * _PAUSE_SECONDS))

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from sessions_app.protocol.errors import ConnectionFailed
+from tools_catalog.backends.http.template import Secrets
 from tools_catalog.upstream import listing
-from tools_catalog.upstream.spec import Secrets
 from tools_catalog.upstream.states import LinkState
 
 
@@ -60,7 +60,7 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class ConnectionEnvironment:
     """What a connection is handed by the process: `discovered` gets every listing, `report` every change of state."""
 
     secret: Secrets
@@ -92,7 +92,7 @@ class HeldElsewhere(ConnectionFailed):
     """Another process of the hub runs the one child. Nothing was sent."""
 
 
-class ParkedElsewhere(Exception):
+class SuspendedElsewhere(Exception):
     """The call waits for its client in another process of the hub."""
 
     def __init__(self, process_id: str) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Final
 from sessions_app.protocol import json
 from sessions_app.protocol.errors import ProtocolError
 from sessions_app.protocol.tasks import EXTENSION
+from tools_catalog.upstream import foreign
 
 Json = Any
 
@@ -38,23 +39,21 @@ MAX_DEPTH: Final = 64
 _NAMED: Final = {TOOL: "name", RESOURCE: "uri", TEMPLATE: "uriTemplate", PROMPT: "name"}
 """The member by which one of a kind is asked for."""
 _DEFINED: Final = {
-    TOOL: (
-        "name", "title", "description", "inputSchema", "outputSchema", "annotations", "icons", "execution", "_meta",
-    ),
+    TOOL: ("name", "title", "description", "inputSchema", "outputSchema", "annotations", "icons", "execution", "_meta"),
     RESOURCE: ("uri", "name", "title", "description", "mimeType", "annotations", "icons", "_meta"),
     TEMPLATE: ("uriTemplate", "name", "title", "description", "mimeType", "annotations", "icons", "_meta"),
     PROMPT: ("name", "title", "description", "arguments", "icons", "_meta"),
-}  # fmt: skip
+}
 _SCHEMA: Final = {
-    TOOL: ("inputSchema", "outputSchema"), RESOURCE: ("uri", "mimeType"), TEMPLATE: ("uriTemplate", "mimeType"),
+    TOOL: ("inputSchema", "outputSchema"),
+    RESOURCE: ("uri", "mimeType"),
+    TEMPLATE: ("uriTemplate", "mimeType"),
     PROMPT: ("arguments",),
-}  # fmt: skip
+}
 """What a request depends on."""
 _LONGEST: Final = {TOOL: 500, RESOURCE: 1000, TEMPLATE: 1000, PROMPT: 500}
 _OF_THE_MOMENT: Final = "lastModified"
 """An annotation that says when the content changed, not what it is."""
-_WORDS_OF_HOPS: Final = "io.modelcontextprotocol/"
-"""`_meta` keys of the protocol itself belong to one hop, and are no part of what a tool is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +117,7 @@ def digests(definition: dict[str, Json], kind: str = TOOL) -> tuple[str, str]:
 def _read(raw: dict[str, Json], kind: str) -> Listed:
     definition = {name: raw[name] for name in _DEFINED[kind] if raw.get(name) is not None}
     if isinstance(meta := definition.get("_meta"), dict):
-        kept = {key: value for key, value in meta.items() if not key.startswith(_WORDS_OF_HOPS)}
+        kept = foreign.meta_of(meta)
         definition["_meta"] = kept
         if not kept:
             del definition["_meta"]

@@ -9,15 +9,16 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from sessions_app.protocol.errors import AskFailed, ConnectionFailed
-from tools_catalog.backends.base import ToolContext
+from tools_catalog.call.context import ToolContext
 from tools_catalog.upstream import children
 from tools_catalog.upstream.connection import Connection
-from tools_catalog.upstream.link import Approval, HeldElsewhere, Link, Offer, ParkedElsewhere, Surroundings
-from tools_catalog.upstream.parking import GONE
-from tools_catalog.upstream.relay import NotThere, Relay
+from tools_catalog.upstream.link import Approval, ConnectionEnvironment, HeldElsewhere, Link, Offer, SuspendedElsewhere
+from tools_catalog.upstream.received_calls import NotThere
+from tools_catalog.upstream.relay import Relay
 from tools_catalog.upstream.spec import STDIO, ConnectionSpec
+from tools_catalog.upstream.suspended_calls import GONE
 
-__all__ = ["Approval", "Link", "Offer", "Pool", "Surroundings", "here"]
+__all__ = ["Approval", "ConnectionEnvironment", "Link", "Offer", "Pool", "here"]
 
 logger = logging.getLogger(__name__)
 
@@ -39,8 +40,8 @@ def here() -> Pool:
 class Pool:
     """One a process and event loop. Empty, it holds nothing and costs nothing."""
 
-    def __init__(self, around: Surroundings) -> None:
-        self._around = around
+    def __init__(self, environment: ConnectionEnvironment) -> None:
+        self._environment = environment
         self._connections: dict[str, Connection] = {}
         self._leaving: set[asyncio.Task[Any]] = set()
         self._last: dict[str, asyncio.Task[Any]] = {}
@@ -85,8 +86,8 @@ class Pool:
             if connection.spec.is_single:
                 return await self._request_of_the_one(connection, method, params, context, offer)
             return await connection.request(method, params, context, offer)
-        except ParkedElsewhere as parked:
-            return await self._go_on_elsewhere(parked.process_id, slug, method, params, context, offer)
+        except SuspendedElsewhere as suspended:
+            return await self._go_on_elsewhere(suspended.process_id, slug, method, params, context, offer)
 
     async def _request_of_the_one(
         self, connection: Connection, method: str, params: dict[str, Any], context: ToolContext, offer: Offer
@@ -115,7 +116,7 @@ class Pool:
     ) -> dict[str, Any]:
         """Let the process that keeps the call go on with it. Raises AskFailed where that is gone."""
         try:
-            address = await self._around.address(process_id) if self._around.address is not None else ""
+            address = await self._environment.address(process_id) if self._environment.address is not None else ""
             if address:
                 return await self.relay.request(address, slug, method, params, context, offer)
         except NotThere:
@@ -133,16 +134,16 @@ class Pool:
             return await connection.request(method, params, context, offer)
         except HeldElsewhere as error:
             raise NotThere from error
-        except ParkedElsewhere as error:
+        except SuspendedElsewhere as error:
             raise AskFailed(GONE) from error
 
     async def _holder(self, connection_id: int) -> str:
         """Give where the process that runs the one child takes calls; empty where none does."""
-        around = self._around
-        if around.holder is None or around.address is None:
+        environment = self._environment
+        if environment.holder is None or environment.address is None:
             return ""
-        process_id = await around.holder(connection_id)
-        return await around.address(process_id) if process_id and process_id != around.process_id else ""
+        process_id = await environment.holder(connection_id)
+        return await environment.address(process_id) if process_id and process_id != environment.process_id else ""
 
     def subscribe(self, wanted: Mapping[str, frozenset[str]]) -> None:
         """Be told of these resources, by the name of their connection, and of no others."""
@@ -183,7 +184,7 @@ class Pool:
         await asyncio.gather(*(connection.stop() for connection in connections), *self._leaving)
 
     def _hold(self, spec: ConnectionSpec) -> None:
-        connection = self._connections[spec.slug] = Connection(spec, self._around)
+        connection = self._connections[spec.slug] = Connection(spec, self._environment)
         connection.start(self._last.get(spec.slug) if spec.is_single else None)
 
     def _leave(self, connection: Connection) -> None:

@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import time
 from dataclasses import dataclass
-from typing import Any
 
 from sessions_app.protocol import errors
-from tools_catalog.egress_rules import EgressPolicy
+from tools_catalog.backends.http.template import Secrets
+from tools_catalog.egress.rules import EgressPolicy
 from tools_catalog.upstream import listing
-from tools_catalog.upstream.calls import SessionLost
+from tools_catalog.upstream.client import UpstreamClient
 from tools_catalog.upstream.scrubbing import Scrubber
-from tools_catalog.upstream.spec import ConnectionSpec, Secrets
+from tools_catalog.upstream.spec import ConnectionSpec
+from tools_catalog.upstream.transports.base import SessionLost
 
 ADDRESS, CONNECT, LIST = "address", "connect", "list"
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """`kind` is one of address, connect, list; `said` tells what came out, or what went wrong."""
+    """`kind` is one of address, connect, list; `outcome` tells what came out, or what went wrong."""
 
     kind: str
     is_good: bool
-    said: str
+    outcome: str
     milliseconds: int
 
 
@@ -45,9 +45,8 @@ async def probe(spec: ConnectionSpec, secret: Secrets, version: str) -> list[Ste
         except errors.EgressRefused as error:
             return [Step(ADDRESS, False, str(error), took())]
         steps.append(Step(ADDRESS, True, spec.url, took()))
-    module = await asyncio.to_thread(importlib.import_module, "tools_catalog.upstream.session")
     scrub = Scrubber(secret)
-    session: Any = module.Session(spec, scrub, version, lasts_seconds=float(spec.connect_seconds))
+    session = UpstreamClient(spec, scrub, version)
     try:
         try:
             await session.open()
@@ -55,7 +54,7 @@ async def probe(spec: ConnectionSpec, secret: Secrets, version: str) -> list[Ste
             words = "\n".join(filter(None, [str(error), str(session.last_words)]))
             return [*steps, Step(CONNECT, False, scrub.text(words), took())]
         steps.append(
-            Step(CONNECT, True, scrub.text(f"{session.server} · MCP {session.protocol_version}".strip(" ·")), took())
+            Step(CONNECT, True, scrub.text(f"{session.era.server} · MCP {session.era.version}".strip(" ·")), took())
         )
         try:
             async with asyncio.timeout(spec.connect_seconds):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from sessions_app.protocol import errors
@@ -15,6 +16,21 @@ _TEXTS: Final = {
     "resource_link": ("uri", "name"),
 }
 """Kind of a content block -> the members that are texts in it."""
+
+
+def result_of(message: dict[str, Json], error_of: Callable[[int, str, Json], errors.HubError]) -> dict[str, Json]:
+    """Give the result of a response, as it came. Raises ResultInvalid, and what `error_of` makes of an error."""
+    error = message.get("error")
+    if error is not None:
+        code, words = (error.get("code"), error.get("message")) if isinstance(error, dict) else (None, None)
+        if not isinstance(code, int) or not isinstance(words, str):
+            raise errors.ResultInvalid("The upstream's error is none of JSON-RPC.")
+        raise error_of(code, words, error.get("data"))
+    result = message.get("result")
+    if not isinstance(result, dict):
+        raise errors.ResultInvalid("The upstream's answer has no result.")
+    check(result)
+    return result
 
 
 def check(result: dict[str, Json]) -> None:

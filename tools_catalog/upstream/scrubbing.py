@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from sessions_app.protocol import errors, json
-from tools_catalog.upstream.spec import Secrets
-
-_SHORTEST: Final = 6
-"""Shorter ones stand in ordinary words."""
-_INSTEAD: Final = "[secret]"
+from tools_catalog import echoes
+from tools_catalog.backends.http.template import Secrets
+from tools_catalog.bindings import Destination
 
 
 class Scrubber:
@@ -17,31 +15,33 @@ class Scrubber:
 
     def __init__(self, secret: Secrets) -> None:
         self._secret = secret
-        self._known: dict[str, str] = {}
-        """Secret -> the same as it stands in JSON."""
+        self._known: dict[str, tuple[str, ...]] = {}
+        """Secret -> its forms as they stand in JSON."""
 
-    def __call__(self, name: str, host: str) -> str:
-        value = self._secret(name, host)
-        if len(value) >= _SHORTEST and value not in self._known:
-            self._known[value] = json.dumps(value).decode()[1:-1]
+    def __call__(self, name: str, to: Destination) -> str:
+        value = self._secret(name, to)
+        if len(value) >= echoes.SHORTEST and value not in self._known:
+            self._known[value] = echoes.forms_in_json(value)
         return value
 
+    @property
+    def is_needed(self) -> bool:
+        """Whether the upstream was sent a secret that it could echo."""
+        return bool(self._known)
+
     def text(self, text: str) -> str:
-        for value in self._known:
-            if value in text:
-                text = text.replace(value, _INSTEAD)
-        return text
+        return echoes.without(text, self._known)
 
     def value(self, value: Any) -> Any:
         """Give a JSON value without secrets: the same where it has none."""
         if not self._known:
             return value
         text = json.dumps(value).decode()
-        found = [escaped for escaped in self._known.values() if escaped in text]
+        found = [form for forms in self._known.values() for form in forms if form in text]
         if not found:
             return value
         for escaped in found:
-            text = text.replace(escaped, _INSTEAD)
+            text = text.replace(escaped, echoes.INSTEAD)
         return json.loads(text.encode(), max_depth=1000)
 
     def error(self, error: errors.HubError) -> None:

@@ -3,26 +3,40 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Final
 
-from tools_catalog.backends.http_template import Template, Values, header_text
+from tools_catalog.backends.http.template import Secrets, Template, Values, header_text
+from tools_catalog.bindings import CONNECTION, PROFILE, Destination, origin_of
+from tools_catalog.upstream.asking import Asking
 
 STDIO, SSE, STREAMABLE_HTTP = "stdio", "sse", "streamable-http"
 TRANSPORTS: Final = (STDIO, SSE, STREAMABLE_HTTP)
 
-SECRETS_OF_PROFILES = ".stdio"
-"""A launch profile `git` may use the secrets that name `git.stdio` as their host."""
 
-Secrets = Callable[[str, str], str]
-"""Gives the secret of a name for a host; raises what `http_template.Secrets` says."""
-
-OWN_HEADERS: Final = frozenset({
-    "accept", "accept-encoding", "connection", "content-length", "content-type", "expect", "host", "keep-alive",
-    "last-event-id", "mcp-method", "mcp-name", "mcp-protocol-version", "mcp-session-id", "proxy-authorization",
-    "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade",
-})  # fmt: skip
+OWN_HEADERS: Final = frozenset(
+    {
+        "accept",
+        "accept-encoding",
+        "connection",
+        "content-length",
+        "content-type",
+        "expect",
+        "host",
+        "keep-alive",
+        "last-event-id",
+        "mcp-method",
+        "mcp-name",
+        "mcp-protocol-version",
+        "mcp-session-id",
+        "proxy-authorization",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    }
+)
 """Headers that the transport writes; a connection cannot."""
 
 _SECRET_NAME: Final = re.compile(r"(?i)token|secret|password|passwd|api[-_]?key|authorization|cookie|credential")
@@ -44,11 +58,26 @@ class LaunchSpec:
     memory_mb: int = 0
     cpu_seconds: int = 0
     open_files: int = 256
+    file_mb: int = 0
+    max_processes: int = 0
+    folder: str = ""
+    """Where its home and its temporary folder are made; needed unless it is unconfined."""
+    readable: tuple[str, ...] = ()
+    writable: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
+    """What of the hub no child may reach, whatever else is allowed."""
+    network: str = "none"
+    user: str = ""
+    """Who it runs as, by name or number, where the hub is root; empty: the hub's user."""
+    is_unconfined: bool = False
     is_single: bool = False
     """At most one process of the hub runs it at a time."""
 
+    NO_NETWORK: ClassVar[str] = "none"
+    OPEN: ClassVar[str] = "open"
+
     def rendered_environment(self, secret: Secrets) -> dict[str, str]:
-        values = Values({}, secret, f"{self.name}{SECRETS_OF_PROFILES}")
+        values = Values({}, secret, Destination(f"{self.name}{PROFILE}"))
         return {name: template.fill(values, _no_arguments) or "" for name, template in self.environment}
 
 
@@ -65,8 +94,7 @@ class ConnectionSpec:
     starts_eagerly: bool = False
     separates_callers: bool = True
     """A session of its own for each caller, where the upstream has sessions; one process never has two."""
-    may_ask: bool = True
-    """Whether the upstream may put questions to the person who calls."""
+    asking: Asking = field(default_factory=Asking)
     connect_seconds: float = 15.0
     idle_seconds: float = 300.0
     refresh_seconds: float = 300.0
@@ -83,8 +111,9 @@ class ConnectionSpec:
         """At most one process of the hub holds it at a time."""
         return self.launch is not None and self.launch.is_single
 
-    def rendered_headers(self, host: str, secret: Secrets) -> dict[str, str]:
-        values = Values({}, secret, host)
+    def rendered_headers(self, secret: Secrets) -> dict[str, str]:
+        """Give the headers of requests to the origin of `url`, which redirects may only leave for its TLS."""
+        values = Values({}, secret, Destination(origin_of(self.url), (f"{CONNECTION}:{self.slug}",)))
         return {name: header_text(name, template, values) or "" for name, template in self.headers}
 
 
@@ -118,6 +147,16 @@ def parse_arguments(raw: Any) -> tuple[str, ...]:
         raise ValueError("This must be a list of texts, one for each word.")
     if any("\x00" in word for word in raw):
         raise ValueError("A word contains a NUL character.")
+    return tuple(raw)
+
+
+def parse_paths(raw: Any) -> tuple[str, ...]:
+    """Read a list of absolute paths; raise ValueError for anything else."""
+    if not isinstance(raw, list) or not all(isinstance(path, str) for path in raw):
+        raise ValueError("This must be a list of paths.")
+    for path in raw:
+        if not path.startswith("/") or "\x00" in path:
+            raise ValueError(f"{path!r} is no absolute path.")
     return tuple(raw)
 
 

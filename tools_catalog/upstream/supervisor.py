@@ -1,32 +1,49 @@
 """Keeps one upstream connected: when needed, warm, tried again with patience. Knows of calls only how many there are.
 
-One task connects, lists what is offered, follows its changes, ends what nobody uses, and waits longer after each
-failure in a row.
+One task (`_supervise`) connects, lists what is offered, follows its changes, ends what nobody uses, and waits longer
+after each failure in a row. These machines say how a connection behaves:
+
+    machine          states                      moved by                        coupled with
+    ---------------  --------------------------  ------------------------------  ----------------------------------
+    link             disconnected, connecting,   the task; `retire`, `stop`      `ready` gives the main session
+    (`states`)       connected, error                                            while connected only
+    demand           idle, wanted                calls, `want`, `refresh`,       wanted: disconnected and error go
+    (`_wanted`)                                  subscriptions; idle time        on to connecting
+    retry            free, pausing               failures in a row; `refresh`    pausing: `ready` refuses calls
+    (`_retry_at`)                                and a stable connection end it  at once
+    main session     opening, open, closed       its transport (`lose`), the     closed: the link goes to error,
+    (`main`)                                     task                            all caller sessions end
+    caller sessions  opening, open, closed       calls; the oldest idle one      begin after the main session,
+    (`callers`)                                  makes room for a new one        end no later than it
+    listing          fresh, stale (each kind)    `list_changed`, age, a new      stale: listed before the next call;
+    (`listed_at`)                                session; `_list`                no list of tools: the session ends
+    breaker          closed, open, on trial      calls (`Connection`); a list    opens: the tools are listed at once,
+    (`breaker`)                                  lets all try again              so a dead session is found out
+    lease            here, elsewhere, free       the database; `Pool.lose`       elsewhere: disconnected, and the
+    (`_has_right`)   (of a single child)                                         pool passes calls on
+    end              serving, retired, stopping  `retire` when its row changed,  retired: calls under way go on, the
+    (`_is_retired`)                              `stop`                          successor reports the state
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import importlib
 import logging
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 from sessions_app.protocol import errors
 from tools_catalog.upstream import bridge, children, listing
 from tools_catalog.upstream.breaker import Breaker, backoff
 from tools_catalog.upstream.bridge import Abilities
 from tools_catalog.upstream.callers import CallerSessions
-from tools_catalog.upstream.calls import SessionLost
-from tools_catalog.upstream.link import HeldElsewhere, Link, Surroundings
+from tools_catalog.upstream.client import UpstreamClient
+from tools_catalog.upstream.link import ConnectionEnvironment, HeldElsewhere, Link
 from tools_catalog.upstream.scrubbing import Scrubber
 from tools_catalog.upstream.spec import ConnectionSpec
 from tools_catalog.upstream.states import LinkState, advance
-
-if TYPE_CHECKING:
-    from tools_catalog.upstream.session import Session
+from tools_catalog.upstream.transports.base import SessionLost
 
 logger = logging.getLogger(__name__)
 
@@ -41,29 +58,30 @@ _SETTLE_SECONDS = 0.2
 class Supervisor:
     """`start` it on the event loop, `stop` it there. `under_way` and `last_call` are kept by who makes the calls."""
 
-    def __init__(self, spec: ConnectionSpec, around: Surroundings) -> None:
+    def __init__(self, spec: ConnectionSpec, environment: ConnectionEnvironment) -> None:
         self.spec = spec
         self.link = Link(spec.id)
         self.offers: dict[str, dict[str, listing.Listed]] = {}
         """Kind -> name there -> what it is, as it was last listed."""
-        self.main: Session | None = None
+        self.main: UpstreamClient | None = None
         """The session that everything begins with. `ready` gives it once it is there."""
         self.callers = CallerSessions(spec, lambda main, can_ask: self._open(like=main, can_ask=can_ask))
         self.loop = asyncio.get_running_loop()
         self.breaker = Breaker(self.loop.time)
         self.under_way = 0
         self.last_call = self.loop.time()
-        self.is_parking: Callable[[], bool] = lambda: False
+        self.has_suspended: Callable[[], bool] = lambda: False
         """Whether calls wait over there that are not under way here."""
         self.ended = asyncio.Event()
         """Set whenever a call ends."""
-        self.scrub = Scrubber(around.secret)
-        self._around = around
-        self._updated = around.updated_for_all if spec.is_single else around.updated
-        self._listed_at = dict.fromkeys(listing.KINDS, float("-inf"))
+        self.scrub = Scrubber(environment.secret)
+        self._environment = environment
+        self._updated = environment.updated_for_all if spec.is_single else environment.updated
+        self.listed_at = dict.fromkeys(listing.KINDS, float("-inf"))
+        """Kind -> when it was listed. No call is made on a list that is too old."""
         self._listing = asyncio.Lock()
         self._subscribed: frozenset[str] = frozenset()
-        self._told_of: frozenset[str] = frozenset()
+        self._to_report_anew: frozenset[str] = frozenset()
         """What was subscribed to in the session before this one: it may have changed in between."""
         self._wanted = asyncio.Event()
         self._wake = asyncio.Event()
@@ -102,7 +120,7 @@ class Supervisor:
 
     def list_changed(self, *kinds: str) -> None:
         """What was listed of these kinds no longer counts, for calls that begin from now on."""
-        self._listed_at.update(dict.fromkeys(kinds, float("-inf")))
+        self.listed_at.update(dict.fromkeys(kinds, float("-inf")))
         self._wake.set()
 
     def subscribe(self, uris: frozenset[str]) -> None:
@@ -120,7 +138,7 @@ class Supervisor:
             self._to(LinkState.DISCONNECTED)
         self._is_retired = True
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._around.lasts_seconds):
+            async with asyncio.timeout(self._environment.lasts_seconds):
                 while self.under_way:
                     self.ended.clear()
                     await self.ended.wait()
@@ -138,7 +156,7 @@ class Supervisor:
             self._to(LinkState.DISCONNECTED)
         self._tell_waiting()
 
-    async def ready(self) -> Session:
+    async def ready(self) -> UpstreamClient:
         """Give the session that everything begins with, once it is there. Raises ConnectionFailed."""
         while True:
             main = self.main
@@ -161,13 +179,12 @@ class Supervisor:
             if self.is_elsewhere:
                 raise HeldElsewhere("Another process of the hub runs its one child, and cannot be reached. Try again.")
 
-    async def listed_lately(self, kind: str) -> None:
-        """List what is offered of a kind again where the list is too old for a call."""
-        if self.loop.time() - self._listed_at[kind] > self.spec.refresh_seconds:
-            asked = self.loop.time()
-            async with self._listing:
-                if self._listed_at[kind] < asked and self.main is not None:
-                    await self._list(self.main, kind)
+    async def list_again(self, kind: str) -> None:
+        """List what is offered of a kind, as its list is too old for a call. Calls wait for one listing."""
+        asked = self.loop.time()
+        async with self._listing:
+            if self.listed_at[kind] < asked and self.main is not None:
+                await self._list(self.main, kind)
 
     # The task ----------------------------------------------------------------------------------------
 
@@ -190,7 +207,7 @@ class Supervisor:
             is_connected = False
             try:
                 # It lists for all: some servers offer a tool only to a client that can be asked what it asks.
-                everything = bridge.EVERYTHING if self.spec.may_ask else frozenset()
+                everything = bridge.permitted(bridge.EVERYTHING, self.spec.asking)
                 main = self.main = await self._open(can_ask=everything)
                 async with self._listing, asyncio.timeout(self.spec.connect_seconds):
                     await self._list(main, *listing.KINDS)
@@ -213,10 +230,10 @@ class Supervisor:
 
     async def _has_right(self) -> bool:
         """Take the right to run the child, where the hub has only one."""
-        if not self.spec.is_single or self._around.lease is None:
+        if not self.spec.is_single or self._environment.lease is None:
             return True
         try:
-            if not await self._around.lease(self.spec.id):
+            if not await self._environment.lease(self.spec.id):
                 return False
             # Who had it before may have been killed, and its child be alive.
             await asyncio.to_thread(children.remove_orphans)
@@ -239,15 +256,17 @@ class Supervisor:
             async with asyncio.timeout(_ELSEWHERE_SECONDS):
                 await self._again.wait()
 
-    async def _open(self, like: Session | None = None, can_ask: Abilities = frozenset()) -> Session:
-        # A third of a second and thirty megabytes: only hubs with upstreams pay, and not on the loop.
-        module = await asyncio.to_thread(importlib.import_module, "tools_catalog.upstream.session")
-        lasts = self._around.lasts_seconds + (self._around.answer_seconds if self.spec.may_ask else 0)
-        session: Session = module.Session(
-            self.spec, self.scrub, self._around.version, lasts_seconds=lasts,
-            list_changed=self.list_changed, updated=self._updated, like=like, can_ask=can_ask,
-            person_done=self._around.person_done,
-        )  # fmt: skip
+    async def _open(self, like: UpstreamClient | None = None, can_ask: Abilities = frozenset()) -> UpstreamClient:
+        session = UpstreamClient(
+            self.spec,
+            self.scrub,
+            self._environment.version,
+            list_changed=self.list_changed,
+            updated=self._updated,
+            like=like,
+            can_ask=can_ask,
+            person_done=self._environment.person_done,
+        )
         try:
             await session.open()
         except errors.HubError:
@@ -255,7 +274,7 @@ class Supervisor:
             raise
         return session
 
-    async def _list(self, main: Session, *kinds: str) -> None:
+    async def _list(self, main: UpstreamClient, *kinds: str) -> None:
         offers: dict[str, dict[str, listing.Listed]] = {}
         began = self.loop.time()
         for kind in kinds:
@@ -268,19 +287,19 @@ class Supervisor:
                 logger.warning("The upstream %s does not list its %ss: %s", self.spec.slug, kind, error)
             except SessionLost as error:
                 raise errors.TransportError(str(error)) from error
-            self._listed_at[kind] = began
+            self.listed_at[kind] = began
         self.breaker.answered()
         news = {kind: listed for kind, listed in offers.items() if listed != self.offers.get(kind)}
         if self.link.connected_at is None:
             news = offers
         self.offers |= offers
-        if news and self._around.discovered is not None:
+        if news and self._environment.discovered is not None:
             try:
-                await self._around.discovered(self.spec.id, news)
+                await self._environment.discovered(self.spec.id, news)
             except Exception:
                 logger.exception("What %s offers could not be compared with the catalogue", self.spec.slug)
 
-    async def _keep(self, main: Session) -> None:
+    async def _keep(self, main: UpstreamClient) -> None:
         """Watch over the session. Returns where nobody needs it any more; raises TransportError where it is lost."""
         lost = asyncio.ensure_future(main.closed.wait())
         try:
@@ -305,14 +324,14 @@ class Supervisor:
         finally:
             lost.cancel()
 
-    async def _follow(self, main: Session) -> None:
+    async def _follow(self, main: UpstreamClient) -> None:
         """Subscribe to what is wanted. What was subscribed to before a loss may have changed meanwhile."""
         if main.subscribed != self._subscribed:
             async with asyncio.timeout(self.spec.connect_seconds):
                 await main.subscribe(self._subscribed)
-        for uri in self._told_of & self._subscribed:
+        for uri in self._to_report_anew & self._subscribed:
             self._updated(uri)
-        self._told_of = frozenset()
+        self._to_report_anew = frozenset()
 
     def _until_next(self) -> float | None:
         moment = min(self._idles_at(), *map(self._refreshes_at, listing.KINDS))
@@ -322,14 +341,14 @@ class Supervisor:
         if self.spec.starts_eagerly or not self.spec.idle_seconds or self._subscribed:
             return float("inf")
         # Nobody wakes the supervisor when a call ends, so while one is under way it looks again after that time.
-        is_used = self.under_way or self.is_parking()
+        is_used = self.under_way or self.has_suspended()
         return (self.loop.time() if is_used else self.last_call) + self.spec.idle_seconds
 
     def _refreshes_at(self, kind: str) -> float:
         # With 0 each call lists for itself.
-        if not self.spec.refresh_seconds and self._listed_at[kind] != float("-inf"):
+        if not self.spec.refresh_seconds and self.listed_at[kind] != float("-inf"):
             return float("inf")
-        return self._listed_at[kind] + self.spec.refresh_seconds
+        return self.listed_at[kind] + self.spec.refresh_seconds
 
     async def _failed(self, error: Exception, pause: float) -> None:
         if isinstance(error, errors.HubError):
@@ -350,9 +369,9 @@ class Supervisor:
         self.link.error_message = words[:1000]
         self._to(LinkState.ERROR)
 
-    def _connected(self, main: Session) -> None:
-        self.link.protocol_version = main.protocol_version
-        self.link.server = self.scrub.text(main.server)
+    def _connected(self, main: UpstreamClient) -> None:
+        self.link.protocol_version = main.era.version
+        self.link.server = self.scrub.text(main.era.server)
         self.link.connected_at = datetime.now(UTC)
         self.link.error_message = ""
         self.last_call = self.loop.time()
@@ -360,17 +379,17 @@ class Supervisor:
 
     async def _end_sessions(self) -> None:
         main, self.main = self.main, None
-        self._told_of = self._subscribed if main is not None and main.subscribed else self._told_of
+        self._to_report_anew = self._subscribed if main is not None and main.subscribed else self._to_report_anew
         await self.callers.end()
         if main is not None:
             await main.close()
-        self._listed_at = dict.fromkeys(listing.KINDS, float("-inf"))
+        self.listed_at = dict.fromkeys(listing.KINDS, float("-inf"))
 
     def _to(self, state: LinkState) -> None:
         if self._is_retired:
             return  # its successor says how things stand
         self.link.status = advance(self.link.status, state)
-        self._around.report(self.link)
+        self._environment.report(self.link)
         self._tell_waiting()
 
     def _tell_waiting(self) -> None:

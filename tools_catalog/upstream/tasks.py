@@ -13,8 +13,10 @@ from typing import Any, Final
 
 from sessions_app.protocol import errors
 from sessions_app.protocol.tasks import EXTENSION, TaskState
-from tools_catalog.backends.base import Json, ToolContext
-from tools_catalog.upstream import appeals, bridge
+from tools_catalog.call.base import Json
+from tools_catalog.call.context import ToolContext
+from tools_catalog.upstream import bridge, upstream_errors
+from tools_catalog.upstream.asking import Asking
 from tools_catalog.upstream.results import check
 
 logger = logging.getLogger(__name__)
@@ -22,7 +24,7 @@ logger = logging.getLogger(__name__)
 NEEDED: Final[Mapping[str, Json]] = {"extensions": {EXTENSION: {}}}
 """The capability that an upstream misses whose tool is a task only."""
 
-_PARKED: Final = "upstream task "
+_RESUMES: Final = "upstream task "
 """Begins the name that a client without sessions brings back with its answers; the task's id follows."""
 _LONGEST_ID: Final = 1000
 _SHORTEST_SECONDS, _LONGEST_SECONDS = 0.05, 5.0
@@ -34,10 +36,10 @@ _LAST_WORD_SECONDS: Final = 2.0
 Send = Callable[[str, dict[str, Json]], Awaitable[dict[str, Json]]]
 
 
-def parked(context: ToolContext) -> str:
+def resumed(context: ToolContext) -> str:
     """Give the task that the client comes back to with answers; empty where there is none."""
-    name = context.parked
-    return name.removeprefix(_PARKED) if name.startswith(_PARKED) else ""
+    name = context.suspension.resume_token
+    return name.removeprefix(_RESUMES) if name.startswith(_RESUMES) else ""
 
 
 def is_task(result: Mapping[str, Json]) -> bool:
@@ -46,7 +48,9 @@ def is_task(result: Mapping[str, Json]) -> bool:
 
 def needs_tasks(error: errors.UpstreamError) -> bool:
     """Whether the upstream refused the call because its client does not follow tasks. Nothing ran."""
-    return isinstance(error, appeals.CapabilityMissing) and appeals.covers(NEEDED, error.details["needs"])
+    return isinstance(error, upstream_errors.CapabilityMissing) and upstream_errors.covers(
+        NEEDED, error.details["needs"]
+    )
 
 
 def id_of(result: Mapping[str, Json]) -> str:
@@ -108,7 +112,7 @@ class Watch:
         if isinstance(words, str) and words != self._message:
             self._message = words
             self._step += 1
-            await self._context.progress(self._step, None, words)
+            await self._context.notifier.progress(self._step, None, words)
 
     async def cancel(self) -> None:
         """End the task over there, whose call has ended here."""
@@ -119,12 +123,12 @@ class Watch:
             logger.info("A task of an upstream could not be cancelled: %s", error)
 
 
-class Following(Watch):
+class TaskFollower(Watch):
     """One task of the upstream, for one call."""
 
-    def __init__(self, task_id: str, send: Send, context: ToolContext, *, may_ask: bool) -> None:
+    def __init__(self, task_id: str, send: Send, context: ToolContext, asking: Asking) -> None:
         super().__init__(task_id, send, context)
-        self._may_ask = may_ask
+        self._may = asking
         self._asked: set[str] = set()
         self._asking: asyncio.Task[dict[str, Json]] | None = None
 
@@ -135,7 +139,7 @@ class Following(Watch):
         """
         context = self._context
         try:
-            await context.begin_task()
+            await context.task.begin()
             while True:
                 task = await self.look()
                 match task.get("status"):
@@ -143,7 +147,7 @@ class Following(Watch):
                         return _result_of(task)
                     case TaskState.FAILED:
                         error = _error_of(task)
-                        error.fails_task = context.may_be_task
+                        error.fails_task = context.task.is_possible
                         raise error
                     case TaskState.CANCELLED:
                         raise errors.UpstreamError("The upstream cancelled the task of this call.")
@@ -158,7 +162,11 @@ class Following(Watch):
             if self._asking is not None:
                 self._asking.cancel()
                 await asyncio.gather(self._asking, return_exceptions=True)
-            if isinstance(error, asyncio.CancelledError) and context.is_suspended and context.park(self._name):
+            if (
+                isinstance(error, asyncio.CancelledError)
+                and context.suspension.is_suspended
+                and context.suspension.resume_with(self._name)
+            ):
                 raise
             if not isinstance(error, errors.UpstreamError | errors.ResultInvalid):
                 await self.cancel()
@@ -166,7 +174,7 @@ class Following(Watch):
 
     @property
     def _name(self) -> str:
-        return f"{_PARKED}{self._id}"
+        return f"{_RESUMES}{self._id}"
 
     def _ask(self, task: Mapping[str, Json]) -> None:
         """Begin to ask what is not asked yet; what came since the last questions waits for their answers."""
@@ -176,7 +184,7 @@ class Following(Watch):
         new = {key: request for key, request in requests.items() if key not in self._asked}
         if new and self._asking is None:
             self._asked |= new.keys()
-            self._asking = asyncio.create_task(bridge.asked(new, self._context, may_ask=self._may_ask))
+            self._asking = asyncio.create_task(bridge.asked(new, self._context, self._may))
 
     async def _wait(self, task: Mapping[str, Json]) -> None:
         """Wait until it is time for the next look; send answers that came meanwhile."""
@@ -202,4 +210,4 @@ def _error_of(task: Mapping[str, Json]) -> errors.ToolFailure:
     error: Any = task.get("error")
     if not isinstance(error, dict) or not isinstance(error.get("code"), int):
         return errors.ResultInvalid("The upstream's task failed and says no error.")
-    return appeals.upstream_error(error["code"], str(error.get("message", "")), error.get("data"))
+    return upstream_errors.upstream_error(error["code"], str(error.get("message", "")), error.get("data"))

@@ -7,7 +7,7 @@ import ssl
 import httpcore2
 import httpx2
 
-from tools_catalog import egress
+from tools_catalog.egress import guard as egress
 
 _TOO_SLOW = (TimeoutError, httpcore2.ConnectTimeout, httpx2.ConnectTimeout, httpx2.PoolTimeout)
 

@@ -1,28 +1,33 @@
-"""A lean HTTP/1.1 client of one origin: guarded connections that stay warm, answers read as they come.
+"""A lean HTTP/1.1 client of one origin: guarded connections that stay warm, responses read as they come.
 
 Most of what a relayed call costs is HTTP. A general client makes objects of requests, headers, streams and timeouts;
-this one writes bytes and lets llhttp read the answer. A connection carries one request at a time.
+this one writes bytes and lets llhttp read the response. A connection carries one request at a time.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import select
 import ssl
 from collections import deque
-from typing import Any
+from typing import Protocol
 
 import httpcore2
 import httptools
+import httpx2
 
-from tools_catalog import egress
-from tools_catalog.egress_rules import EgressPolicy
+from sessions_app.protocol import errors
+from tools_catalog.egress import guard as egress
+from tools_catalog.egress.rules import EgressPolicy
 from tools_catalog.upstream import unreached
+from tools_catalog.upstream.proxy import ProxyAddress
 
 _IDLE_SECONDS = 60.0
 _HELD_BYTES = 256 * 1024
-"""Unread bytes of an answer above which the other side is made to wait."""
+"""Unread bytes of a response above which the other side is made to wait."""
 _DRAIN_SECONDS = 1.0
-"""For the end of an answer of which all that was wanted has come."""
+"""For the end of a response of which all that was wanted has come."""
 _MOST_HEADER_BYTES = 64 * 1024
 
 
@@ -30,47 +35,70 @@ class NotSent(Exception):
     """No connection could be made: nothing reached the other side. Its words say why."""
 
 
-class Broken(Exception):
+class Broken(errors.TransportError):
     """The connection broke, or what came is no HTTP. The request may have been taken."""
 
 
-class Answer:
+class TooLarge(errors.ResultInvalid):
+    sentence = "The upstream's answer is too large."
+
+
+class WireResponse:
     """A response whose head has come. Read its body by `chunk`, then `release` it."""
 
-    __slots__ = ("_chunks", "_error", "_line", "_size", "_waiter", "headers", "is_whole", "status")
+    __slots__ = ("_chunks", "_connection", "_error", "_size", "_waiter", "headers", "is_whole", "status", "url")
 
-    def __init__(self, line: _Line) -> None:
+    def __init__(self, connection: _HttpConnection) -> None:
         self.status = 0
         self.headers: dict[bytes, bytes] = {}
+        self.url: httpx2.URL
+        """Where it came from, after redirects. Set by `HttpEndpoint`."""
         self.is_whole = False
-        self._line = line
+        self._connection = connection
         self._chunks: deque[bytes] = deque()
         self._size = 0
         self._error: Exception | None = None
         self._waiter: asyncio.Future[None] | None = None
 
+    async def read(self, most: int) -> bytes:
+        """Give the whole body, and be done with it. Raises Broken; TooLarge above `most` bytes."""
+        if self.is_whole and self._size <= most:
+            return b"".join(self._chunks)
+        chunks, size = [], 0
+        while chunk := await self.chunk():
+            size += len(chunk)
+            if size > most:
+                self.close()
+                raise TooLarge
+            chunks.append(chunk)
+        self.release()
+        return b"".join(chunks)
+
     async def chunk(self) -> bytes:
-        """Give what came since; empty at the end. Raises Broken."""
+        """Give what came since; empty at the end. Raises Broken. Cancelled, it ends the connection."""
         while not self._chunks:
             if self.is_whole:
                 return b""
             await self._more()
         chunk = self._chunks.popleft() if len(self._chunks) == 1 else b"".join(self._chunks)
         self._chunks.clear()
-        if self._size > _HELD_BYTES:
-            self._line.transport.resume_reading()
+        if self._size > _HELD_BYTES and not self.is_whole:
+            self._connection.transport.resume_reading()
         self._size = 0
         return chunk
 
     def release(self) -> None:
-        """Be done with it. A connection whose answer is not whole yet is used again if the rest comes soon."""
-        self._line.let_go(self)
+        """Be done with it. A connection whose response is not whole yet is used again if the rest comes soon."""
+        if not self.is_whole:
+            self._connection.let_go(self)
 
     def close(self) -> None:
-        """Want no more of it: the connection ends."""
-        self._line.close()
+        """Want no more of it: the connection ends, unless the response is whole."""
+        if not self.is_whole:
+            self._connection.close()
 
-    async def _head(self) -> None:
+    async def head(self) -> None:
+        """Wait for status and headers. Raises Broken. Cancelled, it ends the connection."""
         while not self.status:
             await self._more()
 
@@ -80,6 +108,9 @@ class Answer:
         self._waiter = asyncio.get_running_loop().create_future()
         try:
             await self._waiter
+        except BaseException:
+            self.close()
+            raise
         finally:
             self._waiter = None
 
@@ -91,7 +122,7 @@ class Answer:
         self._chunks.append(body)
         before, self._size = self._size, self._size + len(body)
         if before <= _HELD_BYTES < self._size:
-            self._line.transport.pause_reading()
+            self._connection.transport.pause_reading()
         self._wake()
 
     def _end(self, error: Exception | None) -> None:
@@ -100,58 +131,68 @@ class Answer:
             self._wake()
 
 
-class _Line(asyncio.Protocol):
+class _ResponseParser(Protocol):
+    def feed_data(self, data: bytes) -> None: ...
+    def get_status_code(self) -> int: ...
+    def should_keep_alive(self) -> bool: ...
+
+
+class _HttpConnection(asyncio.Protocol):
     """One connection. Methods named `on_…` are called by the parser."""
 
-    def __init__(self, origin: Origin) -> None:
+    def __init__(self, pool: ConnectionPool) -> None:
         self.transport: asyncio.Transport
         self.is_open = True
         self.free_since = 0.0
-        self._origin = origin
-        self._answer: Answer | None = None
-        self._parser: Any = None
+        self._pool = pool
+        self._response: WireResponse | None = None
+        self._parser: _ResponseParser
         self._head_size = 0
         self._is_drained = False
-        self._stays = False
-        """The other side keeps the connection open."""
 
-    def ask(self, request: bytes) -> Answer:
-        self._answer = answer = Answer(self)
+    def ask(self, request: bytes) -> WireResponse:
+        self._response = response = WireResponse(self)
         self._parser = httptools.HttpResponseParser(self)
         self._head_size = 0
-        self._stays = False
         self.transport.write(request)
-        return answer
+        return response
 
-    def let_go(self, answer: Answer) -> None:
-        if self._answer is not answer:
+    def is_silent(self) -> bool:
+        """Whether nothing came since the last response. What came is its end, which the event loop has not seen yet."""
+        looking = select.poll()
+        looking.register(self.transport.get_extra_info("socket").fileno(), select.POLLIN)
+        return not looking.poll(0)
+
+    async def tunnel(self, request: bytes) -> int:
+        """Ask a proxy for a tunnel; give the status of its response. Raises Broken."""
+        response = self.ask(request)
+        await response.head()
+        self._response = None
+        self._pool.forget(self)  # a response that is whole has given it back
+        return response.status
+
+    def let_go(self, response: WireResponse) -> None:
+        """Read the rest of a response that nobody wants any more, if it comes soon."""
+        if self._response is not response:
             return
-        if answer.is_whole:
-            self._finish()
-        elif answer.status and self.is_open and answer._error is None:
+        if response.status and self.is_open and response._error is None:
             self._is_drained = True
-            answer._chunks.clear()
-            if answer._size > _HELD_BYTES:
+            response._chunks.clear()
+            if response._size > _HELD_BYTES:
                 self.transport.resume_reading()
-            asyncio.get_running_loop().call_later(_DRAIN_SECONDS, self._give_up, answer)
+            asyncio.get_running_loop().call_later(_DRAIN_SECONDS, self._give_up, response)
         else:
             self.close()
 
     def close(self) -> None:
         self.is_open = False
-        self._answer = None
+        response, self._response = self._response, None
+        if response is not None:
+            response._end(Broken("The connection broke within the call."))
         self.transport.abort()
 
-    def _give_up(self, answer: Answer) -> None:
-        if self._answer is answer:
-            self.close()
-
-    def _finish(self) -> None:
-        self._answer = None
-        self._is_drained = False
-        if self.is_open and self._stays:
-            self._origin.keep(self)
-        else:
+    def _give_up(self, response: WireResponse) -> None:
+        if self._response is response:
             self.close()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -160,129 +201,176 @@ class _Line(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self.is_open = False
-        answer = self._answer
-        if answer is not None:
+        response = self._response
+        if response is not None:
             # A body of no stated length ends with the connection.
             is_end = (
                 error is None
-                and answer.status
-                and not (b"content-length" in answer.headers or b"transfer-encoding" in answer.headers)
+                and response.status
+                and not (b"content-length" in response.headers or b"transfer-encoding" in response.headers)
             )
-            answer._end(None if is_end else Broken("The connection broke within the answer."))
+            response._end(None if is_end else Broken("The connection broke within the answer."))
 
     def data_received(self, data: bytes) -> None:
-        if self._answer is None:
+        if self._response is None:
             self.close()  # nobody asked
             return
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
-            answer = self._answer
-            if answer is not None:
-                answer._end(Broken("What came is no HTTP."))
+            response = self._response
+            if response is not None:
+                response._end(Broken("What came is no HTTP."))
             self.is_open = False
             self.transport.abort()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        answer = self._answer
+        response = self._response
         self._head_size += len(name) + len(value)
-        if answer is None or self._head_size > _MOST_HEADER_BYTES:
+        if response is None or self._head_size > _MOST_HEADER_BYTES:
             raise ValueError("too much of a head")  # the parser makes its own error of it
-        answer.headers[name.lower()] = value
+        response.headers[name.lower()] = value
 
     def on_headers_complete(self) -> None:
-        answer, status = self._answer, self._parser.get_status_code()
-        if answer is None:
+        response, status = self._response, self._parser.get_status_code()
+        if response is None:
             return
         if status < 200:
-            answer.headers.clear()  # an interim answer; the real one follows
+            response.headers.clear()  # an interim response; the real one follows
         else:
-            answer.status = status
-            answer._wake()
+            response.status = status
+            response._wake()
 
     def on_body(self, body: bytes) -> None:
-        if self._answer is not None and not self._is_drained:
-            self._answer._take(body)
+        if self._response is not None and not self._is_drained:
+            self._response._take(body)
 
     def on_message_complete(self) -> None:
-        answer = self._answer
-        if answer is None or not answer.status:
+        response = self._response
+        if response is None or not response.status:
             return
-        self._stays = self._parser.should_keep_alive()
-        answer._end(None)
-        if self._is_drained:
-            self._finish()
+        if response._size > _HELD_BYTES and not self._is_drained:
+            self.transport.resume_reading()
+        response._end(None)
+        self._response = None
+        self._is_drained = False
+        if self.is_open and self._parser.should_keep_alive():
+            self._pool.keep(self)
+        else:
+            self.close()
 
 
-class Origin:
-    """The connections to one scheme, host and port."""
+class ConnectionPool:
+    """The connections to one origin: scheme, host and port. They leave through `proxy`, where there is one."""
 
     def __init__(
-        self, policy: EgressPolicy, *, host: str, port: int, is_tls: bool, seconds: float,
+        self,
+        policy: EgressPolicy,
+        *,
+        host: str,
+        port: int,
+        is_tls: bool,
+        seconds: float,
         resolve: egress.Resolve = egress.resolve_with_system,
-    ) -> None:  # fmt: skip
+        proxy: ProxyAddress | None = None,
+    ) -> None:
         self._policy = policy
         self._resolve = resolve
         self._host = host
         self._port = port
         self._tls: ssl.SSLContext | None = egress.tls_context() if is_tls else None
         self._seconds = seconds
-        self._free: list[_Line] = []
-        self._all: set[_Line] = set()
+        self._proxy = proxy
+        self._free: list[_HttpConnection] = []
+        self._all: set[_HttpConnection] = set()
 
-    async def send(self, request: bytes) -> Answer:
-        """Send a whole request; give the answer once its head is there. Raises NotSent, Broken, EgressRefused.
+    async def send(self, request: bytes) -> WireResponse:
+        """Send a whole request; give the response once its head is there. Raises NotSent, Broken, EgressRefused.
 
         Cancelled, it ends the connection: that is how a call over HTTP is taken back.
         """
-        answer = (self._warm() or await self._connect()).ask(request)
-        try:
-            await answer._head()
-        except BaseException:
-            answer._line.close()
-            raise
-        return answer
+        connection = self._warm() or await self._connect()
+        response = connection.ask(request)
+        await response.head()
+        return response
 
-    def keep(self, line: _Line) -> None:
-        line.free_since = asyncio.get_running_loop().time()
-        self._free.append(line)
+    def keep(self, connection: _HttpConnection) -> None:
+        connection.free_since = asyncio.get_running_loop().time()
+        self._free.append(connection)
+
+    def forget(self, connection: _HttpConnection) -> None:
+        if connection in self._free:
+            self._free.remove(connection)
 
     def close(self) -> None:
-        for line in list(self._all):
-            line.close()
+        for connection in list(self._all):
+            connection.close()
         self._all.clear()
         self._free.clear()
 
-    def _warm(self) -> _Line | None:
+    def _warm(self) -> _HttpConnection | None:
+        if not self._free:
+            return None
         now = asyncio.get_running_loop().time()
         while self._free:
-            line = self._free.pop()
-            if line.is_open and now - line.free_since < _IDLE_SECONDS:
-                return line
-            self._forget(line)
+            connection = self._free.pop()
+            if connection.is_open and now - connection.free_since < _IDLE_SECONDS and connection.is_silent():
+                return connection
+            connection.close()
+            self._all.discard(connection)
         return None
 
-    def _forget(self, line: _Line) -> None:
-        line.close()
-        self._all.discard(line)
+    async def check_name(self) -> None:
+        """Raise EgressRefused for a name that leads inside, as far as is known here: a proxy asks for it elsewhere."""
+        with contextlib.suppress(httpcore2.ConnectError):
+            await egress.checked_addresses(self._policy, self._host, self._port, self._resolve)
 
-    async def _connect(self) -> _Line:
-        self._all = {line for line in self._all if line.is_open}
-        loop = asyncio.get_running_loop()
-        failure: Exception | None = None
+    async def _connect(self) -> _HttpConnection:
+        self._all = {connection for connection in self._all if connection.is_open}
         try:
             async with asyncio.timeout(self._seconds):
-                for address in await egress.checked_addresses(self._policy, self._host, self._port, self._resolve):
-                    try:
-                        _, line = await loop.create_connection(
-                            lambda: _Line(self), str(address), self._port, ssl=self._tls,
-                            server_hostname=self._host if self._tls is not None else None,
-                        )  # fmt: skip
-                    except OSError as error:  # TLS's errors are too
-                        failure = error
-                        continue
-                    self._all.add(line)
-                    return line
+                made = await (self._connect_directly() if self._proxy is None else self._connect_through(self._proxy))
         except (OSError, httpcore2.ConnectError) as error:  # a timeout is one, too
             raise NotSent(unreached.reason(error)) from error
-        raise NotSent(unreached.reason(failure or httpcore2.ConnectError("The name has no address."))) from failure
+        self._all.add(made)
+        return made
+
+    async def _connect_directly(self) -> _HttpConnection:
+        failure: Exception = httpcore2.ConnectError("The name has no address.")
+        for address in await egress.checked_addresses(self._policy, self._host, self._port, self._resolve):
+            try:
+                return await self._open(str(address), self._port, self._tls, self._host)
+            except OSError as error:  # TLS's errors are too
+                failure = error
+        raise failure
+
+    async def _connect_through(self, proxy: ProxyAddress) -> _HttpConnection:
+        tls = egress.tls_context() if proxy.is_tls else None
+        try:
+            made = await self._open(proxy.host, proxy.port, tls, proxy.host)
+        except OSError as error:
+            raise NotSent(f"{egress.PROXY} takes no connections.") from error
+        if self._tls is None:
+            return made
+        try:
+            status = await made.tunnel(proxy.tunnel_request(self._host, self._port))
+            if status == 407:
+                raise NotSent(f"{egress.PROXY} refuses the hub's name and password.")
+            if not 200 <= status < 300:
+                raise NotSent(f"{egress.PROXY} does not let the request through.")
+            loop = asyncio.get_running_loop()
+            inside = await loop.start_tls(made.transport, made, self._tls, server_hostname=self._host)
+            assert inside is not None
+            made.transport = inside
+        except BaseException as error:
+            made.close()
+            if isinstance(error, Broken):
+                raise NotSent(f"{egress.PROXY} does not let the request through.") from error
+            raise
+        return made
+
+    async def _open(self, host: str, port: int, tls: ssl.SSLContext | None, name: str) -> _HttpConnection:
+        _, made = await asyncio.get_running_loop().create_connection(
+            lambda: _HttpConnection(self), host, port, ssl=tls, server_hostname=name if tls is not None else None
+        )
+        return made

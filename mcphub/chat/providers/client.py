@@ -12,39 +12,41 @@ import logging
 import random
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
-from typing import Any
 
 import httpx2
 
 from mcphub.chat.errors import ChatError
-from mcphub.chat.providers.health import FOR_OPERATORS, Health
-from mcphub.chat.providers.pieces import Answer, Malformed
-from mcphub.chat.providers.refusals import Complaint, may_retry, understand
+from mcphub.chat.providers.completions import Malformed, ProviderCompletion
+from mcphub.chat.providers.health import FOR_OPERATORS, ProviderHealth
+from mcphub.chat.providers.provider_errors import ProviderError, may_retry, to_chat_error, unavailable
 from mcphub.chat.providers.snapshot import Model, Provider
 from sessions_app.protocol import json, sse
 from sessions_app.protocol.errors import EgressRefused, ParseError
-from tools_catalog import egress
+from sessions_app.protocol.json import Json
+from tools_catalog.egress import guard as egress
 from tools_catalog.upstream.breaker import Breaker
 
 logger = logging.getLogger(__name__)
 
 MAX_ANSWER_BYTES = 32 * 1024 * 1024
 MAX_EVENT_BYTES = 8 * 1024 * 1024
-_MAX_COMPLAINT_BYTES = 64 * 1024
+_MAX_ERROR_BYTES = 64 * 1024
 _CONNECTIONS = 1000
 _LAST_SECONDS = 0.25
+_RETRY_AFTER_SECONDS = 1.0
+"""What clients are told to wait where neither the provider nor its breaker names a time."""
 _LONGEST_PAUSE_SECONDS = 8.0
-"""A provider that asks for a longer one is not tried again: its client is told when to come back."""
+"""A provider that asks for a longer one is not tried again: its client gets the time to come back."""
 
 
 class ProviderClient:
     """Sends requests over warm connections, and stays away from providers that fail. One a process and event loop."""
 
-    def __init__(self, *, tells: bool = False) -> None:
-        """`tells`: it tells the other workers how providers do, and hears of them."""
+    def __init__(self, *, shares_health: bool = False) -> None:
+        """`shares_health`: tell the other workers which providers fail, and follow what they tell."""
         self._client: httpx2.AsyncClient | None = None
         self._breakers: dict[str, Breaker] = {}
-        self.health = Health(self._breakers) if tells else None
+        self.health = ProviderHealth(self._breakers) if shares_health else None
 
     async def aclose(self) -> None:
         if self.health is not None:
@@ -62,107 +64,122 @@ class ProviderClient:
         return found
 
     async def ask(
-        self, model: Model, body: dict[str, Any], answer: Answer, *, stream: bool, until: float = float("inf")
+        self,
+        model: Model,
+        body: dict[str, Json],
+        answer: ProviderCompletion,
+        *,
+        stream: bool,
+        until: float = float("inf"),
     ) -> AsyncGenerator[tuple[str, str], None]:
         """Send one chat completion and read its answer into `answer`; give text and reasoning as they come.
 
-        `until` (monotonic seconds) bounds the pauses between attempts. Raises ChatError.
+        The provider's `total_seconds` hold for all attempts and pauses together; `until` (monotonic seconds) is when
+        the turn ends, whatever the provider may take. Raises ChatError.
         """
         provider = model.provider
         breaker = self.breaker(provider)
         wait = breaker.wait_seconds()
         if wait > 0:
-            raise ChatError(
-                "PROVIDER_UNAVAILABLE", f"{provider.slug} failed again and again and is left alone for a while.",
-                retry_after=wait,
-            )  # fmt: skip
-        told = False
+            raise unavailable(
+                f"{provider.slug} failed again and again and is left alone for a while.", retry_after=wait
+            )
+        is_recorded = False
+        began = time.monotonic()
+        deadline = min(began + provider.total_seconds, until)
         try:
-            response, deadline = await self._send(provider, body, stream=stream, until=until)
+            response = await self._send(provider, body, stream=stream, deadline=deadline)
             reading = _read(provider, response, answer, deadline, stream=stream)
             async with contextlib.aclosing(response), contextlib.aclosing(reading) as pieces:
                 async for piece in pieces:
                     yield piece
             breaker.succeeded()
-            self._heard(provider, breaker, None)
-            told = True
+            self._record(provider, breaker, None)
+            is_recorded = True
         except ChatError as error:
             # What a client did wrong says nothing of the provider's health.
             answers = error.code in ("INVALID_QUERY", "CONTENT_FILTER")
-            (breaker.succeeded if answers or error.code in FOR_OPERATORS else breaker.failed)()
-            self._heard(provider, breaker, None if answers else error)
-            told = True
+            # Nor does it that a turn left the provider little time.
+            if not (until <= time.monotonic() and until - began < provider.first_byte_seconds / 2):
+                (breaker.succeeded if answers or error.code in FOR_OPERATORS else breaker.failed)()
+                self._record(provider, breaker, None if answers else error)
+                is_recorded = True
+            if error.code == "PROVIDER_UNAVAILABLE" and error.should_retry:
+                error.retry_after = max(error.retry_after or _RETRY_AFTER_SECONDS, breaker.left_seconds)
             raise
         finally:
-            if not told:
+            if not is_recorded:
                 breaker.left()
 
-    def _heard(self, provider: Provider, breaker: Breaker, error: ChatError | None) -> None:
+    def _record(self, provider: Provider, breaker: Breaker, error: ChatError | None) -> None:
         if self.health is not None:
-            self.health.heard(provider, breaker, error)
+            self.health.record(provider, breaker, error)
 
     async def _send(
-        self, provider: Provider, body: dict[str, Any], *, stream: bool, until: float
-    ) -> tuple[httpx2.Response, float]:
-        """Give a response of status 200 and the moment by which all of it must be there; try again where that helps."""
+        self, provider: Provider, body: dict[str, Json], *, stream: bool, deadline: float
+    ) -> httpx2.Response:
+        """Give a response of status 200; try again where that helps and the deadline leaves time for it."""
         attempt = 0
         while True:
-            deadline = time.monotonic() + provider.total_seconds
             try:
-                return await self._attempt(provider, body, stream=stream), deadline
-            except _Passing as passing:
+                return await self._attempt(provider, body, stream=stream, deadline=deadline)
+            except _RetryableError as passing:
                 error, pause = passing.error, passing.error.retry_after
             if pause is None:
                 pause = 0.5 * 2**attempt * (0.75 + random.random() / 2)  # noqa: S311 - no secret
             attempt += 1
-            if attempt > provider.retries or pause > _LONGEST_PAUSE_SECONDS or time.monotonic() + pause > until:
+            if attempt > provider.retries or pause > _LONGEST_PAUSE_SECONDS or time.monotonic() + pause > deadline:
                 raise error
             logger.info("%s is asked again in %.1f s: %s", provider.slug, pause, error.code)
             await asyncio.sleep(pause)
 
-    async def _attempt(self, provider: Provider, body: dict[str, Any], *, stream: bool) -> httpx2.Response:
+    async def _attempt(
+        self, provider: Provider, body: dict[str, Json], *, stream: bool, deadline: float
+    ) -> httpx2.Response:
         if self._client is None:
             self._client = egress.client(connections=_CONNECTIONS)
         request = self._request(provider, body, stream=stream)
-        seconds = provider.first_byte_seconds if stream else provider.total_seconds
+        own = provider.connect_seconds + provider.first_byte_seconds
+        seconds = max(0.0, min(own, deadline - time.monotonic()))
         try:
-            async with asyncio.timeout(provider.connect_seconds + seconds):
+            async with asyncio.timeout(seconds):
                 response = await self._client.send(request, stream=True)
         except EgressRefused as error:
-            raise ChatError("CONNECTION_FAILED", error.message, should_retry=False) from error
+            raise unavailable(error.message, should_retry=False) from error
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as error:
-            raise _Passing(ChatError("CONNECTION_FAILED", f"{provider.slug} cannot be reached.")) from error
+            raise _RetryableError(unavailable(f"{provider.slug} cannot be reached.")) from error
         except (TimeoutError, httpx2.TimeoutException) as error:
-            raise ChatError("TIMEOUT", f"{provider.slug} did not answer within {seconds:g} s.") from error
+            raise unavailable(f"{provider.slug} did not begin to answer within {round(seconds, 1):g} s.") from error
         except httpx2.HTTPError as error:
             # Nothing of an answer came. Whether the request arrived cannot be known, and asking again is harmless.
-            raise _Passing(
-                ChatError("TRANSPORT_ERROR", f"The connection to {provider.slug} broke.", should_retry=True)
-            ) from error
+            raise _RetryableError(unavailable(f"The connection to {provider.slug} broke.")) from error
         if response.status_code == 200:
             return response
         try:
-            complaint = Complaint.read(response.status_code, response.headers, await _complaint(response))
+            provider_error = ProviderError.read(response.status_code, response.headers, await _error_body(response))
         finally:
             await response.aclose()
-        if 300 <= complaint.status < 400:
-            raise ChatError(
-                "PROVIDER_UNAVAILABLE",
+        if 300 <= provider_error.status < 400:
+            raise unavailable(
                 f"{provider.slug} redirects, which is not followed. The operator must correct its base URL.",
                 should_retry=False,
             )
-        failure = understand(provider.slug, provider.kind, complaint)
-        logger.info("%s answered %d %s: %s", provider.slug, complaint.status, complaint.code[:60], failure.code)
-        if may_retry(failure, complaint):
-            raise _Passing(failure)
+        failure = to_chat_error(provider.slug, provider.kind, provider_error)
+        logger.info(
+            "%s answered %d %s: %s", provider.slug, provider_error.status, provider_error.code[:60], failure.code
+        )
+        if may_retry(failure, provider_error):
+            raise _RetryableError(failure)
         raise failure
 
-    def _request(self, provider: Provider, body: dict[str, Any], *, stream: bool) -> httpx2.Request:
+    def _request(self, provider: Provider, body: dict[str, Json], *, stream: bool) -> httpx2.Request:
         assert self._client is not None
         headers = {
-            **provider.headers, "content-type": "application/json", "accept-encoding": "identity",
+            **provider.headers,
+            "content-type": "application/json",
+            "accept-encoding": "identity",
             "accept": "text/event-stream" if stream else "application/json",
-        }  # fmt: skip
+        }
         key = provider.key()
         if key:
             headers["authorization"] = f"Bearer {key}"
@@ -173,7 +190,7 @@ class ProviderClient:
         )
 
 
-class _Passing(Exception):
+class _RetryableError(Exception):
     """A failure that may be over when the request is sent again."""
 
     def __init__(self, error: ChatError) -> None:
@@ -181,7 +198,7 @@ class _Passing(Exception):
 
 
 async def _read(
-    provider: Provider, response: httpx2.Response, answer: Answer, deadline: float, *, stream: bool
+    provider: Provider, response: httpx2.Response, answer: ProviderCompletion, deadline: float, *, stream: bool
 ) -> AsyncGenerator[tuple[str, str], None]:
     kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     try:
@@ -193,23 +210,21 @@ async def _read(
                     yield piece
         elif kind == "application/json" or kind.endswith("+json"):
             # Also in place of a stream: some providers cannot.
-            chunks = [chunk async for chunk in _chunks(provider, response, deadline, first=provider.total_seconds)]
-            answer.take_whole(json.loads(b"".join(chunks)))
+            chunks = [chunk async for chunk in _chunks(provider, response, deadline)]
+            answer.read_whole(json.loads(b"".join(chunks)))
             yield answer.text, answer.reasoning
         else:
             raise Malformed(f"the content type {kind[:60]!r}")
     except (Malformed, ParseError, sse.EventTooLarge) as error:
         logger.warning("%s gave an answer that cannot be read: %s", provider.slug, error)
-        raise ChatError(
-            "PROVIDER_UNAVAILABLE", f"{provider.slug} gave an answer that cannot be read: {_reason(error)}."
-        ) from error
+        raise unavailable(f"{provider.slug} gave an answer that cannot be read: {_reason(error)}.") from error
 
 
 async def _stream(
-    provider: Provider, response: httpx2.Response, answer: Answer, deadline: float
+    provider: Provider, response: httpx2.Response, answer: ProviderCompletion, deadline: float
 ) -> AsyncGenerator[tuple[str, str], None]:
     decoder = sse.Decoder(max_event_bytes=MAX_EVENT_BYTES)
-    async with contextlib.aclosing(_chunks(provider, response, deadline, first=provider.first_byte_seconds)) as chunks:
+    async with contextlib.aclosing(_chunks(provider, response, deadline)) as chunks:
         async for chunk in chunks:
             for event in decoder.feed(chunk):
                 if event.data.strip() == "[DONE]":
@@ -219,13 +234,13 @@ async def _stream(
                     return
                 value = json.loads(event.data.encode("utf-8", "replace"))
                 if isinstance(value, dict) and value.get("error"):
-                    complaint = Complaint.read(500, {}, event.data.encode("utf-8", "replace"))
-                    raise understand(provider.slug, provider.kind, complaint)
-                said = answer.take_chunk(value)
-                if said != ("", ""):
-                    yield said
+                    provider_error = ProviderError.read(500, {}, event.data.encode("utf-8", "replace"))
+                    raise to_chat_error(provider.slug, provider.kind, provider_error)
+                piece = answer.read_chunk(value)
+                if piece != ("", ""):
+                    yield piece
     if answer.finish_reason is None:
-        raise ChatError("TRANSPORT_ERROR", f"{provider.slug} broke off in the middle of its answer.")
+        raise unavailable(f"{provider.slug} broke off in the middle of its answer.")
 
 
 async def _drain(chunks: AsyncIterator[bytes]) -> None:
@@ -236,23 +251,19 @@ async def _drain(chunks: AsyncIterator[bytes]) -> None:
                 pass
 
 
-async def _chunks(
-    provider: Provider, response: httpx2.Response, deadline: float, *, first: float
-) -> AsyncGenerator[bytes, None]:
+async def _chunks(provider: Provider, response: httpx2.Response, deadline: float) -> AsyncGenerator[bytes, None]:
     """Give the body; each wait ends with the provider's time for it. Raises ChatError, Malformed."""
     chunks = response.aiter_bytes()
-    seconds, size = first, 0
+    seconds, size = provider.first_byte_seconds, 0
     while True:
         left = deadline - time.monotonic()
         try:
             async with asyncio.timeout(min(seconds, left)):
                 chunk = await anext(chunks, None)
         except TimeoutError as error:
-            raise ChatError("TIMEOUT", f"{provider.slug} stopped in the middle of its answer.") from error
+            raise unavailable(f"{provider.slug} stopped in the middle of its answer.") from error
         except httpx2.HTTPError as error:
-            raise ChatError(
-                "TRANSPORT_ERROR", f"The connection to {provider.slug} broke in the middle of its answer."
-            ) from error
+            raise unavailable(f"The connection to {provider.slug} broke in the middle of its answer.") from error
         if chunk is None:
             return
         size += len(chunk)
@@ -262,14 +273,14 @@ async def _chunks(
         seconds = provider.idle_seconds
 
 
-async def _complaint(response: httpx2.Response) -> bytes:
+async def _error_body(response: httpx2.Response) -> bytes:
     """Give the beginning of an error's body; an error that does not end is none to wait for."""
     body = b""
     with contextlib.suppress(TimeoutError, httpx2.HTTPError):
         async with asyncio.timeout(10):
             async for chunk in response.aiter_bytes():
                 body += chunk
-                if len(body) > _MAX_COMPLAINT_BYTES:
+                if len(body) > _MAX_ERROR_BYTES:
                     break
     return body
 

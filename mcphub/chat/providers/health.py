@@ -1,4 +1,4 @@
-"""How providers do, told from worker to worker: what one finds out the others need not find out again.
+"""Which providers fail, told from worker to worker: what one finds out the others need not find out again.
 
 A row for each provider is written where its state turns: it is left alone, its quota or key is refused, it answers
 again. Each worker follows the rows, so a provider that one leaves alone is left alone by all; operators read them, too.
@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 from channels.db import database_sync_to_async
 from django.utils import timezone
 
+from invocations.redaction.records import without_secrets
 from mcphub.chat.errors import ChatError
 from mcphub.chat.providers.snapshot import Provider
 from tools_catalog.upstream.breaker import Breaker
@@ -26,7 +27,7 @@ FOR_OPERATORS = frozenset({"QUOTA_EXCEEDED", "AUTHENTICATION_FAILED"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class State:
+class ProviderStatus:
     """How a provider did last. `code` is empty where it answers."""
 
     code: str = ""
@@ -35,36 +36,38 @@ class State:
     """How often in a row its breaker opened."""
 
 
-class Health:
+class ProviderHealth:
     """One a process."""
 
     def __init__(self, breakers: Mapping[str, Breaker]) -> None:
         """`breakers`: those of this process, by the provider's name."""
         self._breakers = breakers
-        self._known: dict[str, State] = {}
+        self._known: dict[str, ProviderStatus] = {}
         """With what this process has found out and may not have written yet."""
-        self._read: dict[str, State] = {}
+        self._read: dict[str, ProviderStatus] = {}
         """As the rows said last."""
         self._writing: set[asyncio.Task[None]] = set()
 
-    def heard(self, provider: Provider, breaker: Breaker, error: ChatError | None) -> None:
+    def record(self, provider: Provider, breaker: Breaker, error: ChatError | None) -> None:
         """Note how a request ended, None for well, and tell the others where that is news."""
-        known = self._known.get(provider.slug, State())
+        known = self._known.get(provider.slug, ProviderStatus())
         if error is None:
             if known.code:
-                self._tell(provider, State(), "")
+                self._announce(provider, ProviderStatus(), "")
         elif error.code in FOR_OPERATORS:
             if known.code != error.code:
-                self._tell(provider, State(code=error.code), error.message)
+                self._announce(provider, ProviderStatus(code=error.code), error.message)
         elif breaker.is_open:
             until = timezone.now() + timedelta(seconds=breaker.left_seconds)
-            self._tell(provider, State(code=error.code, rests_until=until, openings=breaker.openings), error.message)
+            self._announce(
+                provider, ProviderStatus(code=error.code, rests_until=until, openings=breaker.openings), error.message
+            )
 
-    def follow(self, states: Mapping[str, State]) -> None:
+    def follow(self, states: Mapping[str, ProviderStatus]) -> None:
         """Take over what the rows say now."""
         now = timezone.now()
         for slug, breaker in self._breakers.items():
-            before, state = self._read.get(slug, State()), states.get(slug, State())
+            before, state = self._read.get(slug, ProviderStatus()), states.get(slug, ProviderStatus())
             left = (state.rests_until - now).total_seconds() if state.rests_until is not None else 0
             if left > 0 and not breaker.is_open:
                 breaker.rest(left, state.openings)
@@ -75,26 +78,26 @@ class Health:
     async def stop(self) -> None:
         await asyncio.gather(*self._writing, return_exceptions=True)
 
-    def _tell(self, provider: Provider, state: State, words: str) -> None:
+    def _announce(self, provider: Provider, state: ProviderStatus, message: str) -> None:
         self._known[provider.slug] = state
-        task = asyncio.create_task(self._write(provider.slug, state, words), name="mcphub-provider-state")
+        task = asyncio.create_task(self._write(provider.slug, state, message), name="mcphub-provider-state")
         self._writing.add(task)
         task.add_done_callback(self._writing.discard)
 
-    async def _write(self, slug: str, state: State, words: str) -> None:
+    async def _write(self, slug: str, state: ProviderStatus, message: str) -> None:
         try:
-            await database_sync_to_async(_store)(slug, state, words)
+            await database_sync_to_async(_store)(slug, state, message)
         except Exception as error:
             logger.warning("How the provider %s does could not be stored: %s", slug, error)
 
 
-def load() -> dict[str, State]:
+def load() -> dict[str, ProviderStatus]:
     """Give what the rows say, by the provider's name."""
     from mcphub.chat.models import ChatProviderState
 
     rows = ChatProviderState.objects.select_related("provider")
     return {
-        row.provider.slug: State(
+        row.provider.slug: ProviderStatus(
             code=row.failure_code if row.is_failing else "", rests_until=row.rests_until, openings=row.openings
         )
         for row in rows
@@ -103,17 +106,21 @@ def load() -> dict[str, State]:
 
 def answered(slug: str) -> None:
     """Note that somebody tried a provider and was answered: the workers ask it again at once."""
-    if load().get(slug, State()).code:
-        _store(slug, State(), "")
+    if load().get(slug, ProviderStatus()).code:
+        _store(slug, ProviderStatus(), "")
 
 
-def _store(slug: str, state: State, words: str) -> None:
+def _store(slug: str, state: ProviderStatus, message: str) -> None:
     from mcphub.chat.models import ChatProvider, ChatProviderState
 
     provider = ChatProvider.objects.filter(slug=slug).first()
     if provider is None:
         return
     now = timezone.now()
-    told: dict[str, object] = {"rests_until": state.rests_until, "openings": state.openings}
-    told |= {"failure_code": state.code, "failure": words, "failed_at": now} if state.code else {"recovered_at": now}
-    ChatProviderState.objects.update_or_create(provider=provider, defaults=told)
+    values: dict[str, object] = {"rests_until": state.rests_until, "openings": state.openings}
+    values |= (
+        {"failure_code": state.code, "failure": without_secrets(message), "failed_at": now}
+        if state.code
+        else {"recovered_at": now}
+    )
+    ChatProviderState.objects.update_or_create(provider=provider, defaults=values)

@@ -6,14 +6,14 @@ import contextlib
 import dataclasses
 import time
 from dataclasses import dataclass
-from typing import Any
 
 from mcphub.chat.errors import ChatError
 from mcphub.chat.providers.client import ProviderClient
-from mcphub.chat.providers.pieces import Answer
+from mcphub.chat.providers.completions import ProviderCompletion
 from mcphub.chat.providers.snapshot import Model
 from sessions_app.protocol.errors import EgressRefused
-from tools_catalog.egress_rules import EgressPolicy
+from sessions_app.protocol.json import Json
+from tools_catalog.egress.rules import EgressPolicy
 
 ADDRESS, KEY, ANSWER, STREAM, TOOLS, SCHEMA = "address", "key", "answer", "stream", "tools", "json_schema"
 LONGEST_SECONDS = 20.0
@@ -31,43 +31,47 @@ _FORM = {
     "json_schema": {
         "name": "sum",
         "schema": {
-            "type": "object", "properties": {"sum": {"type": "integer"}}, "required": ["sum"],
+            "type": "object",
+            "properties": {"sum": {"type": "integer"}},
+            "required": ["sum"],
             "additionalProperties": False,
         },
     },
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """`kind` is one of the above; `said` tells what came out, or what went wrong."""
+class ProbeStep:
+    """`kind` is one of the above; `detail` is what came out, or what went wrong."""
 
     kind: str
     is_good: bool
-    said: str
+    detail: str
     milliseconds: int
 
 
-async def probe(model: Model) -> list[Step]:
+async def probe(model: Model) -> list[ProbeStep]:
     """Check the address and the key, then ask for one token, for one in a stream, for a call, and for JSON.
 
     What a model cannot do is a step that failed; the later ones are tried all the same, once it has answered at all.
     """
-    steps: list[Step] = []
+    steps: list[ProbeStep] = []
     provider = dataclasses.replace(
-        model.provider, retries=0, total_seconds=min(LONGEST_SECONDS, model.provider.total_seconds),
+        model.provider,
+        retries=0,
+        total_seconds=min(LONGEST_SECONDS, model.provider.total_seconds),
         first_byte_seconds=min(LONGEST_SECONDS, model.provider.first_byte_seconds),
-    )  # fmt: skip
+    )
     model = dataclasses.replace(model, provider=provider)
     try:
         EgressPolicy.from_settings().check_url(provider.base_url)
-        steps.append(Step(ADDRESS, True, provider.base_url, 0))
+        steps.append(ProbeStep(ADDRESS, True, provider.base_url, 0))
     except EgressRefused as error:
-        return [Step(ADDRESS, False, str(error), 0)]
+        return [ProbeStep(ADDRESS, False, str(error), 0)]
     try:
-        steps.append(Step(KEY, True, "There is a key." if provider.key() else "No key is sent.", 0))
+        steps.append(ProbeStep(KEY, True, "There is a key." if provider.key() else "No key is sent.", 0))
     except ChatError as error:
-        return [*steps, Step(KEY, False, error.message, 0)]
+        return [*steps, ProbeStep(KEY, False, error.message, 0)]
     client = ProviderClient()
     try:
         steps.append(await _ask(client, model, ANSWER, "Say hi.", {}))
@@ -83,26 +87,26 @@ async def probe(model: Model) -> list[Step]:
 
 
 async def _ask(
-    client: ProviderClient, model: Model, kind: str, words: str, more: dict[str, Any], *, stream: bool = False
-) -> Step:
+    client: ProviderClient, model: Model, kind: str, words: str, more: dict[str, Json], *, stream: bool = False
+) -> ProbeStep:
     limit = "max_completion_tokens" if model.provider.kind == "openai" else "max_tokens"
     tokens = 1 if kind in (ANSWER, STREAM) else 200
     body = {"model": model.name, "messages": [{"role": "user", "content": words}], limit: tokens, **more}
     if stream:
         body["stream"] = True
-    answer = Answer()
+    answer = ProviderCompletion()
     began = time.monotonic()
     try:
         async with contextlib.aclosing(client.ask(model, body, answer, stream=stream)) as pieces:
             async for _ in pieces:
                 pass
     except ChatError as error:
-        return Step(kind, False, error.message, round((time.monotonic() - began) * 1000))
+        return ProbeStep(kind, False, error.message, round((time.monotonic() - began) * 1000))
     took = round((time.monotonic() - began) * 1000)
     if kind == TOOLS:
         called = ", ".join(f"{call.name} {call.arguments}" for call in answer.calls)
-        return Step(kind, bool(answer.calls), called or f"It calls nothing and says: {answer.text[:200]}", took)
+        return ProbeStep(kind, bool(answer.calls), called or f"It calls nothing and says: {answer.text[:200]}", took)
     if kind == SCHEMA:
-        return Step(kind, answer.text.lstrip().startswith("{") and '"sum"' in answer.text, answer.text[:200], took)
+        return ProbeStep(kind, answer.text.lstrip().startswith("{") and '"sum"' in answer.text, answer.text[:200], took)
     usage = f"{answer.usage.total_tokens} tokens" if answer.usage is not None else "no usage told"
-    return Step(kind, True, f"{answer.text[:200]!r}, {answer.finish_reason}, {usage}", took)
+    return ProbeStep(kind, True, f"{answer.text[:200]!r}, {answer.finish_reason}, {usage}", took)

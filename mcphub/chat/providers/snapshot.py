@@ -5,10 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
-from mcphub.chat.errors import ChatError
+from mcphub.chat.errors import ChatError, invalid
 from tools_catalog import secrets
+
+if TYPE_CHECKING:
+    from mcphub.chat.models import ChatModel, ChatProvider
 
 logger = logging.getLogger(__name__)
 
@@ -62,7 +65,7 @@ class Model:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ModelChoice:
     """The model that shall answer, and those that may take over before a tool has run."""
 
     model: Model
@@ -107,16 +110,14 @@ class Providers:
             found = alike[0] if len(alike) == 1 else None
         return found
 
-    def choose(self, name: str | None = None, *, provider: str | None = None) -> Choice:
+    def choose(self, name: str | None = None, *, provider: str | None = None) -> ModelChoice:
         """Give who shall answer. `name`: a model, or None for the default; `provider`: one that it must be of.
 
         Raises ChatError for an unknown model or provider, and where nothing is set up.
         """
         if provider is not None and provider not in self.providers:
             known = ", ".join(sorted(self.providers)) or "none"
-            raise ChatError(
-                "INVALID_QUERY", f"There is no provider {provider[:60]!r}. Known: {known}.", param="provider"
-            )
+            raise invalid("provider", f"There is no provider {provider[:60]!r}. Known: {known}.")
         if name is None:
             model = self.default if provider is None else self._first_of(provider)
         else:
@@ -126,9 +127,10 @@ class Providers:
                 model = None
         if model is None and name is None:
             raise ChatError(
-                "PROVIDER_UNAVAILABLE", "No model is set up to answer. Ask the hub's operator to add a provider.",
+                "PROVIDER_UNAVAILABLE",
+                "No model is set up to answer. Ask the hub's operator to add a provider.",
                 should_retry=False,
-            )  # fmt: skip
+            )
         if model is None:
             assert name is not None
             raise ChatError(
@@ -136,7 +138,7 @@ class Providers:
             )
         others = (self.find(other) for other in model.fallbacks)
         fallbacks = tuple(other for other in others if other is not None and other is not model)
-        return Choice(model, fallbacks, name or model.id)
+        return ModelChoice(model, fallbacks, name or model.id)
 
     def _first_of(self, provider: str) -> Model | None:
         if self.default is not None and self.default.provider.slug == provider:
@@ -144,20 +146,35 @@ class Providers:
         return next((model for model in self.models.values() if model.provider.slug == provider), None)
 
 
-def provider_of(row: Any) -> Provider:
+def provider_of(row: ChatProvider) -> Provider:
     """Give the value of a ChatProvider row."""
     return Provider(
-        slug=row.slug, kind=row.kind, base_url=row.base_url.rstrip("/"), headers=dict(row.headers),
-        sealed_key=row.ciphertext, retries=row.retries, connect_seconds=row.connect_seconds,
-        first_byte_seconds=row.first_byte_seconds, idle_seconds=row.idle_seconds, total_seconds=row.total_seconds,
+        slug=row.slug,
+        kind=row.kind,
+        base_url=row.base_url.rstrip("/"),
+        headers=dict(row.headers),
+        sealed_key=row.ciphertext,
+        retries=row.retries,
+        connect_seconds=row.connect_seconds,
+        first_byte_seconds=row.first_byte_seconds,
+        idle_seconds=row.idle_seconds,
+        total_seconds=row.total_seconds,
         breaker_failures=row.breaker_failures,
-    )  # fmt: skip
+    )
 
 
-def model_of(row: Any, provider: Provider) -> Model:
+def model_of(row: ChatModel, provider: Provider) -> Model:
     """Give the value of a ChatModel row."""
     return Model(
-        provider=provider, name=row.name, aliases=tuple(row.aliases), fallbacks=tuple(row.fallbacks),
-        is_default=row.is_default, tools=row.tools, parallel_tools=row.parallel_tools, json_schema=row.json_schema,
-        streams=row.streams, usage_in_stream=row.usage_in_stream, created=int(row.updated_at.timestamp()),
-    )  # fmt: skip
+        provider=provider,
+        name=row.name,
+        aliases=tuple(row.aliases),
+        fallbacks=tuple(row.fallbacks),
+        is_default=row.is_default,
+        tools=row.tools,
+        parallel_tools=row.parallel_tools,
+        json_schema=row.json_schema,
+        streams=row.streams,
+        usage_in_stream=row.usage_in_stream,
+        created=int(row.updated_at.timestamp()),
+    )

@@ -1,18 +1,18 @@
 """Tools for models that cannot call functions, but can be held to a JSON schema: the call is the answer's only form.
 
 Pure. The tools are described in a system message, the answer is forced into `{"name", "arguments"}` of one of them, or
-`{"answer"}`. What the conversation holds of calls and results is said again in plain messages: a result stands in a
+`{"answer"}`. Calls and results of the conversation are written as plain messages: a result stands in a
 user's message, never in the system's, for it is not to be trusted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from mcphub.chat.tools.functions import LONGEST_DESCRIPTION, Functions
 from sessions_app.protocol import json
 from sessions_app.protocol.errors import ParseError
+from sessions_app.protocol.json import Json
 
 RESULT_OF = "Result of "
 """How a message with a result begins."""
@@ -24,17 +24,17 @@ def instructions(functions: Functions, *, may_answer: bool) -> str:
     for tool in functions.wire():
         function = tool["function"]
         parameters = json.dumps(function.get("parameters") or {}).decode()
-        told = str(function.get("description") or "")[:LONGEST_DESCRIPTION]
-        lines.append(f"- {function['name']}: {told} Arguments: {parameters}")
+        description = str(function.get("description") or "")[:LONGEST_DESCRIPTION]
+        lines.append(f"- {function['name']}: {description} Arguments: {parameters}")
     lines.append('To use a tool, write JSON: {"name": "the tool", "arguments": {…}}.')
     if may_answer:
         lines.append('When you need no tool, or have its result, write JSON: {"answer": "your words"}.')
     return "\n".join(lines)
 
 
-def response_format(functions: Functions, *, may_answer: bool) -> dict[str, Any]:
+def response_format(functions: Functions, *, may_answer: bool) -> dict[str, Json]:
     """Give the request's `response_format`: one of the calls, or an answer."""
-    forms: list[dict[str, Any]] = [
+    forms: list[dict[str, Json]] = [
         _closed(
             name={"type": "string", "const": tool["function"]["name"]},
             arguments=tool["function"].get("parameters") or {"type": "object"},
@@ -47,18 +47,18 @@ def response_format(functions: Functions, *, may_answer: bool) -> dict[str, Any]
     return {"type": "json_schema", "json_schema": {"name": "step", "schema": schema}}
 
 
-def said_plainly(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def as_plain_messages(messages: Sequence[Mapping[str, Json]]) -> list[dict[str, Json]]:
     """Give the messages without calls and tool results, which such a model does not know."""
     names: dict[str, str] = {}
-    plain: list[dict[str, Any]] = []
+    plain: list[dict[str, Json]] = []
     for message in messages:
         if message["role"] == "assistant" and message.get("tool_calls"):
-            said = [message.get("content") or ""]
+            parts = [message.get("content") or ""]
             for call in message["tool_calls"]:
                 name, arguments = call["function"]["name"], call["function"]["arguments"]
                 names[call["id"]] = name
-                said.append(f'{{"name": {json.dumps(name).decode()}, "arguments": {arguments or "{}"}}}')
-            plain.append({"role": "assistant", "content": "\n".join(each for each in said if each)})
+                parts.append(f'{{"name": {json.dumps(name).decode()}, "arguments": {arguments or "{}"}}}')
+            plain.append({"role": "assistant", "content": "\n".join(each for each in parts if each)})
         elif message["role"] == "tool":
             name = names.get(str(message.get("tool_call_id")), "the tool")
             text = f"{RESULT_OF}{name}:\n{message.get('content') or ''}"
@@ -71,7 +71,7 @@ def said_plainly(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return plain
 
 
-def understand(text: str) -> tuple[str, str] | str:
+def read_answer(text: str) -> tuple[str, str] | str:
     """Give (function, arguments) of an answer that is a call, or else the words that it says."""
     try:
         value = json.loads(text.strip().encode("utf-8", "replace"))
@@ -86,7 +86,5 @@ def understand(text: str) -> tuple[str, str] | str:
     return answer if isinstance(answer, str) else text
 
 
-def _closed(**properties: Any) -> dict[str, Any]:
-    return {
-        "type": "object", "properties": properties, "required": list(properties), "additionalProperties": False,
-    }  # fmt: skip
+def _closed(**properties: Json) -> dict[str, Json]:
+    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}

@@ -9,11 +9,13 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
-from mcphub.chat.errors import ChatError
+from mcphub.chat.errors import invalid
 from mcphub.chat.tools.schema import is_strict, parameters_of
-from tools_catalog.catalog import Tool
+from sessions_app.protocol.json import Json
+from tools_catalog.catalog.snapshot import Tool
 
 LONGEST_NAME = 64
 LONGEST_DESCRIPTION = 1024
@@ -30,20 +32,40 @@ def function_name(tool: str) -> str:
     return f"{re.sub(r'[^a-zA-Z0-9_-]', '_', tool)[: LONGEST_NAME - _DIGEST - 1]}_{digest}"
 
 
+@dataclass(frozen=True, slots=True)
+class ToolFunction:
+    """One tool as a function of a provider's request. The values are sent as they are, and never changed."""
+
+    name: str
+    definition: dict[str, Json]
+    strict_definition: dict[str, Json]
+    """For providers that know OpenAI's strict functions."""
+
+
+_functions: WeakKeyDictionary[Tool, ToolFunction] = WeakKeyDictionary()
+"""Each tool is rewritten once. It goes with its tool, when no snapshot of the catalogue and no turn holds that."""
+
+
+def function_of(tool: Tool) -> ToolFunction:
+    found = _functions.get(tool)
+    if found is None:
+        found = _functions[tool] = _rewritten(tool)
+    return found
+
+
 class Functions:
     """What a model may call in one turn: tools of the catalogue, and functions that the client brought."""
 
-    def __init__(self, tools: Iterable[Tool] = (), client_tools: Iterable[Mapping[str, Any]] = ()) -> None:
+    def __init__(self, tools: Iterable[Tool] = (), client_tools: Iterable[Mapping[str, Json]] = ()) -> None:
         """Raise ChatError where a function of the client has the name of a tool's."""
-        self.tools = {function_name(tool.name): tool for tool in tools}
+        self.tools = {function_of(tool).name: tool for tool in tools}
         """By the function's name."""
         self.client_tools = {str(each["function"]["name"]): dict(each) for each in client_tools}
         clash = sorted(self.tools.keys() & self.client_tools.keys())
         if clash:
-            raise ChatError(
-                "INVALID_QUERY",
+            raise invalid(
+                "tools",
                 f"The function {clash[0]!r} has the name of a tool of the hub. Rename it, or leave the tool out.",
-                param="tools",
             )
 
     def __bool__(self) -> bool:
@@ -67,17 +89,18 @@ class Functions:
         alone.client_tools = {each: tool for each, tool in self.client_tools.items() if each == name}
         return alone
 
-    def wire(self, *, strict: bool = False) -> list[dict[str, Any]]:
+    def wire(self, *, strict: bool = False) -> list[dict[str, Json]]:
         """Give the request's `tools`; `strict`: the provider knows OpenAI's strict functions."""
-        return [*(_function(name, tool, strict) for name, tool in self.tools.items()), *self.client_tools.values()]
+        made = (function_of(tool) for tool in self.tools.values())
+        return [*(each.strict_definition if strict else each.definition for each in made), *self.client_tools.values()]
 
 
-def _function(name: str, tool: Tool, strict: bool) -> dict[str, Any]:
-    parameters = parameters_of(tool.definition["inputSchema"])
-    function: dict[str, Any] = {"name": name, "description": described(tool), "parameters": parameters}
-    if strict and is_strict(parameters):
-        function["strict"] = True
-    return {"type": "function", "function": function}
+def _rewritten(tool: Tool) -> ToolFunction:
+    name, parameters = function_name(tool.name), parameters_of(tool.definition["inputSchema"])
+    function = {"name": name, "description": described(tool), "parameters": parameters}
+    definition = {"type": "function", "function": function}
+    strict = {"type": "function", "function": {**function, "strict": True}} if is_strict(parameters) else definition
+    return ToolFunction(name, definition, strict)
 
 
 def described(tool: Tool) -> str:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from sessions_app.protocol import json
 from sessions_app.protocol.errors import ParseError
+from sessions_app.protocol.json import Json
 
 
-def text_of(wire: dict[str, Any], invocation_id: str, most_bytes: int) -> str:
+def text_of(wire: dict[str, Json], invocation_id: str, most_bytes: int) -> str:
     """Give the text of a CallToolResult, cut to `most_bytes` with a note that says so."""
     parts = [_block(block, invocation_id) for block in wire.get("content", ())]
     if "structuredContent" in wire:
         structured = wire["structuredContent"]
-        if not any(_says(part, structured) for part in parts):
+        if not any(_is_text_of(part, structured) for part in parts):
             parts.append(json.dumps(structured).decode())
     text = "\n".join(part for part in parts if part)
     if wire.get("isError"):
@@ -30,7 +29,7 @@ def cut(text: str, most_bytes: int) -> str:
     return raw[: max(0, most_bytes - len(note))].decode("utf-8", "ignore") + note
 
 
-def _block(block: dict[str, Any], invocation_id: str) -> str:
+def _block(block: dict[str, Json], invocation_id: str) -> str:
     kind = block.get("type")
     if kind == "text":
         return str(block.get("text", ""))
@@ -45,13 +44,13 @@ def _block(block: dict[str, Any], invocation_id: str) -> str:
     return _binary(str(kind).capitalize(), block.get("mimeType"), block.get("data"), invocation_id)
 
 
-def _binary(kind: str, mime_type: Any, data: Any, invocation_id: str) -> str:
+def _binary(kind: str, mime_type: Json, data: Json, invocation_id: str) -> str:
     size = len(data) * 3 // 4 if isinstance(data, str) else 0
     what = f"{kind}, {mime_type or 'of unknown type'}, {size} bytes"
     return f"[{what}: not shown here. It stands in the audit, invocation {invocation_id}.]"
 
 
-def _says(text: str, value: Any) -> bool:
+def _is_text_of(text: str, value: Json) -> bool:
     if not text.lstrip().startswith(("{", "[", '"')) and isinstance(value, dict | list | str):
         return False
     try:

@@ -6,40 +6,73 @@ Pure. What cannot be said so is left wider, never narrower: the hub checks the a
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 from urllib.parse import unquote
+
+from sessions_app.protocol.json import Json
 
 MOST_NODES = 2000
 DEEPEST_REFERENCE = 8
 """References within references: beyond it, and for schemas that hold themselves, anything goes."""
 
-_DROPPED = frozenset({
-    "$schema", "$id", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$comment", "$vocabulary", "$defs",
-    "definitions",
-})  # fmt: skip
-_SCHEMA = frozenset({
-    "items", "additionalProperties", "additionalItems", "not", "if", "then", "else", "contains", "propertyNames",
-    "unevaluatedItems", "unevaluatedProperties", "contentSchema",
-})  # fmt: skip
+_DROPPED = frozenset(
+    {
+        "$schema",
+        "$id",
+        "$anchor",
+        "$dynamicAnchor",
+        "$recursiveAnchor",
+        "$comment",
+        "$vocabulary",
+        "$defs",
+        "definitions",
+    }
+)
+_SCHEMA = frozenset(
+    {
+        "items",
+        "additionalProperties",
+        "additionalItems",
+        "not",
+        "if",
+        "then",
+        "else",
+        "contains",
+        "propertyNames",
+        "unevaluatedItems",
+        "unevaluatedProperties",
+        "contentSchema",
+    }
+)
 _SCHEMAS = frozenset({"allOf", "anyOf", "oneOf", "prefixItems", "items"})
 _NAMED_SCHEMAS = frozenset({"properties", "patternProperties", "dependentSchemas"})
 _ANNOTATIONS = frozenset({"title", "description", "default", "examples", "deprecated"})
-_STRICT = frozenset({
-    "type", "properties", "required", "additionalProperties", "items", "enum", "const", "description", "title", "anyOf",
-})  # fmt: skip
+_STRICT = frozenset(
+    {
+        "type",
+        "properties",
+        "required",
+        "additionalProperties",
+        "items",
+        "enum",
+        "const",
+        "description",
+        "title",
+        "anyOf",
+    }
+)
 
 
-def parameters_of(input_schema: dict[str, Any]) -> dict[str, Any]:
+def parameters_of(input_schema: dict[str, Json]) -> dict[str, Json]:
     """Give the `parameters` of a function for a tool with this input schema."""
-    made = _Rewriting(input_schema).schema(input_schema, ())
-    parameters: dict[str, Any] = made if isinstance(made, dict) else {}
+    made = _SchemaRewriting(input_schema).schema(input_schema, ())
+    parameters: dict[str, Json] = made if isinstance(made, dict) else {}
     parameters["type"] = "object"
     if not isinstance(parameters.get("properties"), dict):
         parameters["properties"] = {}
     return parameters
 
 
-def is_strict(parameters: dict[str, Any]) -> bool:
+def is_strict(parameters: dict[str, Json]) -> bool:
     """Whether OpenAI's `strict` takes the schema: closed objects whose properties are all required, few keywords."""
     for node in _nodes(parameters):
         if not node.keys() <= _STRICT:
@@ -51,12 +84,12 @@ def is_strict(parameters: dict[str, Any]) -> bool:
     return True
 
 
-class _Rewriting:
-    def __init__(self, root: dict[str, Any]) -> None:
+class _SchemaRewriting:
+    def __init__(self, root: dict[str, Json]) -> None:
         self._root = root
         self._nodes = 0
 
-    def schema(self, value: Any, path: tuple[str, ...]) -> Any:
+    def schema(self, value: Json, path: tuple[str, ...]) -> Json:
         """Give `value` rewritten; `path` are the references that led to it."""
         self._nodes += 1
         if not isinstance(value, dict) or self._nodes > MOST_NODES:
@@ -76,7 +109,7 @@ class _Rewriting:
             return {"allOf": [theirs, mine]}
         return {**theirs, **mine}
 
-    def _keyword(self, name: str, value: Any, path: tuple[str, ...]) -> Any:
+    def _keyword(self, name: str, value: Json, path: tuple[str, ...]) -> Json:
         if name in _SCHEMAS and isinstance(value, list):
             return [self.schema(each, path) for each in value]
         if name in _NAMED_SCHEMAS and isinstance(value, dict):
@@ -85,13 +118,13 @@ class _Rewriting:
             return self.schema(value, path)
         return value
 
-    def _resolve(self, reference: str) -> Any:
+    def _resolve(self, reference: str) -> Json:
         """Give what a reference within the document names; None for one that leads elsewhere or nowhere."""
         if reference == "#":
             return self._root
         if not reference.startswith("#/"):
             return self._anchored(reference.removeprefix("#")) if reference.startswith("#") else None
-        node: Any = self._root
+        node: Json = self._root
         for step in unquote(reference[2:]).split("/"):
             step = step.replace("~1", "/").replace("~0", "~")
             if isinstance(node, dict) and step in node:
@@ -102,14 +135,14 @@ class _Rewriting:
                 return None
         return node if isinstance(node, dict) else None
 
-    def _anchored(self, anchor: str) -> Any:
+    def _anchored(self, anchor: str) -> Json:
         for node in _nodes(self._root):
             if anchor in (node.get("$anchor"), node.get("$dynamicAnchor")):
                 return node
         return None
 
 
-def _nodes(schema: Any) -> Iterator[dict[str, Any]]:
+def _nodes(schema: Json) -> Iterator[dict[str, Json]]:
     """Give every schema within `schema`, itself included."""
     waiting = [schema]
     while waiting:

@@ -65,11 +65,7 @@ class Call:
         missing = {key: request for key, request in requests.items() if key not in found}
         if missing:
             raise InputRequired(
-                {
-                    "resultType": "input_required",
-                    "inputRequests": missing,
-                    "requestState": json.dumps(self._settled),
-                }
+                {"resultType": "input_required", "inputRequests": missing, "requestState": json.dumps(self._settled)}
             )
         return found
 
@@ -85,10 +81,7 @@ class Call:
 
 
 def form(message: str, schema: dict[str, Json]) -> Request:
-    return {
-        "method": "elicitation/create",
-        "params": {"mode": "form", "message": message, "requestedSchema": schema},
-    }
+    return {"method": "elicitation/create", "params": {"mode": "form", "message": message, "requestedSchema": schema}}
 
 
 def fields(**properties: dict[str, Json]) -> dict[str, Json]:

@@ -17,9 +17,11 @@ RESOURCES: dict[str, dict[str, Json]] = {
     "test://watched-resource": {"name": "Watched", "description": "One to subscribe to.", "mimeType": "text/plain"},
 }
 TEMPLATE: dict[str, Json] = {
-    "uriTemplate": "test://template/{id}/data", "name": "Data by id", "description": "Data about an id.",
+    "uriTemplate": "test://template/{id}/data",
+    "name": "Data by id",
+    "description": "Data about an id.",
     "mimeType": "application/json",
-}  # fmt: skip
+}
 _BY_ID = re.compile(r"test://template/([^/]+)/data")
 
 

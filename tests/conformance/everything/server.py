@@ -30,7 +30,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tests.conformance.everything.call import Call, InputRequired, Json
 from tests.conformance.everything.offers import PROMPTS, RESOURCES, TEMPLATE, read
-from tests.conformance.everything.tasks import Begun, Desk
+from tests.conformance.everything.tasks import Begun, TaskRegistry
 from tests.conformance.everything.tools import TOOLS, Failed, tool
 
 Context = ServerRequestContext[Any, Any]
@@ -64,7 +64,7 @@ async def test_trigger_prompt_change(call: Call) -> str:
 @tool()
 async def test_task_states(call: Call) -> str:
     """Tell of each task what it is about, and its state."""
-    return desk.states()
+    return registry.states()
 
 
 async def list_tools(ctx: Context, params: Any) -> dict[str, Json]:
@@ -83,7 +83,7 @@ async def call_tool(ctx: Context, params: types.CallToolRequestParams) -> dict[s
     except InputRequired as asked:
         return asked.result
     except Begun as begun:
-        return desk.began(begun.work, "".join(map(str, (params.arguments or {}).values())))
+        return registry.began(begun.work, "".join(map(str, (params.arguments or {}).values())))
     except Failed as error:
         return _whole(content=[{"type": "text", "text": str(error)}], isError=True)
     return _whole(content=said if isinstance(said, list) else [{"type": "text", "text": said}])
@@ -108,11 +108,12 @@ async def subscribe(ctx: Context, params: Any) -> types.EmptyResult:
 async def list_prompts(ctx: Context, params: Any) -> dict[str, Json]:
     found = [
         {
-            "name": name, "description": (run.__doc__ or "").strip(),
+            "name": name,
+            "description": (run.__doc__ or "").strip(),
             "arguments": [{"name": each, "description": "Whatever.", "required": True} for each in arguments],
         }
         for name, (run, arguments) in PROMPTS.items()
-    ]  # fmt: skip
+    ]
     if extra["prompts"]:
         found.append({"name": "test_extra_prompt", "description": "Comes and goes."})
     return _cacheable(prompts=found)
@@ -188,14 +189,23 @@ class HandshakeOnly:
 
 warnings.simplefilter("ignore", MCPDeprecationWarning)
 server = Fixture(
-    "everything", version="1.0", on_list_tools=list_tools, on_call_tool=call_tool,  # type: ignore[arg-type]
-    on_list_resources=list_resources, on_list_resource_templates=list_templates, on_read_resource=read_resource,  # type: ignore[arg-type]
-    on_subscribe_resource=subscribe, on_unsubscribe_resource=subscribe, on_list_prompts=list_prompts,  # type: ignore[arg-type]
-    on_get_prompt=get_prompt, on_completion=complete, on_set_logging_level=set_level,  # type: ignore[arg-type]
+    "everything",
+    version="1.0",
+    on_list_tools=list_tools,
+    on_call_tool=call_tool,  # type: ignore[arg-type]
+    on_list_resources=list_resources,
+    on_list_resource_templates=list_templates,
+    on_read_resource=read_resource,  # type: ignore[arg-type]
+    on_subscribe_resource=subscribe,
+    on_unsubscribe_resource=subscribe,
+    on_list_prompts=list_prompts,  # type: ignore[arg-type]
+    on_get_prompt=get_prompt,
+    on_completion=complete,
+    on_set_logging_level=set_level,  # type: ignore[arg-type]
     on_subscriptions_listen=ListenHandler(bus),
-)  # fmt: skip
+)
 server.middleware.append(RequestStateBoundary(RequestStateSecurity.ephemeral(), default_audience="everything"))
-desk = Desk(server)
+registry = TaskRegistry(server)
 
 
 async def over_stdio() -> None:

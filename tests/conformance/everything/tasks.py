@@ -51,9 +51,13 @@ class Task:
     def shown(self) -> dict[str, Json]:
         """The task as a result tells of it."""
         told = {
-            "taskId": self.id, "status": self.status, "createdAt": self._created, "lastUpdatedAt": self._moved,
-            "ttlMs": _TTL_MS, "pollIntervalMs": _POLL_MS,
-        }  # fmt: skip
+            "taskId": self.id,
+            "status": self.status,
+            "createdAt": self._created,
+            "lastUpdatedAt": self._moved,
+            "ttlMs": _TTL_MS,
+            "pollIntervalMs": _POLL_MS,
+        }
         if self.message:
             told["statusMessage"] = self.message
         return told
@@ -100,7 +104,7 @@ class Task:
         self.status, self._moved = status, _now()
 
 
-class Desk:
+class TaskRegistry:
     """The tasks of this server, and the methods by which a client follows them."""
 
     def __init__(self, server: Server[Any]) -> None:

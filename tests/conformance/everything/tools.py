@@ -148,12 +148,10 @@ async def test_elicitation_sep1330_enums(call: Call) -> str:
     properties: dict[str, Json] = {
         "untitledSingle": {"type": "string", "enum": plain},
         "titledSingle": {"type": "string", "oneOf": titled},
-        "legacyEnum": {
-            "type": "string", "enum": ["opt1", "opt2", "opt3"], "enumNames": ["One", "Two", "Three"],
-        },
+        "legacyEnum": {"type": "string", "enum": ["opt1", "opt2", "opt3"], "enumNames": ["One", "Two", "Three"]},
         "untitledMulti": {"type": "array", "items": {"type": "string", "enum": plain}},
         "titledMulti": {"type": "array", "items": {"anyOf": titled}},
-    }  # fmt: skip
+    }
     wanted = {"type": "object", "properties": properties}
     return await _told(call, "Elicitation completed", "Please choose", wanted)
 
@@ -162,15 +160,17 @@ async def test_elicitation_sep1330_enums(call: Call) -> str:
 async def test_reconnection(call: Call) -> str:
     """End the stream in the midst of the call, where it can be resumed."""
     if call.ctx.close_sse_stream is not None:
+        await anyio.sleep(_STEP_SECONDS)  # the SDK sends a stream's first event beside the call, and may not have yet
         await call.ctx.close_sse_stream()
         await anyio.sleep(2 * _STEP_SECONDS)
     return "The stream was closed and resumed."
 
 
 _ADDRESS: dict[str, Json] = {
-    "$anchor": "addressDef", "type": "object",
+    "$anchor": "addressDef",
+    "type": "object",
     "properties": {"street": {"type": "string"}, "city": {"type": "string"}},
-}  # fmt: skip
+}
 
 
 @tool(
@@ -284,8 +284,10 @@ async def test_input_required_result_tampered_state(call: Call) -> str:
 async def test_input_required_result_capabilities(call: Call) -> str:
     """Ask what the client can answer."""
     asked = {
-        "user_name": form("What is your name?", _NAME), "capital_question": sampling(_FRANCE), "client_roots": roots(),
-    }  # fmt: skip
+        "user_name": form("What is your name?", _NAME),
+        "capital_question": sampling(_FRANCE),
+        "client_roots": roots(),
+    }
     possible = {key: request for key, request in asked.items() if call.can_ask(request["method"])}
     given = await call.ask(**possible) if possible else {}
     return f"Answered: {', '.join(sorted(given)) or 'nothing'}"

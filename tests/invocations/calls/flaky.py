@@ -10,7 +10,7 @@ from typing import Any
 
 import psycopg
 
-from sessions_app.database import Dedicated
+from sessions_app.kit.database import Dedicated
 
 AUDIT = "invocations_mcprequestenvelope, invocations_mcptoolinvocation"
 

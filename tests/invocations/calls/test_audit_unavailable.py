@@ -7,23 +7,23 @@ import asyncio
 import pytest
 from asgiref.sync import sync_to_async
 
-from invocations.ledger import Ledger
-from invocations.records import Outcome, Touch
+from invocations.ledger.records import Outcome, Touch
+from invocations.ledger.writer import Ledger
 from sessions_app.protocol.errors import AuditUnavailable, ToolNotFound
-from tests.invocations.calls.desk import (
+from tests.invocations.calls.call_path import (
     SAID,
-    Desk,
+    CallPath,
     Held,
     Script,
     envelopes,
     invocations,
     live_session,
     only_invocation,
-    origin,
     run,
+    source,
     tool,
     until,
-)  # fmt: skip
+)
 from tests.invocations.calls.flaky import Lock, Plan
 
 pytestmark = pytest.mark.usefixtures("transactional_db")
@@ -57,15 +57,15 @@ async def paired():
 def test_locked_database_keeps_the_tool_from_running_and_says_that_nothing_ran():
     async def scenario():
         script = Script()
-        async with Desk(tool(script)) as desk:
+        async with CallPath(tool(script)) as call_path:
             lock = await held_by(Lock())
             with pytest.raises(AuditUnavailable) as caught:
-                await desk.call()
+                await call_path.call()
             await released(lock)
             assert script.effects == []
             assert caught.value.message == AuditUnavailable.sentence
-            assert not (await desk.call()).is_error
-            assert desk.ledger.failing is None
+            assert not (await call_path.call()).is_error
+            assert call_path.ledger.failing is None
         assert len(script.effects) == 1
         rows = await paired()
         assert {row.error_code for row in rows} <= {"", "audit_unavailable"}
@@ -82,9 +82,9 @@ def test_outcome_that_cannot_be_written_is_withheld_and_written_later():
             await held_by(lock)
             return SAID
 
-        async with Desk(tool(Script(play))) as desk:
+        async with CallPath(tool(Script(play))) as call_path:
             with pytest.raises(AuditUnavailable) as caught:
-                await desk.call()
+                await call_path.call()
             (envelope,) = await envelopes()
             assert caught.value.invocation_id == envelope.invocation_id
             assert "may have taken effect" in caught.value.message
@@ -98,10 +98,10 @@ def test_outcome_that_cannot_be_written_is_withheld_and_written_later():
 
 def test_refusal_that_cannot_be_written_is_not_answered():
     async def scenario():
-        async with Desk() as desk:
+        async with CallPath() as call_path:
             lock = await held_by(Lock())
             with pytest.raises(AuditUnavailable):
-                await desk.call()
+                await call_path.call()
             await released(lock)
             await until(invocations)
         assert (await only_invocation()).error_code == "tool_not_found"
@@ -112,13 +112,13 @@ def test_refusal_that_cannot_be_written_is_not_answered():
 def test_failing_ledger_says_why_until_it_commits_again():
     async def scenario():
         plan = Plan(1, for_good=True)
-        async with Desk(tool(Script()), connect=plan.connect) as desk:
+        async with CallPath(tool(Script()), connect=plan.connect) as call_path:
             with pytest.raises(AuditUnavailable):
-                await desk.call()
-            assert "the plan says so" in desk.ledger.failing
+                await call_path.call()
+            assert "the plan says so" in call_path.ledger.failing
             plan.heal()
-            await desk.call()
-            assert desk.ledger.failing is None
+            await call_path.call()
+            assert call_path.ledger.failing is None
         assert len(await envelopes()) == 1
 
     run(scenario)
@@ -129,11 +129,11 @@ def test_full_queue_refuses_new_calls_and_takes_the_outcomes_of_old_ones(setting
 
     async def scenario():
         script, held = Script(), Held()
-        async with Desk(tool(script), tool(held, "held")) as desk:
-            slow = desk.start("held")
+        async with CallPath(tool(script), tool(held, "held")) as call_path:
+            slow = call_path.start("held")
             await held.entered.wait()
             lock = await held_by(Lock())
-            calls = [desk.start() for _ in range(40)]
+            calls = [call_path.start() for _ in range(40)]
             await asyncio.sleep(0)
             await asyncio.sleep(0)
             refused = [call for call in calls if call.done()]
@@ -160,24 +160,24 @@ def test_outcome_that_meets_a_full_queue_is_owed_and_said_to_be_unknown(settings
             for _ in range(40):
                 await asyncio.sleep(0)
                 try:
-                    outcome = Outcome(refusal(desk), "x")
-                    outcomes.append(desk.ledger.append(outcome))
+                    outcome = Outcome(refusal(call_path), "x")
+                    outcomes.append(call_path.ledger.append(outcome))
                 except AuditUnavailable:
                     break
             return SAID
 
-        def refusal(desk):
-            from invocations.records import new_invocation_id
+        def refusal(call_path):
+            from invocations.ledger.records import new_invocation_id
 
             rendered = {"code": 1, "message": "", "data": {"retryable": False}}
-            return desk.calls.rows.refusal(
-                origin(), "x", "{}", "0" * 64, None, 0, "server_error", rendered, invocation_id=new_invocation_id()
+            return call_path.calls.rows.refusal(
+                source(), "x", "{}", "0" * 64, None, 0, "server_error", rendered, invocation_id=new_invocation_id()
             )
 
         outcomes = []
-        async with Desk(tool(Script(play))) as desk:
+        async with CallPath(tool(Script(play))) as call_path:
             with pytest.raises(AuditUnavailable) as caught:
-                await desk.call()
+                await call_path.call()
             assert "may have taken effect" in caught.value.message
             assert caught.value.invocation_id == (await envelopes())[0].invocation_id
             await asyncio.wait(outcomes)
@@ -191,14 +191,14 @@ def test_outcome_that_meets_a_full_queue_is_owed_and_said_to_be_unknown(settings
 def test_stopped_ledger_refuses_and_nothing_runs():
     async def scenario():
         script = Script()
-        async with Desk(tool(script), tool(script, "look", read_only=True)) as desk:
-            await desk.ledger.stop()
+        async with CallPath(tool(script), tool(script, "look", read_only=True)) as call_path:
+            await call_path.ledger.stop()
             with pytest.raises(AuditUnavailable):
-                await desk.call()
+                await call_path.call()
             with pytest.raises(AuditUnavailable):
-                await desk.call("look")
+                await call_path.call("look")
             with pytest.raises(AuditUnavailable):
-                await desk.call("nobody")
+                await call_path.call("nobody")
         assert len(script.effects) == 1
         assert not await envelopes()
 
@@ -208,10 +208,10 @@ def test_stopped_ledger_refuses_and_nothing_runs():
 def test_stop_writes_what_is_queued_and_tells_who_still_waits():
     async def scenario():
         script = Script()
-        async with Desk(tool(script, read_only=True)) as desk:
-            calls = [desk.start() for _ in range(5)]
+        async with CallPath(tool(script, read_only=True)) as call_path:
+            calls = [call_path.start() for _ in range(5)]
             await asyncio.sleep(0)
-            await desk.ledger.stop()
+            await call_path.ledger.stop()
             assert [call.is_error for call in await asyncio.gather(*calls)] == [False] * 5
         assert len(await invocations()) == 5
 
@@ -226,9 +226,9 @@ def test_stop_pays_what_is_owed():
             plan.nth, plan.for_good = 1, True
             return SAID
 
-        async with Desk(tool(Script(play)), connect=plan.connect) as desk:
+        async with CallPath(tool(Script(play)), connect=plan.connect) as call_path:
             with pytest.raises(AuditUnavailable):
-                await desk.call()
+                await call_path.call()
             plan.heal()
         assert (await only_invocation()).status == "ok"
 
@@ -243,9 +243,9 @@ def test_stop_with_a_dead_database_ends_and_leaves_the_envelope_as_evidence():
             plan.nth, plan.for_good = 1, True
             return SAID
 
-        async with Desk(tool(Script(play)), connect=plan.connect) as desk:
+        async with CallPath(tool(Script(play)), connect=plan.connect) as call_path:
             with pytest.raises(AuditUnavailable):
-                await desk.call()
+                await call_path.call()
         assert len(await envelopes()) == 1
         assert not await invocations()
 
@@ -255,12 +255,12 @@ def test_stop_with_a_dead_database_ends_and_leaves_the_envelope_as_evidence():
 def test_intent_that_was_committed_after_its_caller_was_refused_gets_its_outcome():
     async def scenario():
         script = Script()
-        async with Desk(tool(script)) as desk:
+        async with CallPath(tool(script)) as call_path:
             lock = await held_by(Lock())
-            calls = [desk.start() for _ in range(3)]
+            calls = [call_path.start() for _ in range(3)]
             await asyncio.wait(calls)
             await released(lock)
-            await desk.call()
+            await call_path.call()
             rows = await paired()
         assert len(script.effects) == 1
         assert sum(row.status == "ok" for row in rows) == 1
@@ -272,26 +272,23 @@ def test_intent_that_was_committed_after_its_caller_was_refused_gets_its_outcome
 def test_poison_record_is_refused_alone_and_its_batch_is_written():
     async def scenario():
         script = Script()
-        async with Desk(tool(script)) as desk:
-            good = [desk.start() for _ in range(5)]
+        async with CallPath(tool(script)) as call_path:
+            good = [call_path.start() for _ in range(5)]
             bad = []
-            for spoilt in (
-                {"session_id": None},
-                {"transport": "pigeon"},
-                {"jsonrpc_code": 10**30},
-                {"tool_name": "\ud800"},
-            ):
+            for spoilt in ({"session_id": None}, {"transport": ""}, {"jsonrpc_code": 10**30}, {"tool_name": "\ud800"}):
                 rendered = {"code": 1, "message": "", "data": {"retryable": False}}
-                row = list(desk.calls.rows.refusal(origin(), "x", "{}", "0" * 64, None, 0, "server_error", rendered))
-                from invocations import statements
+                row = list(
+                    call_path.calls.rows.refusal(source(), "x", "{}", "0" * 64, None, 0, "server_error", rendered)
+                )
+                from invocations.ledger import statements
 
                 for column, value in spoilt.items():
                     row[list(statements.INVOCATION.columns).index(column)] = value
-                bad.append(desk.ledger.append(Outcome(tuple(row), row[0])))
+                bad.append(call_path.ledger.append(Outcome(tuple(row), row[0])))
             await asyncio.wait([*good, *bad])
             assert all(type(record.exception()) is AuditUnavailable for record in bad)
             assert not any(call.result().is_error for call in good)
-            assert desk.ledger.failing is None
+            assert call_path.ledger.failing is None
         assert len(await invocations()) == 5
 
     run(scenario)
@@ -300,15 +297,17 @@ def test_poison_record_is_refused_alone_and_its_batch_is_written():
 def test_poison_among_what_is_owed_does_not_stop_the_rest():
     async def scenario():
         plan = Plan(1, for_good=True)
-        async with Desk(connect=plan.connect) as desk:
+        async with CallPath(connect=plan.connect) as call_path:
             rendered = {"code": 1, "message": "", "data": {"retryable": False}}
             waits = []
-            for transport in ("sse", "pigeon", "stdio"):
-                row = list(desk.calls.rows.refusal(origin(), "x", "{}", "0" * 64, None, 0, "server_error", rendered))
-                from invocations import statements
+            for transport in ("sse", "", "stdio"):
+                row = list(
+                    call_path.calls.rows.refusal(source(), "x", "{}", "0" * 64, None, 0, "server_error", rendered)
+                )
+                from invocations.ledger import statements
 
                 row[list(statements.INVOCATION.columns).index("transport")] = transport
-                waits.append(desk.ledger.append(Outcome(tuple(row), row[0])))
+                waits.append(call_path.ledger.append(Outcome(tuple(row), row[0])))
             await asyncio.wait(waits)
             assert all(wait.exception() for wait in waits)
             plan.heal()
@@ -324,11 +323,11 @@ def test_poison_among_what_is_owed_does_not_stop_the_rest():
 
 def test_flood_whose_count_cannot_be_written_is_told_to_the_log(caplog):
     async def scenario():
-        async with Desk() as desk:
+        async with CallPath() as call_path:
             for _ in range(40):
                 with pytest.raises(ToolNotFound):
-                    await desk.call()
-            await desk.ledger.stop()
+                    await call_path.call()
+            await call_path.ledger.stop()
         assert "10 refusals (tool_not_found) were counted and could not be recorded" in caplog.text
 
     run(scenario)
@@ -347,18 +346,23 @@ def test_interrupted_outcome_of_another_process_stands_and_the_answer_is_withhel
                 McpToolInvocation.objects.bulk_create(
                     [
                         McpToolInvocationFactory.build(
-                            failed=True, error_code="interrupted", invocation_id=envelope.invocation_id,
-                            session_id="s", process_id="p", session=None, process=None,
+                            failed=True,
+                            error_code="interrupted",
+                            invocation_id=envelope.invocation_id,
+                            session_id="s",
+                            process_id="p",
+                            session=None,
+                            process=None,
                         )
                     ]
-                )  # fmt: skip
+                )
 
             await sync_to_async(take_for_dead)()
             return SAID
 
-        async with Desk(tool(Script(play))) as desk:
+        async with CallPath(tool(Script(play))) as call_path:
             with pytest.raises(AuditUnavailable) as caught:
-                await desk.call()
+                await call_path.call()
         row = await only_invocation()
         assert row.error_code == "interrupted"
         assert caught.value.invocation_id == row.invocation_id
@@ -381,8 +385,8 @@ def test_loop_that_was_closed_does_not_trouble_the_writer():
 
 @pytest.mark.parametrize("level", ["durable", "not durable"])
 def test_ledger_knows_whether_its_commits_survive_a_crash(level):
-    from invocations import statements
-    from sessions_app.database import Dedicated
+    from invocations.ledger import statements
+    from sessions_app.kit.database import Dedicated
 
     database = Dedicated()
     raw = database.raw

@@ -9,10 +9,10 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.utils import timezone
 
-from invocations import limits
-from invocations.limits import Quota, draw
+from invocations.ledger import limits
+from invocations.ledger.limits import Quota, draw
 from sessions_app.models import RateLimitBucket
-from tests.invocations.calls.desk import Desk, run
+from tests.invocations.calls.call_path import CallPath, run
 
 pytestmark = pytest.mark.usefixtures("transactional_db")
 
@@ -30,9 +30,9 @@ def row():
 
 def test_many_drawing_at_once_from_two_processes_get_exactly_what_is_there():
     async def scenario():
-        async with Desk() as one, Desk() as other:
+        async with CallPath() as one, CallPath() as other:
             drawn = await asyncio.gather(
-                *(draw(desk.ledger, "key:1", QUOTA) for _ in range(15) for desk in (one, other))
+                *(draw(call_path.ledger, "key:1", QUOTA) for _ in range(15) for call_path in (one, other))
             )
         assert sorted(answer.remaining for answer in drawn if not answer.wait_seconds) == list(range(10))
         assert {answer.remaining for answer in drawn if answer.wait_seconds} == {0}
@@ -42,12 +42,25 @@ def test_many_drawing_at_once_from_two_processes_get_exactly_what_is_there():
     run(scenario)
 
 
+def test_a_bucket_says_when_it_was_drawn_from_last():
+    async def scenario():
+        async with CallPath() as call_path:
+            await draw(call_path.ledger, "key:1", QUOTA)
+            first = await row()
+            await draw(call_path.ledger, "key:1", QUOTA)
+            second = await row()
+        assert first.last_request < second.last_request
+        assert (first.request_count, second.request_count) == (1, 2)
+
+    run(scenario)
+
+
 def test_what_is_refused_draws_nothing():
     async def scenario():
-        async with Desk() as desk:
-            await draw(desk.ledger, "key:1", QUOTA)
+        async with CallPath() as call_path:
+            await draw(call_path.ledger, "key:1", QUOTA)
             await edit(tokens=0.5)
-            first = await draw(desk.ledger, "key:1", QUOTA)
+            first = await draw(call_path.ledger, "key:1", QUOTA)
             assert first.wait_seconds == pytest.approx(1800, rel=0.1)
             assert (await row()).tokens == pytest.approx(0.5, abs=0.1)
 
@@ -56,12 +69,12 @@ def test_what_is_refused_draws_nothing():
 
 def test_time_fills_the_bucket_to_the_brim_and_no_further():
     async def scenario():
-        async with Desk() as desk:
-            await draw(desk.ledger, "key:1", QUOTA)
+        async with CallPath() as call_path:
+            await draw(call_path.ledger, "key:1", QUOTA)
             await edit(tokens=0, last_refill=timezone.now() - timedelta(hours=2))
-            assert (await draw(desk.ledger, "key:1", QUOTA)).remaining == 1
+            assert (await draw(call_path.ledger, "key:1", QUOTA)).remaining == 1
             await edit(last_refill=timezone.now() - timedelta(days=2))
-            assert (await draw(desk.ledger, "key:1", QUOTA)).remaining == 9
+            assert (await draw(call_path.ledger, "key:1", QUOTA)).remaining == 9
 
     run(scenario)
 
@@ -69,12 +82,12 @@ def test_time_fills_the_bucket_to_the_brim_and_no_further():
 @pytest.mark.parametrize("ahead", [timedelta(seconds=30), timedelta(hours=3)])
 def test_a_clock_that_goes_back_adds_nothing(ahead):
     async def scenario():
-        async with Desk() as desk:
-            await draw(desk.ledger, "key:1", QUOTA)
+        async with CallPath() as call_path:
+            await draw(call_path.ledger, "key:1", QUOTA)
             later = timezone.now() + ahead
             await edit(tokens=0, last_refill=later)
             for _ in range(3):
-                refused = await draw(desk.ledger, "key:1", QUOTA)
+                refused = await draw(call_path.ledger, "key:1", QUOTA)
                 assert refused.wait_seconds >= 3000
                 assert (await row()).tokens < 0.1
             # A row far ahead was written before the clock was set back: from now on it fills again.
@@ -85,9 +98,9 @@ def test_a_clock_that_goes_back_adds_nothing(ahead):
 
 def test_a_bucket_follows_its_quota():
     async def scenario():
-        async with Desk() as desk:
-            await draw(desk.ledger, "key:1", QUOTA)
-            assert (await draw(desk.ledger, "key:1", Quota("chat", 3, 1 / 3600))).remaining == 2
+        async with CallPath() as call_path:
+            await draw(call_path.ledger, "key:1", QUOTA)
+            assert (await draw(call_path.ledger, "key:1", Quota("chat", 3, 1 / 3600))).remaining == 2
             found = await row()
         assert (found.capacity, found.refill_per_second) == (3, pytest.approx(1 / 3600))
 
@@ -96,10 +109,10 @@ def test_a_bucket_follows_its_quota():
 
 def test_buckets_that_are_full_again_are_removed():
     async def scenario():
-        async with Desk() as desk:
+        async with CallPath() as call_path:
             for client in ("key:1", "key:2"):
-                await draw(desk.ledger, client, QUOTA)
-            await draw(desk.ledger, "key:3", Quota("chat", 10, 1 / 86400))
+                await draw(call_path.ledger, client, QUOTA)
+            await draw(call_path.ledger, "key:3", Quota("chat", 10, 1 / 86400))
         await edit(last_refill=timezone.now() - timedelta(days=2))
         await sync_to_async(RateLimitBucket.objects.filter(client_id="key:2 chat").update)(last_refill=timezone.now())
         assert await sync_to_async(limits.purge)() == 1

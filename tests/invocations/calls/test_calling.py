@@ -6,10 +6,12 @@ import asyncio
 import contextlib
 import gc
 import weakref
+from datetime import timedelta
 
 import pytest
 
-from invocations.mapping import ErrorMap, Rule
+from invocations.exchange import CallRequest
+from invocations.mapping.error_map import ErrorMap, ErrorRule
 from sessions_app.protocol import json
 from sessions_app.protocol.errors import (
     ConnectionFailed,
@@ -18,10 +20,10 @@ from sessions_app.protocol.errors import (
     MissingClientCapability,
     ServerError,
     UpstreamError,
-)  # fmt: skip
-from tests.invocations.calls.desk import (
+)
+from tests.invocations.calls.call_path import (
     SAID,
-    Desk,
+    CallPath,
     Held,
     Script,
     envelopes,
@@ -29,11 +31,12 @@ from tests.invocations.calls.desk import (
     invocations,
     live_session,
     only_invocation,
-    origin,
     run,
+    source,
     tool,
-)  # fmt: skip
-from tools_catalog.backends.base import ToolResult
+)
+from tools_catalog.backends.context import Context
+from tools_catalog.call.base import ToolResult
 
 pytestmark = pytest.mark.usefixtures("transactional_db")
 
@@ -43,20 +46,23 @@ NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}, "required"
 def test_call_leaves_envelope_and_outcome_and_answers_what_is_recorded():
     async def scenario():
         script = Script()
-        async with Desk(tool(script)) as desk:
-            answer = await desk.call(arguments={"b": 1, "a": "é\x00"}, request_id=7)
+        async with CallPath(tool(script)) as call_path:
+            answer = await call_path.call(arguments={"b": 1, "a": "é\x00"}, request_id=7)
         (envelope,) = await envelopes()
         row = await only_invocation()
         assert script.effects == [{"b": 1, "a": "é\x00"}]
         assert not answer.is_error
         assert envelope.invocation_id == row.invocation_id == answer.invocation_id
+        assert (envelope.method, envelope.session_id) == ("tools/call", row.session_id)
+        assert envelope.request_id == 7
         assert envelope.params == {"name": "act", "arguments": {"a": "é\x00", "b": 1}}
         assert (row.status, row.error, row.error_code, row.request_id) == ("ok", None, "", 7)
         assert row.result == answer.wire == SAID.wire()
         assert row.arguments == {"a": "é\x00", "b": 1}
         assert row.arguments_digest == json.digest(json.canonical({"a": "é\x00", "b": 1}))
         assert row.received_at <= row.started_at <= row.finished_at
-        assert (row.principal, row.caller_label, row.process_id) == ("key:1", "tester", desk.process_id)
+        assert row.duration_ms == pytest.approx((row.finished_at - row.started_at) / timedelta(milliseconds=1), abs=1)
+        assert (row.principal, row.caller_label, row.process_id) == ("key:1", "tester", call_path.process_id)
 
     run(scenario)
 
@@ -70,18 +76,33 @@ def test_intent_is_committed_before_the_backend_runs_and_outcome_before_the_answ
             assert not await invocations()
             return SAID
 
-        async with Desk(tool(Script(play))) as desk:
-            answer = await desk.call()
+        async with CallPath(tool(Script(play))) as call_path:
+            answer = await call_path.call()
             assert (await only_invocation()).invocation_id == answer.invocation_id
         assert [row.invocation_id for row in seen] == [answer.invocation_id]
 
     run(scenario)
 
 
+def test_every_intent_is_recorded_where_the_hub_is_told_so(settings):
+    settings.MCPHUB_AUDIT_EVERY_INTENT = True
+
+    async def scenario():
+        script = Script()
+        async with CallPath(tool(script, read_only=True)) as call_path:
+            first = await call_path.call(idempotency_key="k")
+            again = await call_path.call(idempotency_key="k")
+        assert [each.invocation_id for each in await envelopes()] == [first.invocation_id]
+        assert again.duplicate_of == first.invocation_id
+        assert len(script.effects) == 1
+
+    run(scenario)
+
+
 def test_read_only_tool_is_recorded_once_with_its_outcome():
     async def scenario():
-        async with Desk(tool(Script(), read_only=True)) as desk:
-            answer = await desk.call(session=session, request_id="a")
+        async with CallPath(tool(Script(), read_only=True)) as call_path:
+            answer = await call_path.call(session=session, request_id="a")
         assert not await envelopes()
         assert (await only_invocation()).invocation_id == answer.invocation_id
 
@@ -92,8 +113,8 @@ def test_read_only_tool_is_recorded_once_with_its_outcome():
 def test_error_that_the_tool_tells_of_is_an_error_row_and_keeps_the_tools_own_words():
     async def scenario():
         told = ToolResult(content=[{"type": "text", "text": "no such city"}, {"type": "image"}], is_error=True)
-        async with Desk(tool(gives(told))) as desk:
-            answer = await desk.call()
+        async with CallPath(tool(gives(told))) as call_path:
+            answer = await call_path.call()
         row = await only_invocation()
         assert answer.is_error
         assert answer.wire["content"][0]["text"] == "no such city"
@@ -105,8 +126,8 @@ def test_error_that_the_tool_tells_of_is_an_error_row_and_keeps_the_tools_own_wo
 
 def test_error_without_words_gets_the_general_sentence():
     async def scenario():
-        async with Desk(tool(gives(ToolResult(content=[], is_error=True)))) as desk:
-            assert (await desk.call()).is_error
+        async with CallPath(tool(gives(ToolResult(content=[], is_error=True)))) as call_path:
+            assert (await call_path.call()).is_error
         assert (await only_invocation()).error["message"] == ExecutionError.sentence
 
     run(scenario)
@@ -115,8 +136,8 @@ def test_error_without_words_gets_the_general_sentence():
 @pytest.mark.parametrize("failure", [UpstreamError("It said 500.", status=500), ConnectionFailed()])
 def test_failure_a_model_can_act_on_is_a_result_and_the_row_holds_the_json_rpc_error(failure):
     async def scenario():
-        async with Desk(tool(gives(failure))) as desk:
-            answer = await desk.call(request_id=1)
+        async with CallPath(tool(gives(failure))) as call_path:
+            answer = await call_path.call(request_id=1)
         row = await only_invocation()
         assert answer.is_error
         assert answer.wire["_meta"]["mcphub/error"]["errorCode"] == failure.code == row.error_code
@@ -131,8 +152,8 @@ def test_failure_a_model_can_act_on_is_a_result_and_the_row_holds_the_json_rpc_e
 @pytest.mark.parametrize("retry_safe", [False, True])
 def test_retry_safe_tool_may_be_called_again(retry_safe):
     async def scenario():
-        async with Desk(tool(gives(UpstreamError()), retry_safe=retry_safe)) as desk:
-            answer = await desk.call(request_id=1)
+        async with CallPath(tool(gives(UpstreamError()), retry_safe=retry_safe)) as call_path:
+            answer = await call_path.call(request_id=1)
         assert answer.wire["_meta"]["mcphub/error"]["retryable"] is retry_safe
         assert (await only_invocation()).retryable is retry_safe
 
@@ -145,9 +166,9 @@ def test_retry_safe_tool_may_be_called_again(retry_safe):
 )
 def test_failure_that_is_no_tool_failure_is_recorded_and_then_raised(failure, raised):
     async def scenario():
-        async with Desk(tool(gives(failure))) as desk:
+        async with CallPath(tool(gives(failure))) as call_path:
             with pytest.raises(raised) as caught:
-                await desk.call()
+                await call_path.call()
         row = await only_invocation()
         assert (row.status, row.result, row.error_code) == ("error", None, raised.code)
         assert caught.value.invocation_id == row.invocation_id
@@ -157,9 +178,9 @@ def test_failure_that_is_no_tool_failure_is_recorded_and_then_raised(failure, ra
 
 def test_mapping_in_force_gives_number_words_and_retryability():
     async def scenario():
-        rule = Rule("execution_error", -31050, "{tool}: {message} ({invocation_id})", True, {})
-        async with Desk(tool(gives(ExecutionError("broken"))), errors=ErrorMap([rule])) as desk:
-            answer = await desk.call()
+        rule = ErrorRule("execution_error", -31050, "{tool}: {message} ({invocation_id})", True, {})
+        async with CallPath(tool(gives(ExecutionError("broken"))), errors=ErrorMap([rule])) as call_path:
+            answer = await call_path.call()
         row = await only_invocation()
         assert (row.jsonrpc_code, row.retryable) == (-31050, True)
         assert answer.wire["content"][0]["text"] == f"act: broken ({answer.invocation_id})"
@@ -184,8 +205,8 @@ def test_result_that_is_no_json_is_refused_and_still_recorded(result):
     """A backend that breaks its promise must not leave an intent without an outcome."""
 
     async def scenario():
-        async with Desk(tool(gives(result))) as desk:
-            answer = await desk.call()
+        async with CallPath(tool(gives(result))) as call_path:
+            answer = await call_path.call()
         row = await only_invocation()
         assert answer.is_error
         assert row.error_code == "result_invalid"
@@ -197,8 +218,8 @@ def test_result_that_is_no_json_is_refused_and_still_recorded(result):
 @pytest.mark.parametrize("value", ["\x00", "\ud800", 10**30, [[[1]]], None, [[] for _ in range(300)]])
 def test_odd_json_survives_the_way_into_the_audit_and_back(value):
     async def scenario():
-        async with Desk(tool(gives(ToolResult(content=[], structured={"v": value})))) as desk:
-            answer = await desk.call()
+        async with CallPath(tool(gives(ToolResult(content=[], structured={"v": value})))) as call_path:
+            answer = await call_path.call()
         assert not answer.is_error
         assert (await only_invocation()).result == {"content": [], "structuredContent": {"v": value}}
 
@@ -207,8 +228,8 @@ def test_odd_json_survives_the_way_into_the_audit_and_back(value):
 
 def test_details_that_are_no_json_are_left_out_of_the_error():
     async def scenario():
-        async with Desk(tool(gives(UpstreamError(None, body=b"raw")))) as desk:
-            assert (await desk.call()).is_error
+        async with CallPath(tool(gives(UpstreamError(None, body=b"raw")))) as call_path:
+            assert (await call_path.call()).is_error
         assert (await only_invocation()).error["data"]["details"] == {}
 
     run(scenario)
@@ -224,8 +245,8 @@ def test_details_that_are_no_json_are_left_out_of_the_error():
 )
 def test_result_is_held_against_the_output_schema(result, is_error):
     async def scenario():
-        async with Desk(tool(gives(result), output=NUMBER)) as desk:
-            assert (await desk.call()).is_error is is_error
+        async with CallPath(tool(gives(result), output=NUMBER)) as call_path:
+            assert (await call_path.call()).is_error is is_error
         row = await only_invocation()
         assert row.error_code == ("result_invalid" if is_error else "")
         assert row.result is not None
@@ -235,8 +256,8 @@ def test_result_is_held_against_the_output_schema(result, is_error):
 
 def test_error_result_owes_nothing_to_the_output_schema():
     async def scenario():
-        async with Desk(tool(gives(ToolResult(content=[], is_error=True)), output=NUMBER)) as desk:
-            assert (await desk.call()).is_error
+        async with CallPath(tool(gives(ToolResult(content=[], is_error=True)), output=NUMBER)) as call_path:
+            assert (await call_path.call()).is_error
         assert (await only_invocation()).error_code == "execution_error"
 
     run(scenario)
@@ -247,8 +268,8 @@ def test_huge_arguments_and_results_are_recorded_whole(settings):
         settings.MCPHUB_AUDIT_BODY_CHARACTERS = 4_000_000
         text = "x" * 3_000_000
         echo = gives(ToolResult(content=[{"type": "text", "text": text}]))
-        async with Desk(tool(echo)) as desk:
-            await asyncio.gather(*(desk.call(arguments={"text": text}) for _ in range(4)))
+        async with CallPath(tool(echo)) as call_path:
+            await asyncio.gather(*(call_path.call(arguments={"text": text}) for _ in range(4)))
         rows = await invocations()
         assert [len(row.arguments["text"]) for row in rows] == [3_000_000] * 4
         assert [len(row.result["content"][0]["text"]) for row in rows] == [3_000_000] * 4
@@ -256,11 +277,13 @@ def test_huge_arguments_and_results_are_recorded_whole(settings):
     run(scenario)
 
 
-def test_many_calls_at_once_are_all_recorded_exactly_once():
+def test_many_calls_at_once_are_all_recorded_exactly_once(settings):
+    settings.MCPHUB_MAX_CALLS_PER_CALLER = 700
+
     async def scenario():
         script = Script()
-        async with Desk(tool(script)) as desk:
-            answers = await asyncio.gather(*(desk.call(arguments={"n": n}) for n in range(700)))
+        async with CallPath(tool(script)) as call_path:
+            answers = await asyncio.gather(*(call_path.call(arguments={"n": n}) for n in range(700)))
         ids = [answer.invocation_id for answer in answers]
         assert len(set(ids)) == 700 == len(script.effects)
         assert sorted(row.invocation_id for row in await invocations()) == sorted(ids)
@@ -272,13 +295,13 @@ def test_many_calls_at_once_are_all_recorded_exactly_once():
 def test_supervisor_counts_the_calls_under_way_and_waits_for_them():
     async def scenario():
         held = Held()
-        async with Desk(tool(held)) as desk:
-            call = desk.start()
+        async with CallPath(tool(held)) as call_path:
+            call = call_path.start()
             await held.entered.wait()
-            assert len(desk.calls.running) == 1
-            assert not await desk.calls.running.drained(0.01)
+            assert len(call_path.calls.running) == 1
+            assert not await call_path.calls.running.drained(0.01)
             held.release.set()
-            assert await desk.calls.running.drained(30)
+            assert await call_path.calls.running.drained(30)
             await call
 
     run(scenario)
@@ -292,16 +315,13 @@ def test_context_tells_the_tool_of_its_call_and_falls_silent_after_it():
             async def notify(self, method, params):
                 heard.append((method, params))
 
-        async with Desk(tool(script)) as desk:
-            answer = await desk.calls.call_tool(
-                origin(client_capabilities={"sampling": {}}),
-                "act",
-                {},
-                voice=Listener(),
-                progress_token="t",
-                log_level="info",
+        async with CallPath(tool(script)) as call_path:
+            exchange = call_path.exchange(
+                source(client_capabilities={"sampling": {}}), channel=Listener(), progress_token="t", log_level="info"
             )
-        (context,) = script.contexts
+            answer = await call_path.calls.call_tool(CallRequest(name="act", arguments={}), exchange)
+        (given,) = script.contexts
+        context = Context(given)
         assert (context.invocation_id, context.tool_name, context.caller_label) == (
             answer.invocation_id,
             "act",
@@ -347,10 +367,10 @@ def test_what_a_failed_call_held_goes_with_it(raises):
 
     async def scenario():
         seconds = 0.1 if raises == "takes too long" else 20
-        async with Desk(tool(script, schema=NUMBER, timeout_seconds=seconds)) as desk:
+        async with CallPath(tool(script, schema=NUMBER, timeout_seconds=seconds)) as call_path:
             arguments = Referred(n="one" if raises == "is invalid" else 1)
             kept.append(weakref.ref(arguments))
-            task = asyncio.create_task(desk.call("nobody" if raises == "is unknown" else "act", arguments))
+            task = asyncio.create_task(call_path.call("nobody" if raises == "is unknown" else "act", arguments))
             if raises == "is cancelled":
                 await entered.wait()
                 task.cancel()

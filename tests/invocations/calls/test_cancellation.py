@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from invocations.records import Intent
-from tests.invocations.calls.desk import (
+from invocations.ledger.records import Intent
+from tests.invocations.calls.call_path import (
     SAID,
-    Desk,
+    CallPath,
     Held,
     Script,
     envelopes,
@@ -18,7 +18,7 @@ from tests.invocations.calls.desk import (
     only_invocation,
     run,
     tool,
-)  # fmt: skip
+)
 
 pytestmark = pytest.mark.usefixtures("transactional_db")
 
@@ -26,8 +26,8 @@ pytestmark = pytest.mark.usefixtures("transactional_db")
 def test_call_over_its_deadline_is_stopped_and_says_that_it_may_take_effect():
     async def scenario():
         held = Held()
-        async with Desk(tool(held, timeout_seconds=0.1)) as desk:
-            answer = await desk.call()
+        async with CallPath(tool(held, timeout_seconds=0.1)) as call_path:
+            answer = await call_path.call()
             assert asyncio.current_task().cancelling() == 0
         row = await only_invocation()
         assert answer.is_error
@@ -41,8 +41,8 @@ def test_hubs_ceiling_is_below_the_tools_own_deadline(settings):
     settings.MCPHUB_CALL_TIMEOUT_SECONDS = 0.1
 
     async def scenario():
-        async with Desk(tool(Held(), timeout_seconds=600)) as desk:
-            assert (await desk.call()).is_error
+        async with CallPath(tool(Held(), timeout_seconds=600)) as call_path:
+            assert (await call_path.call()).is_error
         assert (await only_invocation()).error_code == "timeout"
 
     run(scenario)
@@ -51,14 +51,14 @@ def test_hubs_ceiling_is_below_the_tools_own_deadline(settings):
 def test_cancellation_by_the_client_stops_the_backend_and_is_recorded():
     async def scenario():
         held = Held()
-        async with Desk(tool(held)) as desk:
-            call = desk.start(session=session, request_id="r")
+        async with CallPath(tool(held)) as call_path:
+            call = call_path.start(session=session, request_id="r")
             await held.entered.wait()
-            assert not desk.calls.running.cancel_request(session, '"other"')
-            assert not desk.calls.running.cancel_request("foreign", '"r"')
-            assert desk.calls.running.cancel_request(session, '"r"')
+            assert not call_path.calls.running.cancel_request(session, '"other"')
+            assert not call_path.calls.running.cancel_request("foreign", '"r"')
+            assert call_path.calls.running.cancel_request(session, '"r"')
             answer = await call
-            assert not desk.calls.running.cancel_request(session, '"r"')
+            assert not call_path.calls.running.cancel_request(session, '"r"')
         assert answer.is_error
         assert (await only_invocation()).error_code == "cancelled"
 
@@ -69,10 +69,10 @@ def test_cancellation_by_the_client_stops_the_backend_and_is_recorded():
 def test_cancellation_before_the_backend_runs_keeps_it_from_running():
     async def scenario():
         script = Script()
-        async with Desk(tool(script)) as desk:
-            call = desk.start(session=session, request_id=1)
+        async with CallPath(tool(script)) as call_path:
+            call = call_path.start(session=session, request_id=1)
             await asyncio.sleep(0)
-            assert not desk.calls.running.cancel_request(session, "1")
+            assert not call_path.calls.running.cancel_request(session, "1")
             await call
         assert script.effects == []
         assert (await only_invocation()).error_code == "cancelled"
@@ -93,10 +93,10 @@ def test_backend_that_finishes_although_cancelled_is_believed():
             except asyncio.CancelledError:
                 return SAID
 
-        async with Desk(tool(Script(play))) as desk:
-            call = desk.start(session=session, request_id=1)
+        async with CallPath(tool(Script(play))) as call_path:
+            call = call_path.start(session=session, request_id=1)
             await entered.wait()
-            desk.calls.running.cancel_request(session, "1")
+            call_path.calls.running.cancel_request(session, "1")
             assert not (await call).is_error
         assert (await only_invocation()).status == "ok"
 
@@ -107,8 +107,8 @@ def test_backend_that_finishes_although_cancelled_is_believed():
 def test_client_that_goes_cancels_where_the_door_watches_it():
     async def scenario():
         gone, held = asyncio.Event(), Held()
-        async with Desk(tool(held)) as desk:
-            call = desk.start(watch=gone.wait)
+        async with CallPath(tool(held)) as call_path:
+            call = call_path.start(watch=gone.wait)
             await held.entered.wait()
             gone.set()
             assert (await call).is_error
@@ -128,8 +128,8 @@ def test_watcher_of_a_call_that_ends_is_ended_too():
             finally:
                 ended.set()
 
-        async with Desk(tool(held)) as desk:
-            call = desk.start(watch=watch)
+        async with CallPath(tool(held)) as call_path:
+            call = call_path.start(watch=watch)
             await watched.wait()
             held.release.set()
             assert not (await call).is_error
@@ -141,8 +141,8 @@ def test_watcher_of_a_call_that_ends_is_ended_too():
 def test_door_that_gives_up_while_the_backend_runs_hears_of_it_after_the_record():
     async def scenario():
         held = Held()
-        async with Desk(tool(held)) as desk:
-            call = desk.start()
+        async with CallPath(tool(held)) as call_path:
+            call = call_path.start()
             await held.entered.wait()
             call.cancel()
             with pytest.raises(asyncio.CancelledError):
@@ -158,8 +158,8 @@ def test_door_that_gives_up_while_the_outcome_is_written_loses_nothing():
             asyncio.get_running_loop().call_soon(call.cancel)
             return SAID
 
-        async with Desk(tool(Script(play))) as desk:
-            call = desk.start()
+        async with CallPath(tool(Script(play))) as call_path:
+            call = call_path.start()
             with pytest.raises(asyncio.CancelledError):
                 await call
         row = await only_invocation()
@@ -174,8 +174,8 @@ def test_door_that_gives_up_at_any_moment_leaves_each_intent_with_one_outcome(tu
 
     async def scenario():
         script = Script()
-        async with Desk(tool(script)) as desk:
-            call = desk.start()
+        async with CallPath(tool(script)) as call_path:
+            call = call_path.start()
             for _ in range(turns):
                 await asyncio.sleep(0)
             call.cancel()
@@ -190,10 +190,10 @@ def test_door_that_gives_up_at_any_moment_leaves_each_intent_with_one_outcome(tu
 def test_door_that_gives_up_in_the_turn_of_the_verdict_leaves_no_open_intent():
     async def scenario():
         script = Script()
-        async with Desk(tool(script)) as desk:
-            call = desk.start()
+        async with CallPath(tool(script)) as call_path:
+            call = call_path.start()
             await asyncio.sleep(0)
-            (intent,) = [record for record in desk.ledger._waiting if type(record) is Intent]
+            (intent,) = [record for record in call_path.ledger._waiting if type(record) is Intent]
             while not intent.future.done():  # noqa: ASYNC110 - an event would come a turn later
                 await asyncio.sleep(0)
             call.cancel()
@@ -211,8 +211,8 @@ def test_backend_that_cancels_itself_is_recorded_as_cancelled_and_answered():
         async def play(arguments, context):
             raise asyncio.CancelledError
 
-        async with Desk(tool(Script(play))) as desk:
-            assert (await desk.call()).is_error
+        async with CallPath(tool(Script(play))) as call_path:
+            assert (await call_path.call()).is_error
         assert (await only_invocation()).error_code == "cancelled"
 
     run(scenario)
@@ -221,10 +221,10 @@ def test_backend_that_cancels_itself_is_recorded_as_cancelled_and_answered():
 def test_call_that_is_cancelled_twice_is_cancelled_once():
     async def scenario():
         held = Held()
-        async with Desk(tool(held)) as desk:
-            call = desk.start(session=session, request_id=1)
+        async with CallPath(tool(held)) as call_path:
+            call = call_path.start(session=session, request_id=1)
             await held.entered.wait()
-            (running,) = desk.calls.running._calls.values()
+            (running,) = call_path.calls.running._calls.values()
             running.cancel("timeout")
             running.cancel("cancelled")
             assert (await call).is_error
@@ -243,8 +243,8 @@ def test_watcher_that_never_returns_is_made_once():
             times.append(1)
             await asyncio.Event().wait()
 
-        async with Desk(tool(held)) as desk:
-            call = desk.start(watch=watch)
+        async with CallPath(tool(held)) as call_path:
+            call = call_path.start(watch=watch)
             await asyncio.sleep(0.2)  # several rounds of the supervisor
             held.release.set()
             await call
@@ -255,8 +255,8 @@ def test_watcher_that_never_returns_is_made_once():
 
 def test_desk_that_never_started_stops():
     async def scenario():
-        desk = Desk()
-        await desk.calls.stop()
-        await desk.ledger.stop()
+        call_path = CallPath()
+        await call_path.calls.stop()
+        await call_path.ledger.stop()
 
     run(scenario)

@@ -14,9 +14,9 @@ from asgiref.sync import sync_to_async
 from invocations.calling import CallResult
 from sessions_app.caller import Caller
 from sessions_app.protocol.errors import AuditUnavailable
-from tests.invocations.calls.desk import (
+from tests.invocations.calls.call_path import (
     CALLER,
-    Desk,
+    CallPath,
     Script,
     envelopes,
     invocations,
@@ -24,7 +24,7 @@ from tests.invocations.calls.desk import (
     run,
     tool,
     until,
-)  # fmt: skip
+)
 from tests.invocations.calls.flaky import Plan
 
 pytestmark = pytest.mark.usefixtures("transactional_db")
@@ -53,9 +53,9 @@ def _one_call(plan: Plan, *, read_only: bool) -> None:
         script = Script()
         answer = None
         before = {row.invocation_id for row in await envelopes()}, {row.invocation_id for row in await invocations()}
-        async with Desk(tool(script, read_only=read_only), connect=plan.connect) as desk:
+        async with CallPath(tool(script, read_only=read_only), connect=plan.connect) as call_path:
             try:
-                answer = await desk.call(session=session, request_id=1, caller=LIMITED)
+                answer = await call_path.call(session=session, request_id=1, caller=LIMITED)
             except AuditUnavailable as error:
                 told = error.invocation_id
             if answer is not None:
@@ -65,7 +65,7 @@ def _one_call(plan: Plan, *, read_only: bool) -> None:
             plan.heal()
             # Who was told that nothing ran may use the same id again, and then it does run.
             is_unused = answer is None and not told
-            again = await _answered(desk, session=session, request_id=1 if is_unused else 2, caller=LIMITED)
+            again = await _answered(call_path, session=session, request_id=1 if is_unused else 2, caller=LIMITED)
             assert not again.is_error
             assert not again.duplicate_of
 
@@ -88,13 +88,13 @@ def _one_call(plan: Plan, *, read_only: bool) -> None:
     run(scenario)
 
 
-async def _answered(desk: Desk, **call: Any) -> CallResult:
+async def _answered(call_path: CallPath, **call: Any) -> CallResult:
     """Call until the hub can record it: what failed before may still be written."""
     found = []
 
     async def told():
         try:
-            found.append(await desk.call(**call))
+            found.append(await call_path.call(**call))
         except AuditUnavailable:
             return False
         return True
@@ -112,11 +112,11 @@ def test_session_that_ends_between_two_statements_is_noticed_in_the_next_call():
 
     async def scenario():
         script = Script()
-        async with Desk(tool(script)) as desk:
-            await desk.call(session=session, request_id=1)
+        async with CallPath(tool(script)) as call_path:
+            await call_path.call(session=session, request_id=1)
             await sync_to_async(end)([session], SessionEvent.EXPIRE, "test")
             with pytest.raises(SessionNotFound):
-                await desk.call(session=session, request_id=1)
+                await call_path.call(session=session, request_id=1)
         assert len(script.effects) == 1
 
     run(scenario)

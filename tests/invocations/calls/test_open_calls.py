@@ -10,12 +10,14 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from invocations import open_calls, recovery, statements
-from invocations.mapping import ErrorMap
+from invocations.ledger import statements
+from invocations.ledger.records import new_invocation_id
+from invocations.mapping.error_map import ErrorMap
 from invocations.models import McpRequestEnvelope, McpToolInvocation, OpenCall, OpenCallMark
-from invocations.open_calls import OpenCalls
-from invocations.records import new_invocation_id
-from sessions_app.database import Dedicated
+from invocations.recovery import open_calls
+from invocations.recovery.interrupted import has_open, recover
+from invocations.recovery.open_calls import OpenCalls
+from sessions_app.kit.database import Dedicated
 from tests.factories import ServerProcessFactory
 from tests.invocations.chain.rows import envelope, fill, invocation, ledger
 
@@ -44,11 +46,8 @@ def begin(database: Dedicated, calls: int = 1) -> list[str]:
 
 
 def insert(database: Dedicated, ids: list[str]) -> None:
-    context = list(statements.ENVELOPE.columns).index("context")
-    rows = [list(envelope(database, id_)) for id_ in ids]
-    for row in rows:
-        row[context] = '{"transport":"sse"}'
-    statements.insert(database, statements.ENVELOPE, [tuple(row) for row in rows])
+    rows = [envelope(database, id_, context='{"transport":"sse"}') for id_ in ids]
+    statements.insert(database, statements.ENVELOPE, rows)
 
 
 def end(database: Dedicated, ids: list[str]) -> None:
@@ -56,8 +55,8 @@ def end(database: Dedicated, ids: list[str]) -> None:
         statements.insert(database, statements.INVOCATION, [invocation(database, id_) for id_ in ids])
 
 
-def recover() -> int:
-    return recovery.recover("host", "own", ErrorMap())
+def recovered() -> int:
+    return recover("host", "own", ErrorMap())
 
 
 def interrupted() -> set[str]:
@@ -71,16 +70,16 @@ def test_calls_on_both_sides_of_the_mark_are_recovered_and_those_that_ended_are_
     fill(database, 2)
     after = begin(database, 2)
     end(database, [before[0], after[0]])
-    assert recover() == 3
+    assert recovered() == 3
     assert interrupted() == {*before[1:], after[1]}
-    assert recover() == 0
+    assert recovered() == 0
     assert McpRequestEnvelope.objects.count() == McpToolInvocation.objects.count() == 10
 
 
 def test_calls_of_a_process_that_never_looked_are_recovered(process, database):
     fill(database, 3)
     left = begin(database, 2)
-    assert recover() == 2
+    assert recovered() == 2
     assert interrupted() == set(left)
 
 
@@ -89,7 +88,7 @@ def test_calls_that_another_process_looked_at_are_recovered(process, database):
     for looking in (OpenCalls(), OpenCalls(), OpenCalls()):
         looking.look()
         left += begin(database)
-    assert recover() == 4
+    assert recovered() == 4
     assert interrupted() == set(left)
 
 
@@ -98,7 +97,7 @@ def test_open_call_of_a_living_process_is_left_alone_and_stays_noted(database):
     begin(database)
     looking = OpenCalls()
     looking.look()
-    assert recover() == 0
+    assert recovered() == 0
     looking.look()
     assert OpenCall.objects.count() == 1
 
@@ -127,12 +126,12 @@ def test_a_backlog_is_looked_at_in_parts_and_recovered_at_any_time(process, data
     left = begin(database, 4)
     looking = OpenCalls()
     looking.look()
-    assert len(recovery.open_calls.of(["process"])) == 4
+    assert len(open_calls.of(["process"])) == 4
     assert not OpenCall.objects.exists()
     looking.look()
     looking.look()
     assert OpenCall.objects.count() == 4
-    assert recover() == 4
+    assert recovered() == 4
     assert interrupted() == set(left)
 
 
@@ -152,26 +151,26 @@ def test_call_that_comes_to_light_after_one_of_a_higher_id_is_not_passed_over(pr
     looking.look()
     looking.look()
     assert [row.envelope.invocation_id for row in OpenCall.objects.all()] == [id_]
-    assert recover() == 1
+    assert recovered() == 1
     assert interrupted() == {id_}
 
 
 def test_a_stop_finds_open_calls_on_both_sides_of_the_mark(process, database):
     fill(database)
     OpenCalls().look()
-    assert not recovery.has_open("process")
+    assert not has_open("process")
     ids = begin(database)
-    assert recovery.has_open("process")
+    assert has_open("process")
     OpenCalls().look()
-    assert recovery.has_open("process")
+    assert has_open("process")
     end(database, ids)
-    assert not recovery.has_open("process")
+    assert not has_open("process")
 
 
 @pytest.mark.parametrize("deed", ["recover", "has_open", "look"])
 def test_what_is_read_does_not_grow_with_the_calls_that_were_answered(process, database, deed):
     looking = OpenCalls()
-    deeds = {"recover": recover, "has_open": lambda: recovery.has_open("process"), "look": looking.look}
+    deeds = {"recover": recovered, "has_open": lambda: has_open("process"), "look": looking.look}
     fill(database, 30)
     looking.look()
     begin(database)

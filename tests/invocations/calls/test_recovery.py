@@ -8,12 +8,12 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from invocations import recovery
-from invocations.mapping import ErrorMap
+from invocations.mapping.error_map import ErrorMap
 from invocations.models import McpToolInvocation
+from invocations.recovery import interrupted
 from sessions_app.models import ServerProcess
 from tests.factories import McpRequestEnvelopeFactory, McpToolInvocationFactory, ServerProcessFactory
-from tests.invocations.calls.desk import Desk, Held, invocations, origin, run, tool
+from tests.invocations.calls.call_path import CallPath, Held, invocations, run, source, tool
 
 pytestmark = pytest.mark.usefixtures("transactional_db")
 
@@ -21,7 +21,7 @@ CONTEXT = {"transport": "sse", "client_name": "client", "caller_label": "tester"
 
 
 def recover(host="host"):
-    return recovery.recover(host, "own", ErrorMap())
+    return interrupted.recover(host, "own", ErrorMap())
 
 
 def left_open(**process):
@@ -38,8 +38,12 @@ def test_open_call_of_a_silent_process_is_recorded_once_with_all_its_facts():
     row = McpToolInvocation.objects.get()
     assert (row.status, row.error_code, row.result) == ("error", "interrupted", None)
     assert row.error["data"] == {
-        "errorCode": "interrupted", "details": {}, "retryable": False, "invocationId": envelope.invocation_id,
-    }  # fmt: skip
+        "errorCode": "interrupted",
+        "details": {},
+        "retryable": False,
+        "invocationId": envelope.invocation_id,
+        "correlationId": envelope.invocation_id,
+    }
     assert (row.arguments, row.transport, row.client_name) == ({"a": 1}, "sse", "client")
     assert (row.session_id, row.process_id, row.request_id) == (envelope.session_id, envelope.process_id, 1)
     process = ServerProcess.objects.get(pk=envelope.process_id)
@@ -48,7 +52,7 @@ def test_open_call_of_a_silent_process_is_recorded_once_with_all_its_facts():
 
 def test_call_that_the_table_refuses_is_told_of_and_keeps_no_other_from_its_record(caplog):
     envelope = left_open()
-    refused = McpRequestEnvelopeFactory(process=envelope.process, context={**CONTEXT, "transport": "pigeon"})
+    refused = McpRequestEnvelopeFactory(process=envelope.process, context={**CONTEXT, "transport": ""})
     assert recover() == 1
     assert recover() == 0
     assert McpToolInvocation.objects.get().invocation_id == envelope.invocation_id != refused.invocation_id
@@ -68,13 +72,13 @@ def test_process_seen_a_moment_ago_is_alive_where_its_number_tells_nothing():
 
 
 def test_process_of_this_machine_is_known_to_be_gone_at_once():
-    mark = recovery.boot_mark(os.getpid())
+    mark = interrupted.boot_mark(os.getpid())
     left_open(last_seen_at=timezone.now(), pid=os.getpid(), boot_mark=mark[:-1] + ("1" if mark[-1] != "1" else "2"))
     assert recover() == 1
 
 
 def test_process_of_this_machine_that_runs_is_alive_however_silent():
-    left_open(pid=os.getpid(), boot_mark=recovery.boot_mark(os.getpid()))
+    left_open(pid=os.getpid(), boot_mark=interrupted.boot_mark(os.getpid()))
     assert recover() == 0
 
 
@@ -116,7 +120,7 @@ def test_commit_that_arrives_after_the_death_was_noticed_is_recovered():
 
 
 def test_number_that_no_process_has_gives_no_mark():
-    assert recovery.boot_mark(2**22 + 1) == ""
+    assert interrupted.boot_mark(2**22 + 1) == ""
 
 
 def test_process_taken_for_dead_while_a_call_ran_gives_no_answer_for_it():
@@ -126,11 +130,11 @@ def test_process_taken_for_dead_while_a_call_ran_gives_no_answer_for_it():
 
     async def scenario():
         held = Held()
-        async with Desk(tool(held)) as desk:
+        async with CallPath(tool(held)) as call_path:
             await sync_to_async(ServerProcessFactory)(
-                process_id=desk.process_id, last_seen_at=timezone.now() - timedelta(hours=1)
+                process_id=call_path.process_id, last_seen_at=timezone.now() - timedelta(hours=1)
             )
-            call = desk.start(session=None)
+            call = call_path.start(session=None)
             await held.entered.wait()
             assert await sync_to_async(recover)() == 1
             held.release.set()
@@ -138,6 +142,6 @@ def test_process_taken_for_dead_while_a_call_ran_gives_no_answer_for_it():
                 await call
         (row,) = await invocations()
         assert row.error_code == "interrupted"
-        assert row.transport == origin().transport
+        assert row.transport == source().transport
 
     run(scenario)

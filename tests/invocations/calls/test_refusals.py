@@ -17,12 +17,12 @@ from sessions_app.protocol.errors import (
     SessionNotFound,
     ToolDisabled,
     ToolNotFound,
-)  # fmt: skip
+)
 from sessions_app.protocol.lifecycle import SessionEvent
 from sessions_app.store import end
-from tests.invocations.calls.desk import (
+from tests.invocations.calls.call_path import (
     CALLER,
-    Desk,
+    CallPath,
     Held,
     Script,
     envelopes,
@@ -31,7 +31,7 @@ from tests.invocations.calls.desk import (
     only_invocation,
     run,
     tool,
-)  # fmt: skip
+)
 
 pytestmark = pytest.mark.usefixtures("transactional_db")
 
@@ -42,9 +42,9 @@ def refused(kind, *tools, name="act", caller=CALLER, **more):
     """Make a call that must be refused with `kind`; give the error and the one row."""
 
     async def scenario():
-        async with Desk(*tools) as desk:
+        async with CallPath(*tools) as call_path:
             with pytest.raises(kind) as caught:
-                await desk.call(name, caller=caller, **more)
+                await call_path.call(name, caller=caller, **more)
         assert not await envelopes()
         return caught.value, await only_invocation()
 
@@ -59,8 +59,8 @@ def refused(kind, *tools, name="act", caller=CALLER, **more):
 def test_arguments_that_break_the_schema_are_explained_to_the_model_and_recorded():
     async def scenario():
         script = Script()
-        async with Desk(tool(script, schema=NUMBER)) as desk:
-            answer = await desk.call(arguments={"n": "one"}, request_id=3)
+        async with CallPath(tool(script, schema=NUMBER)) as call_path:
+            answer = await call_path.call(arguments={"n": "one"}, request_id=3)
         assert script.effects == []
         return answer, await only_invocation(), await envelopes()
 
@@ -87,7 +87,10 @@ def test_malformed_call_is_refused_and_recorded(name, arguments):
     script = Script()
     _, row = refused(InvalidParams, tool(script), name=name, arguments=arguments)
     assert row.error_code == "invalid_params"
-    assert row.arguments == (arguments or {} if isinstance(arguments, dict) else {"not_an_object": arguments})
+    if isinstance(arguments, dict):
+        assert row.arguments == {}
+    else:
+        assert row.arguments["not_an_object"].startswith("redacted:")
     assert script.effects == []
 
 
@@ -117,8 +120,8 @@ def test_check_of_the_door_refuses_the_call():
 
 def test_check_of_the_door_lets_the_call_pass():
     async def scenario():
-        async with Desk(tool(Script())) as desk:
-            assert not (await desk.call(check=lambda found: None)).is_error
+        async with CallPath(tool(Script())) as call_path:
+            assert not (await call_path.call(check=lambda found: None)).is_error
 
     run(scenario)
 
@@ -128,16 +131,36 @@ def test_hub_at_its_limit_of_calls_is_busy(settings):
 
     async def scenario():
         held = Held()
-        async with Desk(tool(held)) as desk:
-            first = desk.start()
+        async with CallPath(tool(held)) as call_path:
+            first = call_path.start()
             await held.entered.wait()
             with pytest.raises(ServerBusy) as caught:
-                await desk.call()
+                await call_path.call()
             held.release.set()
             await first
         assert caught.value.retry_after_seconds == 1
         assert len(held.effects) == 1
         assert sorted(row.error_code for row in await invocations()) == ["", "server_busy"]
+
+    run(scenario)
+
+
+def test_a_caller_with_all_its_places_taken_leaves_those_of_others(settings):
+    settings.MCPHUB_MAX_CALLS, settings.MCPHUB_MAX_CALLS_PER_CALLER = 5, 0
+    other = Caller(principal="key:2", label="", scopes=CALLER.scopes)
+
+    async def scenario():
+        held = Held()
+        async with CallPath(tool(held)) as call_path:
+            first = call_path.start()
+            await held.entered.wait()
+            with pytest.raises(ServerBusy, match="places of this caller"):
+                await call_path.call()
+            second = call_path.start(caller=other)
+            held.release.set()
+            assert not (await first).is_error
+            assert not (await second).is_error
+            assert not (await call_path.call()).is_error
 
     run(scenario)
 
@@ -151,9 +174,9 @@ def test_limit_of_calls_holds_across_processes(whose):
     async def scenario():
         script = Script()
         limited = tool(script, calls_per_minute=3 if whose == "tool" else None)
-        async with Desk(limited) as one, Desk(limited) as other:
-            for desk in (one, other, one):
-                await desk.call(caller=caller)
+        async with CallPath(limited) as one, CallPath(limited) as other:
+            for call_path in (one, other, one):
+                await call_path.call(caller=caller)
             with pytest.raises(RateLimited) as caught:
                 await other.call(caller=caller)
         assert len(script.effects) == 3
@@ -170,9 +193,10 @@ def test_many_drawing_at_once_from_two_processes_get_exactly_the_limit():
     async def scenario():
         script = Script()
         limited = tool(script, calls_per_minute=1000)
-        async with Desk(limited) as one, Desk(limited) as other:
+        async with CallPath(limited) as one, CallPath(limited) as other:
             outcomes = await asyncio.gather(
-                *(desk.call(caller=caller) for _ in range(15) for desk in (one, other)), return_exceptions=True
+                *(call_path.call(caller=caller) for _ in range(15) for call_path in (one, other)),
+                return_exceptions=True,
             )
         assert len(script.effects) == 10
         assert sum(isinstance(outcome, RateLimited) for outcome in outcomes) == 20
@@ -187,9 +211,9 @@ def test_ended_session_is_refused_on_record_without_an_envelope(read_only):
 
     async def scenario():
         script = Script()
-        async with Desk(tool(script, read_only=read_only)) as desk:
+        async with CallPath(tool(script, read_only=read_only)) as call_path:
             with pytest.raises(SessionNotFound) as caught:
-                await desk.call(session=session, request_id=1)
+                await call_path.call(session=session, request_id=1)
         row = await only_invocation()
         assert read_only or script.effects == []
         assert not await envelopes()
@@ -211,8 +235,8 @@ def test_call_counts_as_activity_of_its_session():
     McpSession.objects.update(expires_at=McpSession.objects.get().created_at.replace(year=2100))
 
     async def scenario():
-        async with Desk(tool(Script())) as desk:
-            await desk.call(session=session, request_id=1)
+        async with CallPath(tool(Script())) as call_path:
+            await call_path.call(session=session, request_id=1)
 
     run(scenario)
     row = McpSession.objects.get()
@@ -222,9 +246,9 @@ def test_call_counts_as_activity_of_its_session():
 
 def test_arguments_of_a_refused_call_are_kept_small():
     async def scenario():
-        async with Desk() as desk:
+        async with CallPath() as call_path:
             with pytest.raises(ToolNotFound):
-                await desk.call(arguments={"text": "x" * 100_000})
+                await call_path.call(arguments={"numbers": [123_456_789] * 10_000})
         row = await only_invocation()
         assert row.arguments["truncated"] is True
         assert row.arguments["bytes"] > 100_000
@@ -234,10 +258,10 @@ def test_arguments_of_a_refused_call_are_kept_small():
 
 def test_flood_of_refusals_is_counted_in_one_row_and_nothing_is_lost():
     async def scenario():
-        async with Desk() as desk:
+        async with CallPath() as call_path:
             for _ in range(refusals.SINGLE_ROWS + 50):
                 with pytest.raises(ToolNotFound):
-                    await desk.call()
+                    await call_path.call()
             assert len(await invocations()) == refusals.SINGLE_ROWS
         rows = await invocations()
         assert len(rows) == refusals.SINGLE_ROWS + 1
@@ -251,12 +275,12 @@ def test_flood_of_one_caller_leaves_the_refusals_of_another_single():
     other = Caller(principal="key:2", label="", scopes=CALLER.scopes)
 
     async def scenario():
-        async with Desk() as desk:
+        async with CallPath() as call_path:
             for _ in range(refusals.SINGLE_ROWS + 1):
                 with pytest.raises(ToolNotFound):
-                    await desk.call()
+                    await call_path.call()
             with pytest.raises(ToolNotFound):
-                await desk.call(caller=other)
+                await call_path.call(caller=other)
         assert [row.occurrences for row in await invocations() if row.principal == "key:2"] == [1]
 
     run(scenario)
@@ -267,16 +291,16 @@ def test_flood_is_written_when_its_window_is_over_and_not_before(age):
     import time
 
     async def scenario():
-        async with Desk() as desk:
+        async with CallPath() as call_path:
             for _ in range(refusals.SINGLE_ROWS + 5):
                 with pytest.raises(ToolNotFound):
-                    await desk.call()
-            (flood,) = desk.calls.refusals._floods.values()
+                    await call_path.call()
+            (flood,) = call_path.calls.refusals._floods.values()
             flood.since -= age
-            await desk.calls.refusals._flush(time.monotonic() - refusals.WINDOW_SECONDS)
+            await call_path.calls.refusals._flush(time.monotonic() - refusals.WINDOW_SECONDS)
             assert len(await invocations()) == refusals.SINGLE_ROWS + bool(age)
             with pytest.raises(ToolNotFound):
-                await desk.call()
+                await call_path.call()
         assert sum(row.occurrences for row in await invocations()) == refusals.SINGLE_ROWS + 6
 
     run(scenario)

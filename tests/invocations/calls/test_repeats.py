@@ -10,10 +10,10 @@ import pytest
 from django.utils import timezone
 
 from sessions_app.protocol.errors import AuditUnavailable, DuplicateRequest, InvalidParams, MissingClientCapability
-from tests.invocations.calls.desk import (
+from tests.invocations.calls.call_path import (
     CALLER,
     SAID,
-    Desk,
+    CallPath,
     Held,
     Script,
     envelopes,
@@ -23,7 +23,7 @@ from tests.invocations.calls.desk import (
     run,
     tool,
     until,
-)  # fmt: skip
+)
 
 pytestmark = pytest.mark.usefixtures("transactional_db")
 
@@ -39,8 +39,8 @@ def processes(request):
 
 
 async def desks(stack, processes, *tools):
-    first = await stack.enter_async_context(Desk(*tools))
-    return first, first if processes == 1 else await stack.enter_async_context(Desk(*tools))
+    first = await stack.enter_async_context(CallPath(*tools))
+    return first, first if processes == 1 else await stack.enter_async_context(CallPath(*tools))
 
 
 @pytest.mark.parametrize("read_only", [False, True])
@@ -71,9 +71,9 @@ def test_failed_call_is_not_run_again_either(session, processes):
         script = gives(MissingClientCapability({"sampling": {}}))
         async with AsyncExitStack() as stack:
             one, other = await desks(stack, processes, tool(script))
-            for desk in (one, other):
+            for call_path in (one, other):
                 with pytest.raises(MissingClientCapability) as caught:
-                    await desk.call(session=session, request_id=1)
+                    await call_path.call(session=session, request_id=1)
         assert caught.value.spec_data == {"requiredCapabilities": {"sampling": {}}}
         assert len(script.effects) == 1
         assert [row.error_code for row in await invocations()] == ["missing_client_capability"] * 2
@@ -84,20 +84,20 @@ def test_failed_call_is_not_run_again_either(session, processes):
 def test_repeat_of_an_interrupted_call_is_told_so_in_a_result(session):
     from asgiref.sync import sync_to_async
 
-    from invocations import recovery
-    from invocations.mapping import ErrorMap
+    from invocations.mapping.error_map import ErrorMap
+    from invocations.recovery import interrupted
     from tests.factories import ServerProcessFactory
 
     async def scenario():
         held = Held()
-        async with Desk(tool(held)) as dead, Desk(tool(held)) as desk:
+        async with CallPath(tool(held)) as dead, CallPath(tool(held)) as call_path:
             await sync_to_async(ServerProcessFactory)(
                 process_id=dead.process_id, last_seen_at=timezone.now() - timedelta(1)
             )
             first = dead.start(session=session, request_id=1)
             await held.entered.wait()
-            assert await sync_to_async(recovery.recover)("host", desk.process_id, ErrorMap()) == 1
-            again = await desk.call(session=session, request_id=1)
+            assert await sync_to_async(interrupted.recover)("host", call_path.process_id, ErrorMap()) == 1
+            again = await call_path.call(session=session, request_id=1)
             held.release.set()
             with pytest.raises(AuditUnavailable):
                 await first
@@ -201,9 +201,9 @@ def test_repeat_that_waits_too_long_is_told_that_the_first_still_runs(session, p
 def test_ids_of_other_sessions_and_other_types_are_other_requests(session):
     async def scenario():
         script = Script()
-        async with Desk(tool(script)) as desk:
+        async with CallPath(tool(script)) as call_path:
             for own, request_id in ((session, 1), (session, "1"), (second, 1), (session, -1)):
-                assert (await desk.call(session=own, request_id=request_id)).duplicate_of == ""
+                assert (await call_path.call(session=own, request_id=request_id)).duplicate_of == ""
         assert len(script.effects) == 4
 
     second = live_session()
@@ -213,9 +213,9 @@ def test_ids_of_other_sessions_and_other_types_are_other_requests(session):
 def test_long_ids_that_differ_at_their_end_are_different_requests(session):
     async def scenario():
         script = Script()
-        async with Desk(tool(script)) as desk:
+        async with CallPath(tool(script)) as call_path:
             for end in ("a", "b", "a"):
-                await desk.call(session=session, request_id="x" * 5000 + end)
+                await call_path.call(session=session, request_id="x" * 5000 + end)
         assert len(script.effects) == 2
 
     run(scenario)
@@ -224,10 +224,10 @@ def test_long_ids_that_differ_at_their_end_are_different_requests(session):
 def test_stateless_callers_and_calls_without_an_id_never_repeat(session):
     async def scenario():
         script = Script()
-        async with Desk(tool(script)) as desk:
+        async with CallPath(tool(script)) as call_path:
             for _ in range(2):
-                await desk.call(request_id=1)
-                await desk.call(session=session)
+                await call_path.call(request_id=1)
+                await call_path.call(session=session)
         assert len(script.effects) == 4
         assert {row.duplicate_of for row in await invocations()} == {""}
 
@@ -245,12 +245,12 @@ def test_repeat_whose_first_cannot_be_read_is_audit_unavailable(session):
 
     async def scenario():
         script = Script()
-        async with Desk(tool(script)) as desk:
-            await desk.call(session=session, request_id=1)
+        async with CallPath(tool(script)) as call_path:
+            await call_path.call(session=session, request_id=1)
             await sync_to_async(rename)("invocations_mcptoolinvocation", "away")
             try:
                 with pytest.raises(AuditUnavailable):
-                    await desk.call(session=session, request_id=1)
+                    await call_path.call(session=session, request_id=1)
             finally:
                 await sync_to_async(rename)("away", "invocations_mcptoolinvocation")
         assert len(script.effects) == 1
@@ -305,9 +305,9 @@ def test_keys_of_two_callers_have_nothing_to_do_with_each_other():
     async def scenario():
         script = Script()
         stranger = replace(CALLER, principal="key:stranger")
-        async with Desk(tool(script)) as desk:
-            await desk.call(idempotency_key=KEY)
-            other = await desk.call(idempotency_key=KEY, caller=stranger)
+        async with CallPath(tool(script)) as call_path:
+            await call_path.call(idempotency_key=KEY)
+            other = await call_path.call(idempotency_key=KEY, caller=stranger)
         assert other.duplicate_of == ""
         assert len(script.effects) == 2
 
@@ -318,9 +318,9 @@ def test_keys_of_two_callers_have_nothing_to_do_with_each_other():
 def test_key_that_is_none_is_refused_before_anything_runs(key):
     async def scenario():
         script = Script()
-        async with Desk(tool(script)) as desk:
+        async with CallPath(tool(script)) as call_path:
             with pytest.raises(InvalidParams, match="1 to 255 visible ASCII characters"):
-                await desk.call(idempotency_key=key)
+                await call_path.call(idempotency_key=key)
         assert script.effects == []
 
     run(scenario)

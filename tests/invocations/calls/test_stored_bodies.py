@@ -9,17 +9,17 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.db import connection
 
-from invocations import recovery
-from invocations.mapping import ErrorMap
+from invocations.lists.jsonpath import parse
+from invocations.mapping.error_map import ErrorMap
 from invocations.models import McpIdempotencyKey, McpToolInvocation
+from invocations.recovery import interrupted
 from invocations.redaction.hiding import tag
-from invocations.redaction.policy import Policy, Rule
-from invocations.rest.jsonpath import parse
+from invocations.redaction.policy import RedactionPolicy, RedactionRule
 from sessions_app.models import ServerProcess
 from sessions_app.protocol.errors import DuplicateRequest, ExecutionError, InvalidParams, ToolNotFound
 from tests.factories import ServerProcessFactory
-from tests.invocations.calls.desk import (
-    Desk,
+from tests.invocations.calls.call_path import (
+    CallPath,
     Held,
     envelopes,
     gives,
@@ -29,7 +29,7 @@ from tests.invocations.calls.desk import (
     run,
     tool,
 )
-from tools_catalog.backends.base import ToolResult
+from tools_catalog.call.base import ToolResult
 
 pytestmark = pytest.mark.usefixtures("transactional_db")
 
@@ -39,7 +39,7 @@ ARGUMENTS = {"user": "ann", "password": SECRET}
 
 @pytest.fixture
 def policy(settings):
-    return Policy([Rule("", "both", "path", "$.password")], settings.MCPHUB_ENCRYPTION_KEYS)
+    return RedactionPolicy([RedactionRule("", "both", "path", "$.password")], settings.MCPHUB_ENCRYPTION_KEYS)
 
 
 def says(text):
@@ -58,8 +58,8 @@ def assert_nowhere(secret=SECRET):
 def test_tool_gets_everything_and_no_row_holds_the_secret(settings, policy, read_only):
     async def scenario():
         script = says(f"hello {SECRET}")
-        async with Desk(tool(script, read_only=read_only), redaction=policy) as desk:
-            answer = await desk.call(arguments=ARGUMENTS)
+        async with CallPath(tool(script, read_only=read_only), redaction=policy) as call_path:
+            answer = await call_path.call(arguments=ARGUMENTS)
         assert script.effects == [ARGUMENTS]
         assert answer.wire["content"][0]["text"] == f"hello {SECRET}"
         row = await only_invocation()
@@ -67,8 +67,9 @@ def test_tool_gets_everything_and_no_row_holds_the_secret(settings, policy, read
         assert row.arguments == {"user": "ann", "password": mark}
         assert row.result["content"][0]["text"] == f"hello {mark}"
         assert row.left_out == {
-            "arguments": {"redacted": ["$.password"]}, "result": {"redacted": ["$.content[0].text"]},
-        }  # fmt: skip
+            "arguments": {"redacted": ["$.password"]},
+            "result": {"redacted": ["$.content[0].text"]},
+        }
         assert [each.params["arguments"] for each in await envelopes()] == ([] if read_only else [row.arguments])
 
     run(scenario)
@@ -79,9 +80,9 @@ def test_annotated_schema_needs_no_rule(settings):
     schema = {"type": "object", "properties": {"password": {"type": "string", "writeOnly": True}}}
 
     async def scenario():
-        policy = Policy([], settings.MCPHUB_ENCRYPTION_KEYS)
-        async with Desk(tool(says("done"), schema=schema), redaction=policy) as desk:
-            await desk.call(arguments=ARGUMENTS)
+        policy = RedactionPolicy([], settings.MCPHUB_ENCRYPTION_KEYS)
+        async with CallPath(tool(says("done"), schema=schema), redaction=policy) as call_path:
+            await call_path.call(arguments=ARGUMENTS)
 
     run(scenario)
     assert_nowhere()
@@ -89,8 +90,8 @@ def test_annotated_schema_needs_no_rule(settings):
 
 def test_failure_that_quotes_the_arguments(policy):
     async def scenario():
-        async with Desk(tool(gives(ExecutionError(f"wrong password {SECRET}"))), redaction=policy) as desk:
-            answer = await desk.call(arguments=ARGUMENTS)
+        async with CallPath(tool(gives(ExecutionError(f"wrong password {SECRET}"))), redaction=policy) as call_path:
+            answer = await call_path.call(arguments=ARGUMENTS)
         assert SECRET in answer.wire["content"][0]["text"]
         row = await only_invocation()
         assert set(row.left_out) == {"arguments", "result", "error"}
@@ -112,11 +113,56 @@ def test_refused_calls_are_redacted_too(policy, name, arguments, calls):
     schema = {"type": "object", "properties": {"password": {"type": "string"}, "n": {"enum": [1]}}}
 
     async def scenario():
-        async with Desk(tool(says(""), schema=schema), redaction=policy) as desk:
+        async with CallPath(tool(says(""), schema=schema), redaction=policy) as call_path:
             for _ in range(calls):
                 with contextlib.suppress(ToolNotFound, InvalidParams):
-                    await desk.call(name, arguments)
+                    await call_path.call(name, arguments)
         assert len(await invocations()) == calls
+
+    run(scenario)
+    assert_nowhere()
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [("Act", {"password": SECRET}), ("act", {"passwort": SECRET}), ("nothing", {"text": SECRET}), ("act", {"user": 5})],
+)
+def test_misspelt_tool_or_argument_leaves_no_marked_value(name, arguments):
+    """No rule: only the schema marks, and what it does not describe is kept as digests."""
+    schema = {
+        "type": "object",
+        "properties": {"password": {"type": "string", "writeOnly": True}, "user": {"type": "string"}},
+        "additionalProperties": False,
+    }
+
+    async def scenario():
+        async with CallPath(tool(says("done"), schema=schema)) as call_path:
+            with contextlib.suppress(ToolNotFound):
+                await call_path.call(name, arguments)
+        row = await only_invocation()
+        assert row.status == "error"
+        assert (row.arguments == arguments) is (SECRET not in repr(arguments))
+
+    run(scenario)
+    assert_nowhere()
+
+
+def test_text_of_refused_arguments_is_kept_where_the_setting_says_so(settings):
+    settings.MCPHUB_AUDIT_REFUSED_TEXT = True
+
+    async def scenario():
+        async with CallPath() as call_path:
+            with pytest.raises(ToolNotFound):
+                await call_path.call("nothing", {"text": "in clear"})
+        assert (await only_invocation()).arguments == {"text": "in clear"}
+
+    run(scenario)
+
+
+def test_accepted_call_with_a_misspelt_argument_hides_it_too(policy):
+    async def scenario():
+        async with CallPath(tool(says("done")), redaction=policy) as call_path:
+            await call_path.call(arguments={"Passwort": SECRET})
 
     run(scenario)
     assert_nowhere()
@@ -124,9 +170,9 @@ def test_refused_calls_are_redacted_too(policy, name, arguments, calls):
 
 def test_equal_values_are_found_by_condition(policy):
     async def scenario():
-        async with Desk(tool(says("done")), redaction=policy) as desk:
-            await desk.call(arguments=ARGUMENTS)
-            await desk.call(arguments={"password": "another"})
+        async with CallPath(tool(says("done")), redaction=policy) as call_path:
+            await call_path.call(arguments=ARGUMENTS)
+            await call_path.call(arguments={"password": "another"})
 
     run(scenario)
     found = parse(f'$.password="{SECRET}"')
@@ -139,11 +185,11 @@ def test_repeat_with_a_whole_answer_gets_it_though_arguments_are_redacted(policy
 
     async def scenario():
         script = says("done")
-        async with Desk(tool(script), redaction=policy) as desk:
-            first = await desk.call(arguments=ARGUMENTS, session=session, request_id=1)
-            again = await desk.call(arguments=ARGUMENTS, session=session, request_id=1)
+        async with CallPath(tool(script), redaction=policy) as call_path:
+            first = await call_path.call(arguments=ARGUMENTS, session=session, request_id=1)
+            again = await call_path.call(arguments=ARGUMENTS, session=session, request_id=1)
             with pytest.raises(DuplicateRequest, match=r"different|other"):
-                await desk.call(arguments={**ARGUMENTS, "password": "x"}, session=session, request_id=1)
+                await call_path.call(arguments={**ARGUMENTS, "password": "x"}, session=session, request_id=1)
         assert again.wire == first.wire
         assert len(script.effects) == 1
         assert SECRET not in repr([row async for row in McpIdempotencyKey.objects.values_list()])
@@ -154,11 +200,13 @@ def test_repeat_with_a_whole_answer_gets_it_though_arguments_are_redacted(policy
 def test_repeat_whose_answer_is_not_kept_whole_is_told_so(policy):
     async def scenario():
         script = says(f"hello {SECRET}")
-        async with Desk(tool(script), redaction=policy) as desk:
-            first = await desk.call(arguments=ARGUMENTS, idempotency_key="k")
+        async with CallPath(tool(script), redaction=policy) as call_path:
+            first = await call_path.call(arguments=ARGUMENTS, idempotency_key="k")
             with pytest.raises(DuplicateRequest, match="does not keep it whole") as refused:
-                await desk.call(arguments=ARGUMENTS, idempotency_key="k")
-        assert refused.value.details == {"first": first.invocation_id}
+                await call_path.call(arguments=ARGUMENTS, idempotency_key="k")
+        assert (refused.value.details["first"], refused.value.details["status"]) == (first.invocation_id, "ok")
+        assert "redaction rule marks" in refused.value.message
+        assert refused.value.details["redacted"] == ["$.content[0].text"]
         assert len(script.effects) == 1
         assert [row.duplicate_of for row in await invocations()] == ["", first.invocation_id]
 
@@ -168,9 +216,9 @@ def test_repeat_whose_answer_is_not_kept_whole_is_told_so(policy):
 
 def test_repeated_failure_is_told_with_its_words_redacted(policy):
     async def scenario():
-        async with Desk(tool(gives(ExecutionError(f"not {SECRET}"))), redaction=policy) as desk:
-            await desk.call(arguments=ARGUMENTS, idempotency_key="k")
-            again = await desk.call(arguments=ARGUMENTS, idempotency_key="k")
+        async with CallPath(tool(gives(ExecutionError(f"not {SECRET}"))), redaction=policy) as call_path:
+            await call_path.call(arguments=ARGUMENTS, idempotency_key="k")
+            again = await call_path.call(arguments=ARGUMENTS, idempotency_key="k")
         assert again.is_error
         assert "not redacted:" in again.wire["content"][0]["text"]
 
@@ -182,8 +230,8 @@ def test_long_bodies_are_cut_and_the_client_gets_them_whole(settings):
     long = "x" * 5000
 
     async def scenario():
-        async with Desk(tool(says(long))) as desk:
-            answer = await desk.call(arguments={"text": long})
+        async with CallPath(tool(says(long))) as call_path:
+            answer = await call_path.call(arguments={"text": long})
         assert answer.wire["content"][0]["text"] == long
         row = await only_invocation()
         assert row.left_out["arguments"]["truncated"] is True
@@ -199,15 +247,15 @@ def test_interrupted_call_keeps_its_marks(policy):
 
     async def scenario():
         held = Held()
-        async with Desk(tool(held), redaction=policy) as desk:
-            desk.calls.rows.process_id = "gone"
-            desk.start(arguments=ARGUMENTS)
+        async with CallPath(tool(held), redaction=policy) as call_path:
+            call_path.calls.rows.process_id = "gone"
+            call_path.start(arguments=ARGUMENTS)
             await held.entered.wait()
             await ServerProcess.objects.filter(pk="gone").aupdate(last_seen_at="2020-01-01T00:00:00Z")
-            assert await sync_to_async(recovery.recover)("elsewhere", desk.process_id, ErrorMap()) == 1
+            assert await sync_to_async(interrupted.recover)("elsewhere", call_path.process_id, ErrorMap()) == 1
             row = await only_invocation()
             held.release.set()
-            await asyncio.gather(*desk.started, return_exceptions=True)
+            await asyncio.gather(*call_path.started, return_exceptions=True)
         assert row.error_code == "interrupted"
         assert row.left_out == {"arguments": {"redacted": ["$.password"]}}
         (envelope,) = await envelopes()

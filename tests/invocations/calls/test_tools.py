@@ -8,8 +8,11 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
+from invocations.call_source import CallSource
+from invocations.configuration import Configuration
 from invocations.context import CallContext
-from invocations.origin import Origin
+from invocations.exchange import CallExchange
+from invocations.running import UnrecordedWork
 from invocations.tools import recent_invocations, tool_statistics
 from sessions_app.caller import Caller
 from tests.factories import McpToolInvocationFactory
@@ -20,10 +23,18 @@ pytestmark = pytest.mark.usefixtures("transactional_db")
 
 def context(*scopes, principal="key:1"):
     caller = Caller(principal=principal, label="laptop", scopes=frozenset(scopes))
-    origin = Origin(caller=caller, session_id="s", transport="sse")
+    source = CallSource(caller=caller, session_id="s", transport="sse")
     loop = asyncio.new_event_loop()
     loop.close()
-    return SyncContext(CallContext(origin, "tool", "id", None, None, None), loop)
+    return SyncContext(
+        CallContext(
+            CallExchange(source=source, configuration=Configuration()),
+            "tool",
+            "id",
+            UnrecordedWork(source, "1", None, 10),
+        ),
+        loop,
+    )
 
 
 def test_caller_sees_its_own_calls_and_a_reader_of_the_audit_all():
@@ -31,11 +42,15 @@ def test_caller_sees_its_own_calls_and_a_reader_of_the_audit_all():
     McpToolInvocationFactory(principal="key:2", tool_name="add")
     own, foreign, reader = context("tools:call"), context(principal="anonymous"), context("audit:read")
     assert [[call.tool for call in recent_invocations(seen).invocations] for seen in (own, foreign, reader)] == [
-        ["echo"], [], ["add", "echo"],
-    ]  # fmt: skip
+        ["echo"],
+        [],
+        ["add", "echo"],
+    ]
     assert [[figures.tool for figures in tool_statistics(seen).tools] for seen in (own, foreign, reader)] == [
-        ["echo"], [], ["add", "echo"],
-    ]  # fmt: skip
+        ["echo"],
+        [],
+        ["add", "echo"],
+    ]
     assert recent_invocations(own, tool="add").invocations == []
 
 
@@ -44,8 +59,9 @@ def test_newest_calls_come_first_and_show_no_bodies():
     McpToolInvocationFactory(tool_name="add", failed=True)
     told = recent_invocations(context("audit:read"))
     assert [(call.tool, call.status, call.error_code) for call in told.invocations] == [
-        ("add", "error", "execution_error"), ("echo", "ok", ""),
-    ]  # fmt: skip
+        ("add", "error", "execution_error"),
+        ("echo", "ok", ""),
+    ]
     assert "hush" not in told.model_dump_json()
 
 

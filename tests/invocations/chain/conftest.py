@@ -8,7 +8,7 @@ from invocations.chain import service
 from invocations.chain.keys import KeyFolder
 from invocations.chain.log import Log
 from invocations.chain.sealer import Sealer
-from sessions_app.database import Dedicated
+from sessions_app.kit.database import Dedicated
 
 
 @pytest.fixture(autouse=True)

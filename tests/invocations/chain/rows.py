@@ -4,37 +4,87 @@ from __future__ import annotations
 
 import io
 import time
+from datetime import timedelta
 from typing import Any
 
-from invocations import statements
-from invocations.chain import checking, events, exporting
-from invocations.chain.records import Selection
+from django.db import connection
+from django.utils import timezone
+
+from invocations.chain import checking, exporting, retention, service
+from invocations.chain.models import AuditPolicy
+from invocations.chain.records import RowSelection
+from invocations.chain.sealer import Sealer
 from invocations.chain.verifier import Verifier, loads
-from invocations.records import new_invocation_id
-from sessions_app.database import Dedicated
+from invocations.ledger import statements
+from invocations.ledger.records import new_invocation_id
+from sessions_app.history import events
+from sessions_app.kit.database import Dedicated
 
 
-def envelope(database: Dedicated, id_: str, tool: str = "echo") -> tuple[Any, ...]:
-    return (
-        id_, "session", "process", "7", "tools/call", f'{{"arguments":{{"text":"hi é"}},"name":"{tool}"}}', tool, "1",
-        "0" * 64, "key:1", '{"client_name":"client"}', database.timestamp(time.time()),
-    )  # fmt: skip
+def envelope(database: Dedicated, id_: str, tool: str = "echo", **more: Any) -> tuple[Any, ...]:
+    values = {
+        "invocation_id": id_,
+        "session_id": "session",
+        "process_id": "process",
+        "request_id": "7",
+        "method": "tools/call",
+        "params": f'{{"arguments":{{"text":"hi é"}},"name":"{tool}"}}',
+        "tool_name": tool,
+        "tool_version": "1",
+        "tool_digest": "0" * 64,
+        "principal": "key:1",
+        "context": '{"client_name":"client"}',
+        "received_at": database.timestamp(time.time()),
+        **more,
+    }
+    return tuple(values[name] for name in statements.ENVELOPE.columns)
 
 
-def invocation(database: Dedicated, id_: str, tool: str = "echo", failed: bool = False) -> tuple[Any, ...]:
+def invocation(database: Dedicated, id_: str, tool: str = "echo", failed: bool = False, **more: Any) -> tuple[Any, ...]:
     now = database.timestamp(time.time())
-    outcome = (
-        ("error", None, '{"code":-31033,"message":"No \\u0000","data":{}}', "execution_error", -31033, True)
-        if failed
-        else ("ok", '{"content":[{"text":"hi é","type":"text"}]}', None, "", None, None)
-    )
-    status, result, error, code, number, retryable = outcome
-    return (
-        id_, "session", "process", "7", tool, "1", "0" * 64, '{"text":"hi é"}', "0" * 64, status, result, error, code,
-        number, retryable, now, now, now, 5, "", 1, None, None, "streamable-http", "2025-06-18", "key:1", "label\u202e",
-        "client", "1", "127.0.0.1", "", "first" if failed else None,
-        *(("turn", "call_1", 2) if failed else (None, None, None)), None,
-    )  # fmt: skip
+    values: dict[str, Any] = {
+        "invocation_id": id_,
+        "session_id": "session",
+        "process_id": "process",
+        "request_id": "7",
+        "tool_name": tool,
+        "tool_version": "1",
+        "tool_digest": "0" * 64,
+        "arguments": '{"text":"hi é"}',
+        "arguments_digest": "0" * 64,
+        "status": "ok",
+        "result": '{"content":[{"text":"hi é","type":"text"}]}',
+        "error_code": "",
+        "received_at": now,
+        "started_at": now,
+        "finished_at": now,
+        "duration_ms": 5,
+        "duplicate_of": "",
+        "occurrences": 1,
+        "transport": "streamable-http",
+        "protocol_version": "2025-06-18",
+        "principal": "key:1",
+        "caller_label": "label\u202e",
+        "client_name": "client",
+        "client_version": "1",
+        "client_address": "127.0.0.1",
+        "trace_id": "",
+    }
+    if failed:
+        values |= {
+            "status": "error",
+            "result": None,
+            "error": '{"code":-31033,"message":"No \\u0000","data":{}}',
+            "error_code": "execution_error",
+            "jsonrpc_code": -31033,
+            "retryable": True,
+            "continues": "first",
+            "turn_id": "turn",
+            "tool_call_id": "call_1",
+            "turn_round": 2,
+        }
+    values |= more
+    return tuple(values.get(name) for name in statements.INVOCATION.columns)
 
 
 def ledger() -> Dedicated:
@@ -57,7 +107,9 @@ def fill(database: Dedicated, calls: int = 5, tool: str = "echo") -> list[str]:
 
 
 def event(kind: str = "tool.changed") -> Any:
-    return events.record(kind, actor="user:1", label="echo", before={"enabled": True}, after={"enabled": False})
+    return events.record(
+        kind, actor=events.Actor("user:1"), label="echo", before={"enabled": True}, after={"enabled": False}
+    )
 
 
 def verify(log: Any, keys: Any, checkpoints: Any = ()) -> Any:
@@ -66,7 +118,7 @@ def verify(log: Any, keys: Any, checkpoints: Any = ()) -> Any:
 
 def exported(log: Any, keys: Any, **filters: str) -> list[dict[str, Any]]:
     out = io.BytesIO()
-    exporting.write_jsonl(out, log, keys, Selection(**filters))
+    exporting.write_jsonl(out, log, keys, RowSelection(**filters))
     return [loads(line) for line in out.getvalue().splitlines()]
 
 
@@ -75,3 +127,14 @@ def check(records: list[dict[str, Any]], keys: Any, checkpoints: Any = ()) -> An
     for record in records:
         verifier.feed(record)
     return verifier.finish()
+
+
+def retain(**days: int) -> None:
+    """Seal what there is as of forty days ago, and apply a policy of so many days once."""
+    log, keys = service.log_on(connection), service.keys()
+    Sealer(log, keys, now=lambda: timezone.now() - timedelta(days=40)).seal()
+    AuditPolicy(**days).save()
+    try:
+        retention.apply(log, keys)
+    finally:
+        AuditPolicy().save()

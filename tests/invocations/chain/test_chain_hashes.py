@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from invocations.chain import verifier
-from invocations.chain.keys import KeyFolder, KeyProblem, Signer, note
+from invocations.chain.keys import KeyFolder, KeyProblem, Signer, note, sign_checkpoint
 from invocations.chain.log import Log, inclusion_in
 from invocations.chain.verifier import (
     Bad,
@@ -121,7 +121,7 @@ def test_a_body_counts_by_its_digest_and_may_be_gone() -> None:
 def test_checkpoints_are_signed_notes_that_others_can_read(tmp_path) -> None:
     signer = Signer.make("log.example/audit")
     root = leaf_hash(b"")
-    text = note(signer.public, 7, root, signer.sign_checkpoint(7, root))
+    text = note(signer.public, 7, root, sign_checkpoint(signer, 7, root))
     body, signature = text.split("\n\n")
     assert body.split("\n") == ["log.example/audit", "7", "bjQLnP+zepicpUTmu3gKLHiQHT+zNzh2hRGjBhevoB0="]
     assert signature.startswith("\u2014 log.example/audit ")

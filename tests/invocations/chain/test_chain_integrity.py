@@ -8,7 +8,7 @@ import pytest
 from django.db import connection
 from django.urls import reverse
 
-from invocations import admin_integrity
+from invocations.admin import integrity as admin_integrity
 from invocations.chain import service
 from invocations.chain.verifier import Checkpoint
 from tests.committed import without_rules

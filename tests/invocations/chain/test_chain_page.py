@@ -41,8 +41,9 @@ def test_a_call_is_verified_up_to_the_signed_root(database, sealer, auditor) -> 
     for call in calls:
         assert told(auditor, call, verify="1").holds
     with connection.cursor() as cursor, without_rules(cursor):
-        cursor.execute("UPDATE invocations_mcptoolinvocation SET principal = 'key:2' WHERE invocation_id = %s",
-                       [calls[4]])  # fmt: skip
+        cursor.execute(
+            "UPDATE invocations_mcptoolinvocation SET principal = 'key:2' WHERE invocation_id = %s", [calls[4]]
+        )
     found = told(auditor, calls[4], verify="1")
     assert not found.holds
     assert [good for good, _sentence in found.steps] == [False, True, True]

@@ -8,12 +8,14 @@ import pytest
 from django.core.exceptions import ValidationError
 from django.db import connection
 
-from invocations.chain import events, retention
+from invocations.chain import retention
 from invocations.chain.keys import Signer
-from invocations.chain.models import AuditEvent, AuditHold, AuditPolicy, AuditTombstone
+from invocations.chain.models import AuditHold, AuditPolicy, AuditTombstone
 from invocations.chain.sealer import Sealer
 from invocations.chain.verifier import Bad
 from invocations.models import McpRequestEnvelope, McpToolInvocation
+from sessions_app.history import events
+from sessions_app.history.models import AuditEvent
 from tests.committed import without_rules
 from tests.invocations.chain.rows import check, event, exported, fill, verify
 
@@ -104,9 +106,13 @@ def test_a_hold_by_caller_session_and_time(ages, keys) -> None:
     policy(bodies_days=1)
     now = datetime.now(UTC)
     AuditHold.objects.create(
-        name="all of it", reason="court", principal="key:1", session_id="session",
-        received_from=now - timedelta(hours=1), received_until=now + timedelta(hours=1),
-    )  # fmt: skip
+        name="all of it",
+        reason="court",
+        principal="key:1",
+        session_id="session",
+        received_from=now - timedelta(hours=1),
+        received_until=now + timedelta(hours=1),
+    )
     AuditHold.objects.create(name="nobody", reason="court", principal="key:9")
     assert retention.apply(ages, keys) == (0, 0)
     AuditHold.objects.get(name="all of it").release()
@@ -114,7 +120,7 @@ def test_a_hold_by_caller_session_and_time(ages, keys) -> None:
 
 
 def test_a_hold_says_what_it_holds() -> None:
-    with pytest.raises(ValidationError, match="Say what is held"):
+    with pytest.raises(ValidationError, match="Enter what the hold covers"):
         AuditHold(name="case", reason="court").full_clean()
 
 
@@ -160,15 +166,57 @@ def test_a_forged_tombstone_is_found(ages, keys) -> None:
     assert AuditTombstone.objects.count() == 1
 
 
+@pytest.mark.parametrize("gone", [0, 1, 2])
+def test_tombstone_that_was_deleted_is_missed_though_its_rows_went_later(ages, keys, sealer, gone) -> None:
+    policy(bodies_days=10)
+    retention.apply(ages, keys)
+    sealer.seal()
+    policy(rows_days=10)
+    retention.apply(ages, keys)
+    sealer.seal()
+    policy(rows_days=1)
+    retention.apply(ages, keys)
+    sealer.seal()
+    assert [row.kind for row in AuditTombstone.objects.order_by("id")] == ["bodies", "rows", "rows"]
+    assert verify(ages, keys).erased == 0
+    with connection.cursor() as cursor, without_rules(cursor):
+        number = AuditTombstone.objects.order_by("id").values_list("id", flat=True)[gone]
+        cursor.execute("DELETE FROM invocations_audittombstone WHERE id = %s", [number])
+    for look in (lambda: verify(ages, keys), lambda: check(exported(ages, keys), keys)):
+        with pytest.raises(Bad):
+            look()
+
+
+def test_removal_is_missed_after_its_event_went_too(ages, keys, sealer) -> None:
+    """Of the first removal only the tombstone is left: rows and the event that told of it are long gone."""
+    policy(bodies_days=30)
+    retention.apply(ages, keys)
+    Sealer(ages, keys, now=lambda: datetime.now(UTC) - timedelta(days=1)).seal()
+    policy(rows_days=30)
+    retention.apply(ages, keys)
+    sealer.seal()
+    later = datetime.now(UTC) + timedelta(days=3)
+    policy(rows_days=2)
+    retention.apply(ages, keys, now=later)
+    sealer.seal()
+    assert not AuditEvent.objects.filter(kind="audit.bodies_removed").exists()
+    verify(ages, keys)
+    with connection.cursor() as cursor, without_rules(cursor):
+        cursor.execute("DELETE FROM invocations_audittombstone WHERE kind = 'bodies'")
+    with pytest.raises(Bad, match=r"The tombstone before that of blocks 0 to 0 is missing"):
+        verify(ages, keys)
+
+
 def test_rows_put_back_where_retention_removed_them_are_found(ages, database, keys) -> None:
     policy(rows_days=30)
     retention.apply(ages, keys)
     fill(database, 1)
     last = McpToolInvocation.objects.latest("id").pk
     with connection.cursor() as cursor, without_rules(cursor):
-        cursor.execute("UPDATE invocations_mcptoolinvocation SET id = %s WHERE id = %s", [
-            ages.block(0).header["invocation"][1], last,
-        ])  # fmt: skip
+        cursor.execute(
+            "UPDATE invocations_mcptoolinvocation SET id = %s WHERE id = %s",
+            [ages.block(0).header["invocation"][1], last],
+        )
     with pytest.raises(Bad, match="stands in no block"):
         verify(ages, keys)
 
@@ -176,7 +224,7 @@ def test_rows_put_back_where_retention_removed_them_are_found(ages, database, ke
 def test_a_removal_is_all_or_nothing(ages, database, keys) -> None:
     """The database ends in the middle: no tombstone, no missing row."""
     from invocations.chain.log import Log
-    from tests.invocations.chain.test_chain_sealing import Failing
+    from tests.invocations.chain.failing import Failing
 
     policy(rows_days=30)
     at, failed = 0, True

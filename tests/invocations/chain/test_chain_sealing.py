@@ -7,17 +7,18 @@ import threading
 import pytest
 from django.db import models
 
-from invocations import statements
 from invocations.chain import publishing, service
 from invocations.chain.keys import KeyFolder, KeyProblem, Signer
 from invocations.chain.log import Log
-from invocations.chain.models import AuditEvent
 from invocations.chain.sealer import Sealer
 from invocations.chain.tables import AUDITED
 from invocations.chain.verifier import Bad, read_keys
+from invocations.ledger import statements
+from invocations.ledger.records import new_invocation_id
 from invocations.models import McpRequestEnvelope, McpToolInvocation
-from invocations.records import new_invocation_id
-from sessions_app.database import Dedicated
+from sessions_app.history.models import AuditEvent
+from sessions_app.kit.database import Dedicated
+from tests.invocations.chain.failing import Failing
 from tests.invocations.chain.rows import check, envelope, event, exported, fill, invocation, ledger, verify
 
 pytestmark = pytest.mark.usefixtures("transactional_db")
@@ -99,25 +100,6 @@ def test_two_sealers_at_once_seal_each_row_once(database, log, keys) -> None:
     assert verify(log, keys).rows == 2 + 3 * 20 * 6
 
 
-class Failing:
-    """A raw connection whose statement number `at` fails, before or after it was done."""
-
-    def __init__(self, raw, at: int, after: bool) -> None:
-        self._raw, self._at, self._after = raw, at, after
-
-    def __getattr__(self, name: str):
-        return getattr(self._raw, name)
-
-    def execute(self, *arguments):
-        self._at -= 1
-        if self._at == 0 and not self._after:
-            raise ConnectionError("gone")
-        done = self._raw.execute(*arguments)
-        if self._at == 0:
-            raise ConnectionError("gone")
-        return done
-
-
 @pytest.mark.parametrize("after", [False, True])
 def test_a_sealer_that_dies_at_any_statement_leaves_whole_blocks(database, log, keys, after) -> None:
     total, at, failed = 0, 0, True
@@ -181,7 +163,7 @@ def test_another_machines_key_does_not_sign(database, log, keys, sealer, tmp_pat
 
 
 def test_a_key_that_the_old_one_introduced_is_trusted(database, log, keys, sealer) -> None:
-    from invocations.chain import events
+    from sessions_app.history import events
 
     fill(database, 1)
     sealer.seal()
@@ -194,8 +176,10 @@ def test_a_key_that_the_old_one_introduced_is_trusted(database, log, keys, seale
     assert sealer.seal() == 2
     records = exported(log, keys)
     assert [record["block"]["key"] for record in records if "block" in record] == [
-        first.public.key_id, first.public.key_id, second.public.key_id,
-    ]  # fmt: skip
+        first.public.key_id,
+        first.public.key_id,
+        second.public.key_id,
+    ]
     from invocations.chain.verifier import Verifier
 
     verifier = Verifier(read_keys(keys.public.read_text())[:1])
@@ -205,7 +189,7 @@ def test_a_key_that_the_old_one_introduced_is_trusted(database, log, keys, seale
 
 
 def test_a_new_key_that_nobody_introduced_is_not_trusted(database, log, keys, sealer) -> None:
-    from invocations.chain import events
+    from sessions_app.history import events
 
     fill(database, 1)
     sealer.seal()

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from importlib import import_module
 
 import pytest
-from django.apps import apps
 
-from invocations import overview
 from invocations.chain import counting
+from invocations.figures import overview
+from invocations.figures.tallies import ALL, CODE, DAY, HOUR, MINUTE, QUARTER, SPANS, TOOL, WEEK, Tally
 from invocations.models import CallTally
-from invocations.tallies import ALL, CODE, DAY, HOUR, MINUTE, QUARTER, SPANS, TOOL, WEEK, Tally
 from tests.factories import McpToolInvocationFactory
 
 pytestmark = pytest.mark.usefixtures("transactional_db")
@@ -81,15 +79,3 @@ def test_many_old_tallies_are_forgotten_oldest_first_and_bit_by_bit(sealer, log)
     assert counting.forget(log, NOON + timedelta(days=3), most=2)
     assert not counting.forget(log, NOON + timedelta(days=3), most=2)
     assert not minutes.all()
-
-
-def test_an_upgrade_sums_up_what_sealing_would_have_counted(sealer, log):
-    for hours in (0, 1, 5, 11, 30, 200, 201):
-        McpToolInvocationFactory(tool_name="a", started_at=NOON + timedelta(hours=hours), duration_ms=hours)
-        McpToolInvocationFactory(tool_name="b", started_at=NOON + timedelta(hours=hours), failed=True)
-    sealer.seal()
-    longer = CallTally.objects.filter(span__in=[QUARTER, WEEK]).order_by("span", "subject", "slot", "name")
-    counted = list(longer.values("span", "subject", "slot", "name", "calls", "errors", "durations"))
-    longer.delete()
-    import_module("invocations.migrations.0005_tallies_by_week").sum_up(apps, None)
-    assert list(longer.values(*counted[0])) == counted

@@ -21,7 +21,7 @@ from invocations.chain.publishing import Publisher, published
 from invocations.chain.sealer import Sealer
 from invocations.chain.tables import AUDITED
 from invocations.chain.verifier import Bad, canonical, leaf_hash, loads, row_bytes
-from sessions_app.database import Dedicated
+from sessions_app.kit.database import Dedicated
 from tests.committed import without_rules
 from tests.invocations.chain.rows import check, event, exported, fill, verify
 from tests.rigs import spoiling
@@ -59,6 +59,7 @@ def found(log: Log, keys: KeyFolder) -> str:
     return str(caught.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("of", AUDITED, ids=lambda of: of.name)
 def test_every_changed_field_is_found_and_its_row_named(of, log_of_three, database, keys) -> None:
     row = ids(of.table)[1]
@@ -104,9 +105,10 @@ def test_two_rows_that_changed_places_are_found(log_of_three, keys) -> None:
     table = AUDITED[0].table
     first, second, *_ = ids(table)
     tamper(
-        f"UPDATE {table} SET id = 1000000 WHERE id = {first}", f"UPDATE {table} SET id = {first} WHERE id = {second}",
+        f"UPDATE {table} SET id = 1000000 WHERE id = {first}",
+        f"UPDATE {table} SET id = {first} WHERE id = {second}",
         f"UPDATE {table} SET id = {second} WHERE id = 1000000",
-    )  # fmt: skip
+    )
     assert f"envelope {first} " in found(log_of_three, keys)
 
 
@@ -145,8 +147,9 @@ def test_a_log_cut_at_its_end_is_found_by_what_was_published(log_of_three, keys)
     through = log_of_three.block(1).header
     tamper(
         *(f"DELETE FROM {of.table} WHERE id > {through[of.name][1]}" for of in AUDITED),
-        "DELETE FROM invocations_auditleaves WHERE block_id > 1", "DELETE FROM invocations_auditblock WHERE number > 1",
-    )  # fmt: skip
+        "DELETE FROM invocations_auditleaves WHERE block_id > 1",
+        "DELETE FROM invocations_auditblock WHERE number > 1",
+    )
     assert "truncated: it ends after 2 blocks, and a checkpoint tells of 3" in found(log_of_three, keys)
 
 
@@ -157,19 +160,17 @@ def test_a_missing_block_is_named(number, log_of_three, keys) -> None:
 
 
 def test_rows_without_their_leaves_are_found(log_of_three, keys) -> None:
-    tamper(
-        "DELETE FROM invocations_auditleaves WHERE block_id = 1",
-        *(f"DELETE FROM {of.table}" for of in AUDITED),
-    )
+    tamper("DELETE FROM invocations_auditleaves WHERE block_id = 1", *(f"DELETE FROM {of.table}" for of in AUDITED))
     assert "block 0" in found(log_of_three, keys)
 
 
 def resealed(database: Dedicated, keys: KeyFolder, signer: Signer) -> None:
     """Rewrite the whole log over changed rows, as somebody with a key and the database can."""
     tamper(
-        f"UPDATE {AUDITED[1].table} SET principal = 'key:2'", "DELETE FROM invocations_auditleaves",
+        f"UPDATE {AUDITED[1].table} SET principal = 'key:2'",
+        "DELETE FROM invocations_auditleaves",
         "DELETE FROM invocations_auditblock",
-    )  # fmt: skip
+    )
     folder = KeyFolder(keys.folder.parent / "forged")
     folder.keep(signer)
     Sealer(service.log_of(database), folder).seal()
@@ -215,6 +216,7 @@ def bad(records: list[dict[str, Any]], keys: KeyFolder) -> str:
     return str(caught.value)
 
 
+@pytest.mark.slow
 def test_each_row_of_an_export_that_is_changed_deleted_repeated_or_moved_is_named(sound, keys) -> None:
     rows = [at for at, record in enumerate(sound) if "row" in record]
     for at in rows:
@@ -287,6 +289,7 @@ runpy.run_path("verifier.py", run_name="__main__")
 """
 
 
+@pytest.mark.program
 def test_a_copy_of_the_verifier_needs_nothing_of_the_hub(sound, keys, tmp_path) -> None:
     whole = b"".join(canonical(record) + b"\n" for record in sound)
     shutil.copy(verifier.__file__, tmp_path / "verifier.py")

@@ -11,10 +11,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from invocations.redaction.bodies import Stored
+from invocations.redaction.bodies import StoredBodies
 from invocations.redaction.hiding import Hidden, tag, tags
+from invocations.redaction.names import is_near
 from invocations.redaction.places import check_header, parse
-from invocations.redaction.policy import Policy, Redactor, Rule
+from invocations.redaction.policy import RedactionPolicy, RedactionRule, Redactor
 from sessions_app.protocol import json
 
 KEYS = (("k1", b"1" * 32),)
@@ -22,17 +23,17 @@ OLD_KEYS = (("k2", b"2" * 32), *KEYS)
 
 
 def path(place, part="both", tool=""):
-    return Rule(tool, part, "path", place)
+    return RedactionRule(tool, part, "path", place)
 
 
 def header(name):
-    return Rule("", "both", "header", name)
+    return RedactionRule("", "both", "header", name)
 
 
 def kept(arguments, *rules, schema=None):
     """The arguments as they would be stored, and the places that were left out."""
     redactor = Redactor(rules, {"inputSchema": schema or {}}, KEYS)
-    stored = Stored(arguments, json.canonical(arguments), redactor)
+    stored = StoredBodies(arguments, json.canonical(arguments), redactor)
     return json.loads(stored.arguments.encode()), stored.left_out.get("arguments", {}).get("redacted", [])
 
 
@@ -54,7 +55,7 @@ def kept(arguments, *rules, schema=None):
         ("$..secret", {"body": '{"secret":"deep"}'}, ["$.body→$.secret"]),
         ("$..secret", {"body": r'{"\u0073ecret":"deep"}'}, ["$.body→$.secret"]),
     ],
-)  # fmt: skip
+)
 def test_paths_take_out_what_they_name(place, arguments, hidden):
     found, places = kept(arguments, path(place))
     assert sorted(places) == sorted(hidden)
@@ -113,9 +114,13 @@ SCHEMA = {
 
 def test_annotations_of_a_schema_are_followed_through_references_and_alternatives():
     arguments = {
-        "pin": 1234, "login": {"user": "ann", "pass": "p1", "next": {"pass": "p2"}}, "list": [None, {"pass": "p3"}],
-        "writeOnly": "a name", "map": {"a": "b"}, "public": "c",
-    }  # fmt: skip
+        "pin": 1234,
+        "login": {"user": "ann", "pass": "p1", "next": {"pass": "p2"}},
+        "list": [None, {"pass": "p3"}],
+        "writeOnly": "a name",
+        "map": {"a": "b"},
+        "public": "c",
+    }
     found, places = kept(arguments, schema=SCHEMA)
     assert sorted(places) == ["$.list[1].pass", "$.login.next.pass", "$.login.pass", "$.map.a", "$.pin"]
     assert found["writeOnly"] == "a name"
@@ -124,18 +129,18 @@ def test_annotations_of_a_schema_are_followed_through_references_and_alternative
 
 def test_a_value_that_is_no_object_goes_whole_where_the_schema_hides_something_in_it():
     assert kept({"login": "ann:p1"}, schema=SCHEMA)[1] == ["$.login"]
-    found = Stored(["a"], '{"not_an_object":["a"]}', Redactor([], {"inputSchema": SCHEMA}, KEYS))
+    found = StoredBodies(["a"], '{"not_an_object":["a"]}', Redactor([], {"inputSchema": SCHEMA}, KEYS))
     assert json.loads(found.arguments.encode()) == {"not_an_object": tag(["a"], KEYS)}
 
 
 def test_tool_without_anything_to_hide_has_no_redactor():
-    policy = Policy([path("$.a", tool="pay_*")], KEYS)
+    policy = RedactionPolicy([path("$.a", tool="pay_*")], KEYS)
     plain = {"inputSchema": {"type": "object", "properties": {"a": {"type": "string"}}}}
     assert policy.of("echo", plain) is None
     assert policy.of("pay_now", plain) is not None
     assert policy.of("login", {"inputSchema": SCHEMA}) is not None
-    assert policy.of_unknown() is not None
-    assert Policy([], KEYS).of_unknown() is None
+    assert policy.of_refused("nothing", {}, keeps_text=True) is not None
+    assert RedactionPolicy([], KEYS).of_refused("nothing", {}, keeps_text=True) is None
 
 
 def test_equal_values_leave_equal_tags_under_one_key():
@@ -146,7 +151,7 @@ def test_equal_values_leave_equal_tags_under_one_key():
 
 def outcome(arguments, result, *rules, error=None, schema=None, output=None):
     redactor = Redactor(rules, {"inputSchema": schema or {}, "outputSchema": output or {}}, KEYS)
-    stored = Stored(arguments, json.canonical(arguments), redactor)
+    stored = StoredBodies(arguments, json.canonical(arguments), redactor)
     kept_result, kept_error = stored.outcome(None if result is None else json.canonical(result), error)
     return kept_result, kept_error, stored
 
@@ -230,25 +235,25 @@ leaves = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_
 bodies = st.dictionaries(
     st.text(max_size=6),
     st.recursive(
-        leaves,
-        lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=6), inner, max_size=4),
+        leaves, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=6), inner, max_size=4)
     ),
     max_size=4,
-)  # fmt: skip
+)
 
 
 @unhurried
 @given(bodies)
 def test_what_is_not_marked_stays_as_it_is(body):
     text = json.canonical(body)
-    stored = Stored(body, text, Redactor([path("$.no-such-member-here")], {}, KEYS))
+    stored = StoredBodies(body, text, Redactor([path("$.no-such-member-here")], {}, KEYS))
     assert stored.arguments == text
     assert stored.left_out == {}
 
 
-# Names and what stands there share no character: where a secret stands within a name, the name goes too.
+# Names and what stands there share no character: where a secret stands within a name, the name goes too. And names
+# are too short to be secrets themselves, which a name of eight letters and digits within a hidden value may be.
 plain = string.ascii_letters + string.digits
-names = st.text(st.characters(exclude_characters=plain, codec="utf-8"), min_size=1, max_size=8)
+names = st.text(st.characters(exclude_characters=plain, codec="utf-8"), min_size=1, max_size=7)
 secrets = st.booleans() | st.integers(-(2**53), 2**53) | st.text(plain, max_size=20)
 
 
@@ -295,3 +300,78 @@ def test_hidden_says_whether_anything_is():
     assert not hidden
     hidden.take_out({"a": "b"}, Redactor([path("$.a")], {}, KEYS)._in_arguments)
     assert hidden
+
+
+@pytest.mark.parametrize("name", ["passwort", "Password", "pass_word", "passwd", "pasword", "apssword", "PASSWORD"])
+def test_misspelt_name_of_a_marked_member_is_taken_out_as_well(name):
+    marked = {"type": "object", "properties": {"password": {"writeOnly": True}, "user": {}}}
+    for found, places in (kept({name: "hunter2"}, schema=marked), kept({name: "hunter2"}, path("$.password"))):
+        assert "hunter2" not in repr(found)
+        assert len(places) == 1
+
+
+@pytest.mark.parametrize("name", ["passage", "pass", "user", "words", "p"])
+def test_other_names_stay(name):
+    assert kept({name: "hunter2"}, path("$.password"))[0] == {name: "hunter2"}
+
+
+def test_name_that_the_tool_has_itself_is_not_taken_for_a_marked_one():
+    schema = {"properties": {"token": {"writeOnly": True}, "tokens": {"type": "string"}}}
+    assert kept({"token": "a-b-c-d", "tokens": "many"}, schema=schema)[0]["tokens"] == "many"
+
+
+_names = st.text(string.ascii_lowercase, min_size=8, max_size=20)
+
+
+@given(_names, st.data())
+def test_any_slip_in_a_marked_name_is_seen_through(name, data):
+    at = data.draw(st.integers(0, len(name) - 1))
+    letter = data.draw(st.sampled_from(string.ascii_lowercase))
+    slips = [
+        name[:at] + name[at + 1 :],
+        name[:at] + letter + name[at:],
+        name[:at] + letter + name[at + 1 :],
+        name[:at] + name[at : at + 2][::-1] + name[at + 2 :],
+        name.upper(),
+        f"{name[:at]}_{name[at:]}",
+    ]
+    for slip in slips:
+        found, _ = kept({slip: "the value in clear"}, path(f"$.{name}"))
+        assert "the value in clear" not in repr(found)
+
+
+@given(_names, _names)
+def test_nearness_is_the_same_both_ways_and_never_between_words_of_other_lengths(one, other):
+    assert is_near(one, other) == is_near(other, one)
+    assert is_near(one, one)
+    if abs(len(one) - len(other)) > 2:
+        assert not is_near(one, other)
+
+
+_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | st.text(min_size=1, max_size=12),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_names, inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(_names, _values, max_size=4))
+def test_refused_call_of_no_known_tool_keeps_no_text(arguments):
+    redactor = RedactionPolicy((), KEYS).of_refused("unknown", {})
+    stored = StoredBodies(arguments, json.canonical(arguments), redactor)
+
+    def texts(value):
+        if isinstance(value, str):
+            yield value
+        for child in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+            yield from texts(child)
+
+    assert all(text.startswith("redacted:") for text in texts(json.loads(stored.arguments.encode())))
+
+
+def test_schema_of_a_tool_with_a_near_name_marks_too():
+    marked = {"inputSchema": {"properties": {"pin": {"x-secret": True}}}}
+    policy = RedactionPolicy((), KEYS)
+    redactor = policy.of_refused("Login", {"login": marked, "other": {}}, keeps_text=True)
+    stored = StoredBodies({"pin": "4711", "a": "b"}, "", redactor)
+    assert json.loads(stored.arguments.encode()) == {"pin": tag("4711", KEYS), "a": "b"}

@@ -5,12 +5,15 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from django.conf import settings
 from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
 
-from invocations import recovery
-from invocations.mapping import ErrorMap
+from invocations.mapping.error_map import ErrorMap
 from invocations.models import McpTask
+from invocations.recovery import interrupted
+from invocations.redaction.policy import RedactionPolicy, RedactionRule
+from invocations.redaction.records import Record
 from invocations.tasks import store
 from invocations.tasks.store import Draft, Owner
 from sessions_app import bus
@@ -25,7 +28,7 @@ from tests.factories import (
     McpToolInvocationFactory,
     ServerProcessFactory,
 )
-from tests.invocations.calls.desk import origin
+from tests.invocations.calls.call_path import source
 
 pytestmark = pytest.mark.django_db
 
@@ -35,9 +38,13 @@ FORM = {"method": "elicitation/create", "params": {"message": "?"}}
 
 def draft(number: int = 1, **changes) -> Draft:
     values = {
-        "origin": origin(), "invocation_id": f"made-{number}", "process_id": "p", "tool_name": "echo",
-        "ttl_ms": 60_000, "poll_ms": 1000,
-    }  # fmt: skip
+        "source": source(),
+        "invocation_id": f"made-{number}",
+        "process_id": "p",
+        "tool_name": "echo",
+        "ttl_ms": 60_000,
+        "poll_ms": 1000,
+    }
     return Draft(**{**values, **changes})
 
 
@@ -61,11 +68,11 @@ def test_ids_are_unique():
 
 def test_callers_without_a_key_are_told_apart_by_their_sessions():
     mine, others = McpSessionFactory().session_id, McpSessionFactory().session_id
-    made = store.create(draft(origin=origin(mine, ANONYMOUS)))
-    assert store.find(made.task_id, Owner.of(origin(mine, ANONYMOUS))).task_id == made.task_id
+    made = store.create(draft(source=source(mine, ANONYMOUS)))
+    assert store.find(made.task_id, Owner.of(source(mine, ANONYMOUS))).task_id == made.task_id
     with pytest.raises(InvalidParams):
-        store.find(made.task_id, Owner.of(origin(others, ANONYMOUS)))
-    assert store.page(Owner.of(origin(others, ANONYMOUS)), None, 10) == ([], None)
+        store.find(made.task_id, Owner.of(source(others, ANONYMOUS)))
+    assert store.page(Owner.of(source(others, ANONYMOUS)), None, 10) == ([], None)
 
 
 def test_an_open_task_counts_until_it_is_over(settings):
@@ -75,7 +82,7 @@ def test_an_open_task_counts_until_it_is_over(settings):
     with pytest.raises(ServerBusy, match="2 tasks"):
         store.create(draft(3))
     stranger = Caller(principal="key:2", label="", scopes=frozenset())
-    store.create(draft(4, origin=origin(caller=stranger)))
+    store.create(draft(4, source=source(caller=stranger)))
     store.settle(first.task_id, TaskState.COMPLETED, result={})
     store.create(draft(3))
 
@@ -141,6 +148,25 @@ def test_answers_come_one_by_one_and_only_to_what_is_asked():
     assert told() == [task_id] * 4
 
 
+def test_the_row_hides_what_the_client_and_the_call_still_read():
+    secret = "ghp_" + "a1" * 18
+    rules = [RedactionRule("", "both", "form", "github_token")]
+    record = Record(RedactionPolicy(rules, settings.MCPHUB_ENCRYPTION_KEYS))
+    asked, answered = {"method": "elicitation/create", "params": {"message": secret}}, {"result": {"token": secret}}
+
+    def row() -> str:
+        return str(McpTask.objects.values().get())
+
+    task_id = store.create(draft()).task_id
+    store.ask(task_id, {"a": asked}, {"a": record.words(asked)})
+    assert (store.find(task_id, MINE).requests, secret in row()) == ({"a": asked}, False)
+    store.answer(task_id, MINE, {"a": answered}, record)
+    assert (store.answers_of(task_id), secret in row()) == ({"a": answered}, False)
+    result = {"content": [{"type": "text", "text": secret}]}
+    store.settle(task_id, TaskState.COMPLETED, result=result, shown={"result": record.words(result)})
+    assert (store.find(task_id, MINE).result, secret in row()) == (result, False)
+
+
 def test_a_question_that_is_taken_back_waits_for_nobody():
     task_id = store.create(draft()).task_id
     store.ask(task_id, {"a": FORM})
@@ -181,7 +207,7 @@ def dead():
 
 
 def recover():
-    return recovery.recover("host", "own", ErrorMap())
+    return interrupted.recover("host", "own", ErrorMap())
 
 
 @pytest.mark.parametrize("state", ["working", "input_required"])
@@ -191,13 +217,13 @@ def test_the_open_task_of_a_dead_process_fails_once(state):
     envelope = McpRequestEnvelopeFactory(process=process, context=context)
     row = McpTaskFactory(process=process, invocation_id=envelope.invocation_id, state=state)
     living = McpTaskFactory()
-    assert recovery.has_open(process.pk)
+    assert interrupted.has_open(process.pk)
     recover()
     task = store.find(row.task_id, MINE)
     assert task.state is TaskState.FAILED
     assert task.error["data"]["errorCode"] == "interrupted"
     assert task.error["data"]["invocationId"] == envelope.invocation_id
-    assert not recovery.has_open(process.pk)
+    assert not interrupted.has_open(process.pk)
     recover()
     assert told() == [row.task_id]
     assert store.find(living.task_id, MINE).state is TaskState.WORKING

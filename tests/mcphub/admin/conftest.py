@@ -42,6 +42,11 @@ def log_in(db: Any) -> Callable[..., Client]:
 def echo(db: Any) -> Any:
     told = python.definition("tools_catalog.packs.starter.tools:echo")
     return McpToolDefinitionFactory(
-        name="echo", description=told["description"], input_schema=told["inputSchema"], backend="python",
-        configuration=told["configuration"], read_only=True, destructive=False,
-    )  # fmt: skip
+        name="echo",
+        description=told["description"],
+        input_schema=told["inputSchema"],
+        backend="python",
+        configuration=told["configuration"],
+        read_only=True,
+        destructive=False,
+    )

@@ -11,8 +11,8 @@ from django.contrib.auth.models import Permission
 from django.urls import reverse
 from django.utils import timezone
 
-from invocations.chain.models import AuditEvent
 from mcphub.chat.models import ChatApproval
+from sessions_app.history.models import AuditEvent
 from tests.factories import UserFactory
 
 LIST = "admin:chat_chatapproval_changelist"
@@ -22,10 +22,18 @@ LIST = "admin:chat_chatapproval_changelist"
 def waiting(db) -> ChatApproval:
     now = timezone.now()
     return ChatApproval.objects.create(
-        id="mcpr_1", principal="key:1", caller_label="an app", turn_id="t", call_id="call_1", tool_name="drop_table",
-        tool_version="1", arguments={"table": "a_secret_table"}, binding="0" * 64, created_at=now,
+        id="mcpr_1",
+        principal="key:1",
+        caller_label="an app",
+        turn_id="t",
+        call_id="call_1",
+        tool_name="drop_table",
+        tool_version="1",
+        arguments={"table": "a_secret_table"},
+        binding="0" * 64,
+        created_at=now,
         expires_at=now + datetime.timedelta(minutes=10),
-    )  # fmt: skip
+    )
 
 
 def decide(client, action, *rows, **more):
@@ -39,7 +47,6 @@ def listed(client, address):
 @pytest.mark.parametrize(("action", "status"), [("approve", "approved"), ("deny", "denied")])
 def test_an_operator_decides_after_confirming(log_in, waiting, action, status):
     client = log_in("Operator")
-    assert "a_secret_table" in client.get(reverse(LIST)).content.decode()
     assert "drop_table" in decide(client, action, waiting).content.decode()
     assert ChatApproval.objects.get().status == "pending"
     assert decide(client, action, waiting, confirmed="yes", reason="because").status_code == 302
@@ -48,8 +55,10 @@ def test_an_operator_decides_after_confirming(log_in, waiting, action, status):
     said = AuditEvent.objects.get(subject_id=waiting.pk)
     assert (said.kind, said.actor, said.reason) == (f"call.{status}", f"user:{client.user.pk}", "because")
     assert (said.subject_label, said.after["principal"], said.after["tool_call_id"]) == (
-        "drop_table", "key:1", "call_1",
-    )  # fmt: skip
+        "drop_table",
+        "key:1",
+        "call_1",
+    )
 
 
 @pytest.mark.parametrize(("action", "status"), [("approve", "approved"), ("deny", "denied")])
@@ -109,3 +118,12 @@ def test_who_may_not_decide_is_not_offered_it(log_in, waiting):
     assert "a_secret_table" not in one
     decide(client, "approve", waiting, confirmed="yes")
     assert ChatApproval.objects.get().status == "pending"
+
+
+def test_arguments_are_for_who_may_read_bodies(log_in, waiting):
+    page = reverse("admin:chat_chatapproval_change", args=[quote(waiting.pk)])
+    for role, is_shown in (("Viewer", False), ("Operator", False), ("Auditor", True)):
+        client = log_in(role)
+        for address in (reverse(LIST), page):
+            words = client.get(address).content.decode()
+            assert ("a_secret_table" in words, "may not read arguments" in words) == (is_shown, not is_shown)

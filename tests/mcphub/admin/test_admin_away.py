@@ -3,22 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from django.db import OperationalError, connection
 from django.urls import reverse
 from django.utils.html import escape
 
+from tests.failing import failing
 from tests.rest import by_key, error_of
-
-
-def failing(words: str):
-    """Fail the statements that contain these words."""
-
-    def run(execute, sql, values, many, context):
-        if words in sql:
-            raise OperationalError("the test says so")
-        return execute(sql, values, many, context)
-
-    return connection.execute_wrapper(run)
 
 
 @pytest.mark.parametrize("words", ["auth_user", "invocations_mcptoolinvocation"])
@@ -38,7 +27,7 @@ def test_what_was_being_saved_is_not_there_by_halves(log_in, echo):
     client = log_in("superuser")
     client.raise_request_exception = False
     page = reverse("admin:tools_catalog_mcptooldefinition_changelist")
-    with failing('INSERT INTO "invocations_auditevent"'):
+    with failing('INSERT INTO "sessions_app_auditevent"'):
         answer = client.post(page, {"action": "disable_selected", "_selected_action": [echo.pk], "confirmed": "yes"})
     assert answer.status_code == 503
     echo.refresh_from_db()

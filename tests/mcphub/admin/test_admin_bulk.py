@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from django.urls import reverse
 
+from sessions_app.history.reading import history_of
 from tests.factories import McpToolDefinitionFactory
 from tests.tools_catalog.proposals import definition, offer, proposal
-from tools_catalog import discovery
+from tools_catalog.discovery import reconcile as discovery
 from tools_catalog.importers import bundle
 from tools_catalog.models import McpToolDefinition, McpToolset
 
@@ -47,8 +48,9 @@ def test_limits_are_set_and_say_what_they_were(log_in, echo):
     }
     version = echo.versions.first()
     assert (version.definition["timeout_seconds"], version.reason, version.author) == (7.0, "slow", client.user)
-    record = echo.history.first()
-    assert (record.calls_per_minute, record.history_change_reason, record.history_user) == (5, "slow", client.user)
+    record = history_of(echo).first()
+    assert record.after == {"version": "2", "timeout_seconds": 7.0, "calls_per_minute": 5}
+    assert (record.actor, record.reason) == (f"user:{client.user.pk}", "slow")
     do(client, "set_limits", [echo], confirmed="yes", calls_per_minute="0")
     assert McpToolDefinition.objects.get(pk=echo.pk).calls_per_minute is None
 
@@ -62,8 +64,8 @@ def test_tools_are_added_to_a_toolset_that_is_chosen(log_in, echo):
     done = do(client, "add_to_toolset", [echo, there], confirmed="yes", toolset=toolset.pk, reason="support")
     assert outcomes(done) == {"echo": ("Done", "/mcp/s/few"), "there": ("Unchanged", "was so already")}
     assert set(toolset.tools.all()) == {echo, there}
-    record = toolset.history.first()
-    assert (record.history_change_reason, record.history_user) == ("support", client.user)
+    record = history_of(toolset).first()
+    assert (record.reason, record.actor) == ("support", f"user:{client.user.pk}")
 
 
 def test_what_waits_is_approved_and_a_refusal_of_one_leaves_the_others(log_in, echo):
@@ -75,9 +77,10 @@ def test_what_waits_is_approved_and_a_refusal_of_one_leaves_the_others(log_in, e
     assert "Approve what is offered of 3 tools?" in do(client, "approve_selected", [tool, other, echo]).content.decode()
     done = do(client, "approve_selected", [tool, other, echo], confirmed="yes", reason="read it")
     assert outcomes(done) == {
-        tool.name: ("Done", ""), other.name: ("Unchanged", "was so already"),
+        tool.name: ("Done", ""),
+        other.name: ("Unchanged", "was so already"),
         "echo": ("Unchanged", "This tool comes from no upstream."),
-    }  # fmt: skip
+    }
     version = tool.versions.first()
     assert (version.definition["description"], version.reason) == ("Says more.", "read it")
 

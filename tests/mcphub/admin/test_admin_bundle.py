@@ -9,6 +9,7 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.urls import reverse
 
+from sessions_app.history.reading import history_of
 from tests.factories import McpConnectionFactory, McpToolDefinitionFactory
 from tools_catalog.importers import bundle
 from tools_catalog.models import McpToolDefinition
@@ -32,9 +33,13 @@ def confirm(client: Any, page: str, looked: Any, **more: Any) -> Any:
 
 def entry(echo: Any, **changes: Any) -> dict[str, Any]:
     return {
-        "name": "echo", "description": echo.description, "inputSchema": echo.input_schema, "backend": "python",
-        "configuration": echo.configuration, **changes,
-    }  # fmt: skip
+        "name": "echo",
+        "description": echo.description,
+        "inputSchema": echo.input_schema,
+        "backend": "python",
+        "configuration": echo.configuration,
+        **changes,
+    }
 
 
 def test_what_is_taken_out_is_what_the_command_writes(log_in, echo, page):
@@ -60,7 +65,7 @@ def test_a_file_is_looked_at_first_and_then_brought_in(log_in, echo, page):
     echo.refresh_from_db()
     assert echo.description == "Says it again."
     assert echo.versions.first().reason == "bundle team.json"
-    assert echo.history.first().history_user == client.user
+    assert history_of(echo).first().actor == f"user:{client.user.pk}"
     again = confirm(client, page, looked, follow=True)
     assert "Give it again" in " ".join(map(str, again.context["messages"]))
 

@@ -10,13 +10,8 @@ import sys
 import pytest
 from django.urls import reverse
 
-from invocations.copying import copies
-from tests.factories import (
-    McpRequestEnvelopeFactory,
-    McpSessionFactory,
-    McpToolInvocationFactory,
-    ServerProcessFactory,
-)
+from invocations.replay.copying import copies
+from tests.factories import McpRequestEnvelopeFactory, McpSessionFactory, McpToolInvocationFactory, ServerProcessFactory
 
 
 def page_of(client, row, **query):
@@ -106,6 +101,7 @@ def test_what_cannot_be_copied_is_said(changes, forms, said, log_in):
 HOSTILE = {"text": 'it\'s \u202e"$HOME" `id` \\ \U000e0041\x7f \ud800 привет 🌍\n', "n": [1, 2.5, None, True]}
 
 
+@pytest.mark.program
 @pytest.mark.parametrize("arguments", [{}, {"text": "hi"}, HOSTILE])
 def test_each_copy_says_the_same_call_visibly(arguments):
     row = McpToolInvocationFactory.build(session=None, process=None, tool_name="имя", arguments=arguments)

@@ -9,10 +9,11 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from mcphub import arrivals, clients
-from sessions_app import door
-from sessions_app.door import DoorRefusal, turned, write
+from mcphub import clients
+from mcphub.console import arrivals
+from sessions_app import refused_requests
 from sessions_app.models import ApiKey
+from sessions_app.refused_requests import RefusedRequest, refusal_of, write
 from tests.factories import ApiKeyFactory, McpSessionFactory
 
 PAGE = "/admin/connect/"
@@ -84,22 +85,22 @@ def test_arrivals_are_for_those_who_may_see_calls(log_in):
 
 
 def test_equal_refusals_are_one_row_and_few_are_kept(db, monkeypatch):
-    monkeypatch.setattr(door, "_MOST_ROWS", 3)
-    seen = turned(401, "unauthenticated", "No key.", "/mcp", "192.0.2.1", HEADERS)
+    monkeypatch.setattr(refused_requests, "_MOST_ROWS", 3)
+    seen = refusal_of(401, "unauthenticated", "No key.", "/mcp", "192.0.2.1", HEADERS)
     write({seen: 2})
     write({seen: 3})
-    assert DoorRefusal.objects.values_list("count", "agent").get() == (5, "curl/8")
+    assert RefusedRequest.objects.values_list("count", "agent").get() == (5, "curl/8")
     for number in range(6):
-        write({turned(404, "not_found", "", f"/{number}", "", []): 1})
-    assert DoorRefusal.objects.count() == 3
-    DoorRefusal.objects.update(last_at=timezone.now() - timedelta(hours=2))
-    assert door.purge() == 3
+        write({refusal_of(404, "not_found", "", f"/{number}", "", []): 1})
+    assert RefusedRequest.objects.count() == 3
+    RefusedRequest.objects.update(last_at=timezone.now() - timedelta(hours=2))
+    assert refused_requests.purge() == 3
 
 
 def test_nothing_of_a_key_is_kept_but_what_lists_show(db):
     key, text = ApiKey.issue("laptop")
     for token, kept in ((text, key.prefix), ("YOUR-KEY", "YOUR-KEY"), ("sk-secret", "?"), ("", "")):
-        seen = turned(401, "unauthenticated", "", "/mcp", "", [(b"authorization", f"Bearer {token}".encode())])
+        seen = refusal_of(401, "unauthenticated", "", "/mcp", "", [(b"authorization", f"Bearer {token}".encode())])
         assert seen.key_prefix == kept
 
 
@@ -110,18 +111,24 @@ def test_nothing_of_a_key_is_kept_but_what_lists_show(db):
 def test_advice_about_a_key_says_what_became_of_it(db, made, said):
     key, _text = ApiKey.issue("laptop")
     ApiKey.objects.filter(pk=key.pk).update(**made)
-    assert said in arrivals.advice(DoorRefusal(status=401, key_prefix=key.prefix))
-    assert "laptop" in arrivals.advice(DoorRefusal(status=401, key_prefix=key.prefix))
+    assert said in arrivals.advice(RefusedRequest(status=401, key_prefix=key.prefix))
+    assert "laptop" in arrivals.advice(RefusedRequest(status=401, key_prefix=key.prefix))
 
 
 def test_every_refusal_has_an_advice_of_its_own(db):
     kinds = [
-        {"status": 401}, {"status": 401, "key_prefix": "YOUR-KEY"}, {"status": 401, "key_prefix": "?"},
-        {"status": 403, "code": "forbidden", "origin": "https://a.example"}, {"status": 403, "code": "forbidden"},
-        {"status": 421}, {"status": 404, "code": "session_not_found"}, {"status": 404}, {"status": 405},
+        {"status": 401},
+        {"status": 401, "key_prefix": "YOUR-KEY"},
+        {"status": 401, "key_prefix": "?"},
+        {"status": 403, "code": "forbidden", "origin": "https://a.example"},
+        {"status": 403, "code": "forbidden"},
+        {"status": 421},
+        {"status": 404, "code": "session_not_found"},
+        {"status": 404},
+        {"status": 405},
         {"status": 415},
-    ]  # fmt: skip
-    said = {arrivals.advice(DoorRefusal(**kind)) for kind in kinds}
+    ]
+    said = {arrivals.advice(RefusedRequest(**kind)) for kind in kinds}
     assert len(said) == len(kinds)
     assert any("--cors https://a.example" in words for words in said)
 
@@ -131,7 +138,7 @@ def test_sessions_and_refusals_are_told_once_and_again_when_there_are_more(db, m
     before = timezone.now() - timedelta(seconds=1)
     McpSessionFactory(principal="key:7", client_name="mine")
     McpSessionFactory(principal="key:8", client_name="theirs")
-    seen = turned(401, "unauthenticated", "", "/mcp", "", HEADERS)
+    seen = refusal_of(401, "unauthenticated", "", "/mcp", "", HEADERS)
     write({seen: 1})
     followed = arrivals.Arrivals("key:7", sessions=True, since=before.isoformat())
     first = followed.look().decode()

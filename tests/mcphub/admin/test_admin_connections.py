@@ -12,6 +12,7 @@ import pytest
 from django.urls import reverse
 from django.utils import timezone
 
+from sessions_app.history.reading import history_of
 from sessions_app.models import BusEvent
 from tests.factories import LaunchProfileFactory, McpConnectionFactory
 from tests.tools_catalog.proposals import definition, offer, proposal
@@ -20,18 +21,30 @@ from tools_catalog.models import LaunchProfile, McpConnection, McpToolDefinition
 ADD = "admin:tools_catalog_mcpconnection_add"
 CHANGE = "admin:tools_catalog_mcpconnection_change"
 WORDS = {
-    "slug": "tickets", "title": "", "enabled": "on", "transport": "streamable-http",
-    "url": "https://mcp.example.org/mcp", "headers": "{}", "sessions": "auto", "policy": "hold_all", "prefix": "",
-    "refresh_seconds": "300", "idle_seconds": "300", "connect_seconds": "5", "max_concurrent": "32",
-    "max_response_bytes": "1048576", "max_notifications": "1000", "profile": "",
-}  # fmt: skip
+    "slug": "tickets",
+    "title": "",
+    "enabled": "on",
+    "transport": "streamable-http",
+    "url": "https://mcp.example.org/mcp",
+    "headers": "{}",
+    "sessions": "auto",
+    "policy": "hold_all",
+    "prefix": "",
+    "refresh_seconds": "300",
+    "idle_seconds": "300",
+    "connect_seconds": "5",
+    "max_concurrent": "32",
+    "max_response_bytes": "1048576",
+    "max_notifications": "1000",
+    "profile": "",
+}
 
 
 def child_of_this(tmp_path: Any) -> tuple[LaunchProfile, Any]:
     """A profile whose command leaves a trace when it is run."""
     trace = tmp_path / "ran"
     code = f"open({str(trace)!r}, 'w')"
-    return LaunchProfileFactory(command=sys.executable, arguments=["-c", code]), trace
+    return LaunchProfileFactory(command=sys.executable, arguments=["-c", code], writable=[str(tmp_path)]), trace
 
 
 def test_the_overview_leads_to_the_connections_with_an_error(log_in) -> None:
@@ -51,17 +64,27 @@ def test_the_overview_leads_to_the_connections_with_an_error(log_in) -> None:
     assert shown(f"{where}?state=disconnected") == [rows["none"]]
 
 
+def test_its_page_says_since_when_it_stands_and_when_it_was_used(log_in) -> None:
+    row = McpConnectionFactory()
+    first = timezone.now() - timedelta(hours=1)
+    row.links.create(process_id="1" * 32, status="connected", connected_at=first, last_used_at=timezone.now())
+    shown = log_in("Operator").get(reverse(CHANGE, args=[row.pk])).content.decode()
+    assert timezone.localtime(first).isoformat() in html.unescape(shown)
+    assert row.last_used is not None
+    assert timezone.localtime(row.last_used).isoformat() in html.unescape(shown)
+
+
 def test_an_operator_adds_a_connection(log_in) -> None:
     response = log_in("Operator").post(reverse(ADD), WORDS)
     assert response.status_code == 302
     assert McpConnection.objects.get().prefix == "tickets."
 
 
-@pytest.mark.parametrize("role", ["Operator", "Viewer"])
-def test_who_may_not_run_programs_saves_no_stdio_connection(role, log_in, tmp_path) -> None:
+@pytest.mark.parametrize(("role", "status"), [("Operator", 200), ("Viewer", 403)])
+def test_who_may_not_run_programs_saves_no_stdio_connection(role, status, log_in, tmp_path) -> None:
     profile, trace = child_of_this(tmp_path)
     words = {**WORDS, "transport": "stdio", "url": "", "profile": profile.pk}
-    assert log_in(role).post(reverse(ADD), words).status_code in (200, 403)
+    assert log_in(role).post(reverse(ADD), words).status_code == status
     assert not McpConnection.objects.exists()
     assert not trace.exists()
 
@@ -93,6 +116,7 @@ def test_testing_needs_the_right_to_save_and_runs_nothing_without(role, log_in, 
     assert not trace.exists()
 
 
+@pytest.mark.program
 def test_a_test_runs_only_what_is_saved_and_only_when_asked(log_in, tmp_path) -> None:
     profile, trace = child_of_this(tmp_path)
     row = McpConnectionFactory(transport="stdio", url="", profile=profile, connect_seconds=5)
@@ -170,9 +194,13 @@ def test_the_page_says_of_each_process_how_it_stands_and_whether_it_pauses(log_i
         row.links.create(process_id=f"{number}" * 32, status="connected", failed_in_a_row=5, restarts=7, **words)
     page = log_in("Viewer").get(reverse(CHANGE, args=[row.pk])).content.decode()
     for words in (
-        "s after 5 failed calls in a row", "The next call is a trial", "runs the one child",
-        "connected again 7 times", "00000000", "11111111",
-    ):  # fmt: skip
+        "s after 5 failed calls in a row",
+        "The next call is a trial",
+        "runs the one child",
+        "connected again 7 times",
+        "00000000",
+        "11111111",
+    ):
         assert words in page
 
 
@@ -180,12 +208,15 @@ def test_a_refresh_leads_to_what_waits_for_a_decision(log_in) -> None:
     connection = McpConnectionFactory(slug="tickets")
     offer(connection, definition("a"), definition("b"))
     client = log_in("Operator")
-    answer = client.get(reverse("admin:tools_catalog_mcpconnection_refresh_it", args=[connection.pk]), follow=True)
+    address = reverse("admin:tools_catalog_mcpconnection_refresh_it", args=[connection.pk])
+    assert "List again" in client.get(address).content.decode()
+    assert not BusEvent.objects.filter(subject="upstream_refresh").exists()
+    answer = client.post(address, {"confirmed": "yes"}, follow=True)
     page = answer.content.decode()
     assert "2 new" in page
-    address = re.search(r'href="([^"]*state__in=[^"]*)"', page)
-    assert address is not None
-    listed = client.get(html.unescape(address[1])).content.decode()
+    link = re.search(r'href="([^"]*state__in=[^"]*)"', page)
+    assert link is not None
+    listed = client.get(html.unescape(link[1])).content.decode()
     assert "approve_selected" in listed
     assert 'class="hub-mono"' not in page or "tickets.a" in listed
 
@@ -204,7 +235,7 @@ def test_a_connection_is_drained_enabled_and_reconnected_after_a_question(deed, 
     if deed == "reconnect_it":
         assert BusEvent.objects.filter(subject="upstream_reconnect", payload="tickets").exists()
     else:
-        assert row.history.first().history_change_reason == "maintenance"
+        assert history_of(row).first().reason == "maintenance"
         assert BusEvent.objects.count() > before
 
 
@@ -212,12 +243,12 @@ def test_who_may_not_run_programs_has_no_way_to_another_program(log_in, tmp_path
     """Nor to one that was there before: not by the page, its history, or a mark in the list."""
     row = McpConnectionFactory(slug="kid", transport="stdio", url="", profile=LaunchProfileFactory(), enabled=False)
     profile, trace = child_of_this(tmp_path)
-    before = row.history.first()
+    before = history_of(row).first()
     client, events = log_in("Operator"), BusEvent.objects.count()
     words = {**WORDS, "slug": "kid", "transport": "stdio", "url": "", "profile": profile.pk, "starts_eagerly": "on"}
     assert client.post(reverse(CHANGE, args=[row.pk]), words).status_code == 403
-    back = reverse("admin:tools_catalog_mcpconnection_simple_history", args=[row.pk, before.pk])
-    assert client.post(back, words).status_code in (403, 404, 405)
+    back = reverse("admin:tools_catalog_mcpconnection_history_entry", args=[row.pk, before.pk])
+    assert client.post(back, words).status_code == 405
     client.post(reverse(CHANGE, args=[row.pk]), {**words, "slug": "copy", "_saveasnew": "1"})
     assert McpConnection.objects.count() == 1
     marked = {"action": "refresh_selected", "_selected_action": [row.pk]}
@@ -236,3 +267,17 @@ def test_who_may_not_run_programs_does_not_restart_them(log_in, tmp_path) -> Non
     for deed in ("drain_it", "reconnect_it", "refresh_it"):
         address = reverse(f"admin:tools_catalog_mcpconnection_{deed}", args=[row.pk])
         assert log_in("Operator").post(address, {"confirmed": "1"}).status_code == 403
+
+
+def test_only_superusers_let_a_child_go_unconfined(log_in) -> None:
+    words = {"arguments": "[]", "environment": "{}", "readable": "[]", "writable": "[]", "network": "none"}
+    words |= {"memory_mb": 0, "cpu_seconds": 0, "open_files": 256, "file_mb": 0, "max_processes": 0}
+    words |= {"instances": "each", "command": "other", "is_unconfined": "on"}
+    client = log_in("Upstream manager")
+    for profile, status in ((LaunchProfileFactory(), 302), (LaunchProfileFactory(is_unconfined=True), 403)):
+        before = profile.is_unconfined
+        address = reverse("admin:tools_catalog_launchprofile_change", args=[profile.pk])
+        assert client.post(address, words).status_code == status
+        profile.refresh_from_db()
+        assert profile.is_unconfined is before
+        assert (profile.command == "other") is (status == 302)

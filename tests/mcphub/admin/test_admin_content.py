@@ -4,34 +4,58 @@ from __future__ import annotations
 
 import base64
 import json
+from importlib import import_module
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.urls import reverse
 
+from sessions_app.history.reading import history_of
 from tests.factories import GroupFactory, McpPromptFactory, McpResourceFactory
-from tools_catalog.backends import python
+from tests.servers import FIXTURES
 from tools_catalog.models import McpPrompt, McpResource
 
-TEMPLATE = "tools_catalog.packs.conformance.offers:template_data"
-PROMPT = "tools_catalog.packs.conformance.offers:test_input_required_result_prompt"
+TEMPLATE = "tests.conformance.fixtures.offers:template_data"
+PROMPT = "tests.conformance.fixtures.offers:test_input_required_result_prompt"
 
 RESOURCE = {
-    "uri": "docs://start", "name": "start", "title": "", "description": "", "mime_type": "text/plain",
-    "backend": "text", "content": "Begin here.", "function": "", "timeout_seconds": "30", "enabled": "on",
-    "annotations": "{}", "completions": "{}", "icons": "[]", "meta": "{}", "change_reason": "",
-}  # fmt: skip
+    "uri": "docs://start",
+    "name": "start",
+    "title": "",
+    "description": "",
+    "mime_type": "text/plain",
+    "backend": "text",
+    "content": "Begin here.",
+    "function": "",
+    "timeout_seconds": "30",
+    "enabled": "on",
+    "annotations": "{}",
+    "completions": "{}",
+    "icons": "[]",
+    "meta": "{}",
+    "change_reason": "",
+}
 MESSAGES = [{"role": "user", "content": "Hello {who}"}]
 PROMPT_FORM = {
-    "name": "greet", "title": "", "description": "", "arguments": '[{"name": "who"}]', "backend": "messages",
-    "messages": json.dumps(MESSAGES), "function": "", "timeout_seconds": "30", "enabled": "on",
-    "completions": "{}", "icons": "[]", "meta": "{}", "change_reason": "",
-}  # fmt: skip
+    "name": "greet",
+    "title": "",
+    "description": "",
+    "arguments": '[{"name": "who"}]',
+    "backend": "messages",
+    "messages": json.dumps(MESSAGES),
+    "function": "",
+    "timeout_seconds": "30",
+    "enabled": "on",
+    "completions": "{}",
+    "icons": "[]",
+    "meta": "{}",
+    "change_reason": "",
+}
 
 
 @pytest.fixture(autouse=True)
 def _functions():
-    python.discover(["conformance"])
+    import_module(f"{FIXTURES}.tools")
 
 
 def page(model, verb, *arguments):
@@ -44,7 +68,7 @@ def test_a_row_is_added_and_edited_with_who_and_why(model, form, log_in):
     response = client.post(page(model, "add"), {**form, "change_reason": "wanted"})
     assert response.status_code == 302, response.context["errors"]
     row = model.objects.get()
-    assert (row.history.first().history_user, row.history.first().history_change_reason) == (client.user, "wanted")
+    assert {(each.actor, each.reason) for each in history_of(row)} == {(f"user:{client.user.pk}", "wanted")}
     response = client.post(page(model, "change", row.pk), {**form, "title": "New", "meta": ""})
     assert response.status_code == 302, response.context["errors"]
     row.refresh_from_db()
@@ -78,8 +102,10 @@ def test_a_file_takes_the_place_of_the_content(log_in):
     text = {**RESOURCE, "uri": "x://t", "upload": SimpleUploadedFile("t", "grüße".encode())}
     assert client.post(page(McpResource, "add"), text).status_code == 302
     assert McpResource.objects.get(uri="x://t").content == "grüße"
-    wrong = client.post(page(McpResource, "add"), {**picture, "backend": "text", "uri": "x://w",
-                                                   "upload": SimpleUploadedFile("p", b"\xff\x00")})  # fmt: skip
+    wrong = client.post(
+        page(McpResource, "add"),
+        {**picture, "backend": "text", "uri": "x://w", "upload": SimpleUploadedFile("p", b"\xff\x00")},
+    )
     assert "no UTF-8 text" in str(wrong.context["adminform"].form.errors["upload"])
 
 
@@ -118,7 +144,7 @@ def test_lists_are_searched_filtered_and_switched(model, factory, search, log_in
     done = client.post(page(model, "changelist"), {**question, "confirmed": "1", "reason": "out of order"})
     assert done.content.decode().count("Disabled") == 2
     assert not model.objects.filter(enabled=True).exists()
-    assert a.history.first().history_change_reason == "out of order"
+    assert history_of(a).first().reason == "out of order"
     assert not client.get(page(model, "changelist"), {"enabled__exact": "1"}).context["cl"].result_list
 
 

@@ -6,14 +6,15 @@ from datetime import timedelta
 
 import pytest
 from django.contrib.admin.utils import quote
+from django.contrib.auth.models import Permission
 from django.db import connection
 from django.urls import reverse
 from django.utils import timezone
 
-from invocations.chain.models import AuditEvent
 from mcphub.chat.models import AIResponse, ChatApproval, ChatMessage, ChatSession, Query
+from sessions_app.history.models import AuditEvent
 from sessions_app.models import RateLimitBucket
-from tests.factories import ApiKeyFactory, McpToolInvocationFactory
+from tests.factories import ApiKeyFactory, McpToolInvocationFactory, UserFactory
 
 
 @pytest.fixture
@@ -24,13 +25,23 @@ def turn(db):
         principal="key:1", caller_label="newcomer", expires_at=now + timedelta(hours=1), ends_at=now + timedelta(days=1)
     )
     query = Query.objects.create(
-        session=session, content="a secret question", principal="key:1", caller_label="newcomer", door="query",
-        state="done", process_id="p",
-    )  # fmt: skip
+        session=session,
+        content="a secret question",
+        principal="key:1",
+        caller_label="newcomer",
+        entry_point="query",
+        state="done",
+        process_id="p",
+    )
     AIResponse.objects.create(
-        query=query, content="a secret answer", provider_used="openai", model="gpt", prompt_tokens=70,
-        completion_tokens=8, duration_ms=900,
-    )  # fmt: skip
+        query=query,
+        content="a secret answer",
+        provider_used="openai",
+        model="gpt",
+        prompt_tokens=70,
+        completion_tokens=8,
+        duration_ms=900,
+    )
     function = {"name": "weather", "arguments": '{"city":"Berlin"}'}
     calls = [{"id": id_, "type": "function", "function": function} for id_ in ("a", "b")]
     made_up = '{"error":"interrupted"}'
@@ -76,10 +87,18 @@ def test_a_call_that_waits_leads_to_its_approval_and_back(turn, log_in):
     session, query, _ = turn
     now = timezone.now()
     approval = ChatApproval.objects.create(
-        id="mcpr_1", principal="key:1", caller_label="newcomer", turn_id=str(query.pk), call_id="b",
-        tool_name="weather", tool_version="1", arguments={}, binding="0" * 64, created_at=now,
+        id="mcpr_1",
+        principal="key:1",
+        caller_label="newcomer",
+        turn_id=str(query.pk),
+        call_id="b",
+        tool_name="weather",
+        tool_version="1",
+        arguments={},
+        binding="0" * 64,
+        created_at=now,
         expires_at=now + timedelta(minutes=10),
-    )  # fmt: skip
+    )
     client = log_in("Auditor")
     page = reverse("admin:chat_chatapproval_change", args=[quote(approval.pk)])
     for each in pages(session, query):
@@ -94,6 +113,19 @@ def test_what_was_said_is_for_those_who_may_read_it(turn, log_in):
         words = client.get(page).content.decode()
         assert "secret" not in words
     assert "secret question" in log_in("Auditor").get(reverse("admin:chat_query_changelist")).content.decode()
+
+
+def test_calls_in_a_transcript_keep_their_bodies_from_who_may_not_read_them(turn, client):
+    session, query, _ = turn
+    user = UserFactory(is_staff=True)
+    names = ("view_chatsession", "view_query", "read_conversations")
+    user.user_permissions.add(*Permission.objects.filter(codename__in=names))
+    client.force_login(user)
+    for page in pages(session, query):
+        words = client.get(page).content.decode()
+        assert "secret answer" in words
+        assert "may not read arguments" in words
+        assert ("Berlin" in words, "sunny" in words) == (False, False)
 
 
 def test_who_reads_what_was_said_is_on_record(turn, log_in):
@@ -127,7 +159,9 @@ def test_what_cannot_be_put_on_record_is_not_shown(turn, log_in):
 
 
 def test_usage_is_counted_by_caller(turn, log_in):
-    Query.objects.create(content="?", principal="key:2", door="query", state="failed", error_code="x", process_id="p")
+    Query.objects.create(
+        content="?", principal="key:2", entry_point="query", state="failed", error_code="x", process_id="p"
+    )
     client = log_in("Viewer")
     words = client.get(reverse("admin:chat_usage")).content.decode()
     assert "newcomer" in words
@@ -141,9 +175,13 @@ def test_usage_is_counted_by_caller(turn, log_in):
 def test_buckets_show_what_is_left_now_and_are_not_filled_by_viewers(log_in):
     key = ApiKeyFactory(name="busy one")
     bucket = RateLimitBucket.objects.create(
-        client_id=f"key:{key.pk} chat", tokens=0, capacity=10, refill_per_second=1 / 3600,
-        last_refill=timezone.now() - timedelta(hours=5), last_request=timezone.now(),
-    )  # fmt: skip
+        client_id=f"key:{key.pk} chat",
+        tokens=0,
+        capacity=10,
+        refill_per_second=1 / 3600,
+        last_refill=timezone.now() - timedelta(hours=5),
+        last_request=timezone.now(),
+    )
     page = reverse("admin:sessions_app_ratelimitbucket_changelist")
     words = log_in("Viewer").get(page).content.decode()
     assert "busy one" in words

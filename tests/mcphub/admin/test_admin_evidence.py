@@ -6,7 +6,8 @@ import pytest
 from django.urls import reverse
 from django.utils import timezone
 
-from invocations.chain.models import AuditBlock, AuditEvent, AuditHold, AuditPolicy, AuditTombstone
+from invocations.chain.models import AuditBlock, AuditHold, AuditPolicy, AuditTombstone
+from sessions_app.history.models import AuditEvent
 
 pytestmark = pytest.mark.django_db
 
@@ -28,7 +29,7 @@ def test_an_auditor_sets_and_releases_a_hold(log_in) -> None:
     client = log_in("Auditor")
     assert "key:&lt;id&gt;" in client.get(reverse("admin:invocations_audithold_add")).content.decode()
     assert (
-        "Say what is held"
+        "Enter what the hold covers"
         in client.post(
             reverse("admin:invocations_audithold_add"), {"name": "case 7", "reason": "court"}
         ).content.decode()
@@ -52,23 +53,38 @@ def test_an_auditor_sets_and_releases_a_hold(log_in) -> None:
 def test_the_proof_is_shown_and_never_edited(log_in) -> None:
     now = timezone.now()
     block = AuditBlock.objects.create(
-        number=0, header="{}", envelopes_through=0, invocations_through=0, events_through=0, first_position=0,
-        row_count=1, sealed_at=now, key_id="abcd1234", tree_root="0" * 64, signature="x", nodes="",
-    )  # fmt: skip
+        number=0,
+        header="{}",
+        envelopes_through=0,
+        invocations_through=0,
+        events_through=0,
+        first_position=0,
+        row_count=1,
+        sealed_at=now,
+        key_id="abcd1234",
+        tree_root="0" * 64,
+        signature="x",
+        nodes="",
+    )
     spans = {f"{name}_{end}": 0 for name in ("envelopes", "invocations", "events") for end in ("after", "through")}
     stone = AuditTombstone.objects.create(
         kind="rows", first_block=0, last_block=0, row_count=1, text="{}", signature="x", removed_at=now, **spans
     )
     event = AuditEvent.objects.create(kind="tool.changed", subject_label="<b>echo</b>", before={"a": 1})
     client = log_in("superuser")
-    for model, row in (("auditblock", block), ("audittombstone", stone), ("auditevent", event)):
-        change = reverse(f"admin:invocations_{model}_change", args=[row.pk])
+    models = (
+        ("invocations_auditblock", block),
+        ("invocations_audittombstone", stone),
+        ("sessions_app_auditevent", event),
+    )
+    for model, row in models:
+        change = reverse(f"admin:{model}_change", args=[row.pk])
         page = client.get(change)
         assert page.status_code == 200
         assert "<b>echo</b>" not in page.content.decode()
         assert client.post(change, {}).status_code == 403
-        assert client.get(reverse(f"admin:invocations_{model}_add")).status_code == 403
-        assert client.post(reverse(f"admin:invocations_{model}_delete", args=[row.pk])).status_code == 403
+        assert client.get(reverse(f"admin:{model}_add")).status_code == 403
+        assert client.post(reverse(f"admin:{model}_delete", args=[row.pk])).status_code == 403
 
 
 def test_the_history_of_the_configuration_is_found_by_what_and_by_whom(log_in, echo) -> None:
@@ -80,7 +96,7 @@ def test_the_history_of_the_configuration_is_found_by_what_and_by_whom(log_in, e
     )
     AuditEvent.objects.create(kind="key.created", subject_label="laptop", actor="machine", after={"name": "laptop"})
     AuditEvent.objects.create(kind="toolapproval.created", subject_label="none", actor="machine")
-    page = reverse("admin:invocations_auditevent_changelist")
+    page = reverse("admin:sessions_app_auditevent_changelist")
 
     def found(**query: str) -> list[str]:
         shown = auditor.get(page, query).context["cl"].result_list
@@ -93,7 +109,7 @@ def test_the_history_of_the_configuration_is_found_by_what_and_by_whom(log_in, e
     assert found(happened_at_from_0="2999-01-01") == []
     assert "enabled" in auditor.get(page, {"about": "tool"}).content.decode()
     event = AuditEvent.objects.get(kind="tool.changed")
-    shown = auditor.get(reverse("admin:invocations_auditevent_change", args=[event.pk]))
+    shown = auditor.get(reverse("admin:sessions_app_auditevent_change", args=[event.pk]))
     (field,) = shown.context["fields"]
     assert (field.field, field.rows[0].left, field.rows[0].right) == ("enabled", "true", "false")
     assert shown.content.decode().count("Friday") == 1

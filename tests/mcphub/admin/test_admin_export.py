@@ -11,8 +11,8 @@ import pytest
 from django.core.exceptions import PermissionDenied
 from django.urls import reverse
 
-from invocations.chain.models import AuditEvent
 from invocations.models import McpToolInvocation
+from sessions_app.history.models import AuditEvent
 from tests.factories import McpSessionFactory, McpToolInvocationFactory, ServerProcessFactory
 
 
@@ -27,9 +27,12 @@ def calls(db):
     for number in range(7):
         McpToolInvocationFactory(**common, tool_name="echo", arguments={"text": f"body {number}"})
     McpToolInvocationFactory(
-        **common, tool_name="=2+3", caller_label="a\nb", arguments={"password": "[redacted]"},
+        **common,
+        tool_name="=2+3",
+        caller_label="a\nb",
+        arguments={"password": "[redacted]"},
         left_out={"arguments": {"redacted": ["$.password"]}},
-    )  # fmt: skip
+    )
     return list(McpToolInvocation.objects.order_by("-id"))
 
 
@@ -88,9 +91,10 @@ def test_bodies_go_only_to_who_may_read_them_and_asks_for_them(log_in, calls):
         _answer, file = export(client)
         assert b"body 1" not in file
         assert all(json.loads(line)["bodies_hidden"] for line in file.splitlines()[:-1])
-    assert "your account may not read them" in viewer.get(
-        reverse("admin:invocations_mcptoolinvocation_changelist")
-    ).content.decode()  # fmt: skip
+    assert (
+        "your account may not read them"
+        in viewer.get(reverse("admin:invocations_mcptoolinvocation_changelist")).content.decode()
+    )
 
 
 @pytest.mark.parametrize(("query", "form"), [("foo=1", {}), ("", {"format": "xml"})])

@@ -9,7 +9,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from invocations import admin_facets
+from invocations.admin import facets as admin_facets
+from sessions_app.kit.lists import walking
 from tests.factories import McpSessionFactory, McpToolInvocationFactory, ServerProcessFactory
 
 LIST = "admin:invocations_mcptoolinvocation_changelist"
@@ -51,10 +52,14 @@ def test_each_value_is_counted_and_leads_to_its_calls(log_in, rows):
     assert facets["connection"].keys() == {"git"}
     assert "version" not in facets
     for name, words, found in (
-        ("tool", "echo", rows[:4]), ("status", "Error", rows[3:4]), ("transport", "HTTP+SSE", rows[4:]),
-        ("client", "zed", rows), ("error_code", rows[3].error_code, rows[3:4]), ("connection", "git", rows[4:]),
+        ("tool", "echo", rows[:4]),
+        ("status", "Error", rows[3:4]),
+        ("transport", "HTTP+SSE", rows[4:]),
+        ("client", "zed", rows),
+        ("error_code", rows[3].error_code, rows[3:4]),
+        ("connection", "git", rows[4:]),
         ("principal", f"laptop ({rows[0].principal})", rows),
-    ):  # fmt: skip
+    ):
         assert shown(client, facets[name][words][1]) == [row.pk for row in reversed(found)], name
 
 
@@ -81,14 +86,14 @@ def test_a_count_that_was_cut_says_so(log_in, rows, monkeypatch):
 
 def test_a_count_whose_time_was_over_says_so(log_in, rows, monkeypatch):
     monkeypatch.setattr(admin_facets, "SECONDS", 0)
-    monkeypatch.setattr(admin_facets, "FIRST_STRETCH", 2)
+    monkeypatch.setattr(walking, "FIRST_STRETCH", 2)
     page, facets = counted(log_in("Viewer"), tool_name="echo")
     assert "the newest 1 call found here" in page
     assert facets["tool"]["echo"][0] == "1+"
 
 
 def test_what_is_looked_for_in_bodies_is_not_counted(log_in, rows):
-    assert "looked for in each body" in counted(log_in("Auditor"), arguments='$.text="x"')[0]
+    assert "reads every body" in counted(log_in("Auditor"), arguments='$.text="x"')[0]
 
 
 def test_who_may_not_see_calls_counts_none(log_in, rows, client):

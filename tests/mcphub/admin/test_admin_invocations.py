@@ -24,12 +24,7 @@ def test_list_is_newest_first_and_counts_nothing(log_in, django_assert_max_num_q
     session, process = McpSessionFactory(), ServerProcessFactory()
     rows = [McpToolInvocationFactory(session=session, process=process) for _ in range(60)]
     client = log_in("Viewer")
-    with (
-        django_assert_max_num_queries(8),
-        CaptureQueriesContext(
-            connection,
-        ) as asked,
-    ):
+    with django_assert_max_num_queries(8), CaptureQueriesContext(connection) as asked:
         response = client.get(reverse(LIST), {"_facets": "True"})
     assert shown(response) == [row.pk for row in reversed(rows)][:50]
     statements = [query["sql"] for query in asked if "invocations_mcptoolinvocation" in query["sql"]]
@@ -105,9 +100,11 @@ def test_an_id_that_one_call_has_leads_to_its_page(written, filters, log_in):
     rows = {
         "019a0000-0000-7000-8000-000000000001": {"invocation_id": "019a0000-0000-7000-8000-000000000001"},
         "one-session": {"session": McpSessionFactory(session_id="one-session")},
-        "4711": {"request_id": 4711}, "-5": {"request_id": -5}, "a request": {"request_id": "a request"},
+        "4711": {"request_id": 4711},
+        "-5": {"request_id": -5},
+        "a request": {"request_id": "a request"},
         "one-trace": {"trace_id": "one-trace"},
-    }  # fmt: skip
+    }
     made = {name: McpToolInvocationFactory(**given) for name, given in rows.items()}
     response = log_in("Viewer").get(reverse(LIST), {"q": f" {written} ", **filters})
     assert response.status_code == 302
@@ -135,10 +132,15 @@ def test_bodies_are_hidden_from_who_may_not_read_them(log_in):
 def test_foreign_text_neither_runs_nor_hides(log_in):
     evil = "<script>alert(1)</script>\u202egnp.exe\u200b"
     row = McpToolInvocationFactory(
-        tool_name=evil, client_name=evil, client_version=evil, caller_label=evil, arguments={evil: evil},
-        session=McpSessionFactory(client_name=evil), failed=True,
+        tool_name=evil,
+        client_name=evil,
+        client_version=evil,
+        caller_label=evil,
+        arguments={evil: evil},
+        session=McpSessionFactory(client_name=evil),
+        failed=True,
         error={"code": 1, "message": evil, "data": {}},
-    )  # fmt: skip
+    )
     client = log_in("superuser")
     session = reverse("admin:sessions_app_mcpsession_change", args=[row.session_id])
     sessions = reverse("admin:sessions_app_mcpsession_changelist")

@@ -22,10 +22,12 @@ def sessions(db):
     """Give the keys of sessions as the list shows them; always three begin at one moment."""
     for number in range(20):
         McpSessionFactory(
-            session_id=f"s~{number * 7 % 20:02d}", created_at=BEGIN + timedelta(hours=number // 3),
-            client_name="rare" if number < 4 else "usual", state="closed" if number % 2 else "initialized",
+            session_id=f"s~{number * 7 % 20:02d}",
+            created_at=BEGIN + timedelta(hours=number // 3),
+            client_name="rare" if number < 4 else "usual",
+            state="closed" if number % 2 else "initialized",
             ended_at=BEGIN + timedelta(days=1) if number % 2 else None,
-        )  # fmt: skip
+        )
     return list(McpSession.objects.order_by("-created_at", "-session_id").values_list("pk", flat=True))
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from django.contrib.admin.models import LogEntry
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
+from sessions_app.history.reading import history_of
 from sessions_app.models import ApiKey, RateLimitBucket
 
 pytestmark = pytest.mark.django_db
@@ -51,9 +51,9 @@ def test_buckets_are_filled_after_a_question_and_it_is_on_record(log_in: Any) ->
     empty.refresh_from_db()
     other.refresh_from_db()
     assert (empty.tokens, other.tokens) == (10, 0)
-    entry = LogEntry.objects.latest("action_time")
-    assert (entry.user_id, entry.object_id) == (client.user.pk, "key:1")
-    assert "a demo" in entry.change_message
+    event = history_of(empty).first()
+    assert (event.kind, event.actor) == ("ratelimitbucket.filled", f"user:{client.user.pk}")
+    assert (event.subject_label, event.reason) == ("key:1", "a demo")
     log_in("Viewer").post(reverse(LIST), {**data, "_selected_action": [other.pk], "confirmed": "yes"})
     other.refresh_from_db()
     assert other.tokens == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from django.urls import reverse
 
-from invocations.admin_live import FIRST_ROWS, MOST_ROWS
+from invocations.admin.live import FIRST_ROWS, MOST_ROWS
 from invocations.rest import live
 from tests.factories import McpSessionFactory, McpToolInvocationFactory, ServerProcessFactory
 
@@ -55,8 +55,8 @@ def test_what_came_too_fast_is_cut_and_said(log_in, rows):
 @pytest.mark.parametrize(
     ("query", "why"),
     [
-        ({"q": "trace"}, "A search"),
-        ({"arguments": '$.text="hello"'}, "each body"),
+        ({"q": "trace"}, "A list with a search"),
+        ({"arguments": '$.text="hello"'}, "reads every body"),
         ({"started_at_to_0": "2026-01-01"}, "has an end"),
         ({"before": "2"}, "first page"),
     ],

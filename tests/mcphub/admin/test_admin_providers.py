@@ -23,10 +23,18 @@ def provider() -> ChatProvider:
 
 def form(**changes: object) -> dict[str, object]:
     return {
-        "kind": "openai", "base_url": "https://api.example.org/v1", "enabled": "on", "headers": "{}", "retries": 2,
-        "connect_seconds": 5, "first_byte_seconds": 60, "idle_seconds": 30, "total_seconds": 300,
-        "breaker_failures": 5, **changes,
-    }  # fmt: skip
+        "kind": "openai",
+        "base_url": "https://api.example.org/v1",
+        "enabled": "on",
+        "headers": "{}",
+        "retries": 2,
+        "connect_seconds": 5,
+        "first_byte_seconds": 60,
+        "idle_seconds": 30,
+        "total_seconds": 300,
+        "breaker_failures": 5,
+        **changes,
+    }
 
 
 def test_a_key_goes_in_and_never_comes_out(log_in, provider) -> None:
@@ -69,6 +77,7 @@ def test_addresses_that_must_not_be_reached_are_refused(log_in, url: str) -> Non
     assert not ChatProvider.objects.exists()
 
 
+@pytest.mark.program
 def test_the_test_asks_for_real_and_says_each_step(log_in, provider, settings) -> None:
     settings.MCPHUB_EGRESS_ALLOW = ("127.0.0.1",)
     model = ChatModel.objects.create(provider=provider, name="scripted-large", is_default=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from django.urls import reverse
 
-from invocations.admin_walking import WalkingPaginator
-from invocations.chain.models import AuditEvent
 from invocations.redaction.hiding import tag
+from sessions_app.history.models import AuditEvent
+from sessions_app.kit.lists.walking import WalkedKeyset
 from tests.factories import McpRequestEnvelopeFactory, McpTaskFactory, McpToolInvocationFactory
 
 pytestmark = pytest.mark.django_db
@@ -87,7 +87,7 @@ def test_calls_are_found_by_an_argument_also_a_redacted_one_and_the_search_is_on
     assert found("Auditor", '$.text="s3cret"')[0] == [rows[1].pk]
     assert "s3cret" not in repr(list(read().values_list("after")))
     assert found("Auditor", "text=1")[0] == []
-    assert "Looked through " in found("Auditor", '$.text="hello"')[1]
+    assert "Searched " in found("Auditor", '$.text="hello"')[1]
     pages, words = found("Viewer", '$.text="hello"')
     assert pages == []
     assert "may not read bodies" in words
@@ -99,7 +99,7 @@ def test_calls_are_found_by_a_result_and_what_was_looked_through_is_told(log_in)
     address = reverse("admin:invocations_mcptoolinvocation_changelist")
     answer = log_in("Auditor").get(address, {"result": "$.structuredContent.count=1"})
     assert [row.pk for row in answer.context["cl"].result_list] == [rows[2].pk, rows[0].pk]
-    assert answer.context["cl"].paginator.looked_at >= 4
+    assert answer.context["cl"].paginator.keyset.looked_at >= 4
     assert read().get().after["searched"] == ["result"]
     assert (
         list(log_in("Viewer").get(address, {"result": "$.structuredContent.count=1"}).context["cl"].result_list) == []
@@ -109,8 +109,8 @@ def test_calls_are_found_by_a_result_and_what_was_looked_through_is_told(log_in)
 def test_a_search_in_bodies_goes_on_from_page_to_page_at_any_depth(log_in, monkeypatch):
     """Each page is given the time for two calls."""
     rows = [McpToolInvocationFactory(result={"n": 7 if number == 0 else 0}) for number in range(7)]
-    monkeypatch.setattr(WalkingPaginator, "stretch", 2)
-    monkeypatch.setattr(WalkingPaginator, "seconds", 0.0)
+    monkeypatch.setattr(WalkedKeyset, "stretch", 2)
+    monkeypatch.setattr(WalkedKeyset, "seconds", 0.0)
     client, where, found = log_in("Auditor"), "?result=$.n=7", []
     for _page in range(10):
         shown = client.get(reverse("admin:invocations_mcptoolinvocation_changelist") + where).context["cl"]
@@ -119,3 +119,13 @@ def test_a_search_in_bodies_goes_on_from_page_to_page_at_any_depth(log_in, monke
             break
         where = shown.further
     assert found == [[], [], [], [rows[0].pk]]
+
+
+def test_page_of_an_envelope_leads_to_its_session_and_shows_params_by_right(log_in):
+    row = McpRequestEnvelopeFactory(params={"name": "echo", "arguments": {"text": "a word of the caller"}})
+    page = reverse("admin:invocations_mcprequestenvelope_change", args=[row.pk])
+    session = reverse("admin:sessions_app_mcpsession_change", args=[row.session_id])
+    for role, sees in (("Viewer", False), ("Auditor", True)):
+        shown = log_in(role).get(page).content.decode()
+        assert session in shown
+        assert ("a word of the caller" in shown) is sees

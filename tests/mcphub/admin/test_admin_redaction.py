@@ -5,9 +5,13 @@ from __future__ import annotations
 import pytest
 from django.urls import reverse
 
-from invocations.chain.models import AuditEvent
 from invocations.models import McpRedactionRule, McpToolInvocation
+from invocations.redaction import load
+from invocations.redaction.bodies import StoredBodies
+from invocations.redaction.forms import FORMS
+from sessions_app.history.models import AuditEvent
 from sessions_app.models import BusEvent
+from sessions_app.protocol import json
 
 pytestmark = pytest.mark.django_db
 ADD = "admin:invocations_mcpredactionrule_add"
@@ -18,7 +22,7 @@ def test_auditor_adds_a_rule_and_every_process_hears_of_it(log_in):
     client = log_in("Auditor")
     BusEvent.objects.all().delete()
     assert client.post(reverse(ADD), RULE).status_code == 302
-    rule = McpRedactionRule.objects.get()
+    rule = McpRedactionRule.objects.exclude(kind="form").get()
     assert AuditEvent.objects.first().kind == "redaction_rule.created"
     assert BusEvent.objects.filter(subject="redaction_changed").exists()
     assert "such a rule already" in client.post(reverse(ADD), RULE).content.decode()
@@ -32,11 +36,24 @@ def test_auditor_adds_a_rule_and_every_process_hears_of_it(log_in):
         ({"place": "text"}, "Write $ and then steps"),
         ({"kind": "header", "place": "$.text"}, "Write the name of one HTTP header"),
         ({"tool_name": "a b"}, "Use the characters"),
+        ({"kind": "form", "place": "no_such_form"}, "Write one of: address_password, "),
     ],
 )
 def test_rule_that_could_not_be_applied_is_refused(log_in, change, words):
     assert words in log_in("Auditor").post(reverse(ADD), {**RULE, **change}).content.decode()
-    assert not McpRedactionRule.objects.exists()
+    assert not McpRedactionRule.objects.exclude(kind="form").exists()
+
+
+def test_every_known_form_ships_in_force_and_is_switched_off_as_a_rule():
+    assert set(McpRedactionRule.objects.filter(enabled=True, kind="form").values_list("place", flat=True)) == set(FORMS)
+    token = {"note": "ghp_" + "a1B2c3D4e5F6g7H8i9J0" * 2}
+
+    def kept():
+        return StoredBodies(token, json.canonical(token), load.load().of("echo", {})).arguments
+
+    assert "redacted:" in kept()
+    McpRedactionRule.objects.filter(place="github_token").update(enabled=False)
+    assert kept() == json.canonical(token)
 
 
 @pytest.mark.parametrize("role", ["Viewer", "Operator"])
@@ -49,8 +66,12 @@ def test_others_only_look(log_in, role):
 def test_preview_shows_what_would_be_stored_and_stores_nothing(log_in, echo):
     McpRedactionRule.objects.create(place="$.text", tool_name="echo")
     client = log_in("Auditor")
-    form = {"tool": "echo", "arguments": '{"text": "s3cret", "n": 1}', "result": '{"said": "s3cret!"}',
-            "message": "not s3cret"}  # fmt: skip
+    form = {
+        "tool": "echo",
+        "arguments": '{"text": "s3cret", "n": 1}',
+        "result": '{"said": "s3cret!"}',
+        "message": "not s3cret",
+    }
     page = client.post(reverse("admin:redaction_preview"), form).content.decode()
     stored = page.partition('id="hub-stored"')[2].partition("</section>")[0]
     assert stored.count("redacted:") >= 4

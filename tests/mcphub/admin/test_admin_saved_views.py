@@ -9,7 +9,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from sessions_app.models_lists import SavedView
+from sessions_app.models.lists import SavedView
 from tests.factories import McpSessionFactory, McpToolInvocationFactory, ServerProcessFactory
 
 CALLS = "admin:invocations_mcptoolinvocation"
@@ -43,8 +43,9 @@ def save(client, name, query=FAILED, of=CALLS, **more):
 
 def links(response):
     """Give the views above the list: words -> (address, whether it is the one that is seen)."""
-    found = re.findall(r'<a class="hub-range" href="([^"]+)"([^>]*)>(?:<span.*</span>)?([^<]*)</a>',
-                       response.content.decode())  # fmt: skip
+    found = re.findall(
+        r'<a class="hub-range" href="([^"]+)"([^>]*)>(?:<span.*</span>)?([^<]*)</a>', response.content.decode()
+    )
     return {words: (place.replace("&amp;", "&"), "aria-current" in rest) for place, rest, words in found}
 
 

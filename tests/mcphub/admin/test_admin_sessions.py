@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from django.urls import reverse
+from django.utils import timezone
 
-from invocations import admin_sessions
+from invocations.admin import sessions as admin_sessions
 from invocations.rest import live
+from sessions_app.history.models import AuditEvent
 from sessions_app.models import BusEvent, McpSession
 from tests.factories import McpSessionFactory, McpToolInvocationFactory, ServerProcessFactory
 
@@ -95,6 +99,9 @@ def test_a_session_is_killed_once_its_id_is_written(log_in, session):
     client.post(kill, {"confirmed": "yes", "typed": session.pk[:8], "reason": "loops"})
     session.refresh_from_db()
     assert session.state == "closed"
+    event = AuditEvent.objects.get(kind="session.ended")
+    assert (event.actor, event.subject_id) == (f"user:{client.user.pk}", session.pk)
+    assert "loops" in event.reason
     assert session.end_reason == f"killed by {client.user.get_username()}: loops"
     assert BusEvent.objects.filter(subject="session_ended", payload=session.pk).exists()
     assert kill not in client.get(address).content.decode()
@@ -108,3 +115,12 @@ def test_who_may_not_close_sessions_finds_no_way_to_kill_one(log_in, session):
     implicit = McpSessionFactory(is_implicit=True, state="created", initialized_at=None)
     assert "Kill session" not in page(log_in("Operator"), implicit).content.decode()
     assert told(page(client, implicit)) == ["first request"]
+
+
+def test_a_session_that_is_due_reads_expired_in_the_list_and_on_its_page(log_in, session):
+    client = log_in("Viewer")
+    McpSession.objects.filter(pk=session.pk).update(expires_at=timezone.now() - timedelta(seconds=1))
+    listed = client.get(reverse("admin:sessions_app_mcpsession_changelist"))
+    assert [row.state for row in listed.context["cl"].result_list] == ["expired"]
+    McpSession.objects.filter(pk=(other := McpSessionFactory()).pk).update(expires_at=timezone.now() - timedelta(1))
+    assert page(client, other).context["original"].state == "expired"

@@ -10,14 +10,10 @@ from django.urls import reverse
 from django.utils import timezone
 
 from invocations.models import CallTally, McpToolInvocation
-from tests.factories import (
-    McpSessionFactory,
-    McpToolDefinitionFactory,
-    McpToolInvocationFactory,
-    ServerProcessFactory,
-)
+from sessions_app.history.reading import history_of
+from tests.factories import McpSessionFactory, McpToolDefinitionFactory, McpToolInvocationFactory, ServerProcessFactory
 from tests.tools_catalog.proposals import definition, offer, proposal
-from tools_catalog import discovery
+from tools_catalog.discovery import reconcile as discovery
 from tools_catalog.models import McpToolDefinition
 
 pytestmark = pytest.mark.django_db
@@ -125,11 +121,11 @@ def test_a_tool_is_switched_on_at_once_and_off_after_a_question(log_in, echo, ca
     done = client.post(switch(echo), {"enabled": "", "back": back, "confirmed": "yes", "reason": "Friday"})
     assert done.headers["Location"] == f"{back}#switch-{echo.pk}"
     assert not McpToolDefinition.objects.get(pk=echo.pk).enabled
-    record = echo.history.first()
-    assert (record.history_user, record.history_change_reason) == (client.user, "Friday")
+    record = history_of(echo).first()
+    assert (record.actor, record.reason) == (f"user:{client.user.pk}", "Friday")
     client.post(switch(echo), {"enabled": "1", "back": "https://evil.example/"})
     assert McpToolDefinition.objects.get(pk=echo.pk).enabled
-    assert echo.history.first().history_user == client.user
+    assert history_of(echo).first().actor == f"user:{client.user.pk}"
 
 
 def test_the_way_back_leads_to_this_hub_only(log_in, echo):
@@ -144,11 +140,11 @@ def test_disabling_several_says_of_each_who_called_it_and_what_became_of_it(log_
     data = {"action": "disable_selected", "_selected_action": [echo.pk, add.pk, off.pk]}
     client = log_in("Operator")
     asked = dict(client.post(reverse(LIST), data).context["items"])
-    assert asked == {
-        "echo": "Called in the last 7 days by laptop (key:7): 1.", "add": "Not called in the last 7 days.",
-    }  # fmt: skip
+    assert asked == {"echo": "Called in the last 7 days by laptop (key:7): 1.", "add": "Not called in the last 7 days."}
     done = client.post(reverse(LIST), {**data, "confirmed": "yes", "reason": "tidy"})
     assert {name: remark for name, _mark, remark in done.context["rows"]} == {
-        "echo": "", "add": "", "off": "was so already",
-    }  # fmt: skip
+        "echo": "",
+        "add": "",
+        "off": "was so already",
+    }
     assert McpToolInvocation.objects.count() == 1

@@ -8,6 +8,7 @@ from html import escape
 import pytest
 from django.urls import reverse
 
+from sessions_app.history.reading import history_of
 from tests.factories import GroupFactory, McpToolDefinitionFactory
 from tools_catalog.models import McpToolDefinition, Secret
 
@@ -22,13 +23,22 @@ def change(tool):
 def form_of(tool, **changes):
     function = tool.configuration.get("function", "")
     data = {
-        "name": tool.name, "title": tool.title, "description": tool.description,
-        "input_schema": json.dumps(tool.input_schema), "output_schema": json.dumps(tool.output_schema),
-        "backend": tool.backend, "function": function, "configuration": json.dumps(tool.configuration),
-        "timeout_seconds": "30", "meta": "{}", "task_support": "forbidden", "requirements": "{}",
-        "enabled": "on", "change_reason": "",
+        "name": tool.name,
+        "title": tool.title,
+        "description": tool.description,
+        "input_schema": json.dumps(tool.input_schema),
+        "output_schema": json.dumps(tool.output_schema),
+        "backend": tool.backend,
+        "function": function,
+        "configuration": json.dumps(tool.configuration),
+        "timeout_seconds": "30",
+        "meta": "{}",
+        "task_support": "forbidden",
+        "requirements": "{}",
+        "enabled": "on",
+        "change_reason": "",
         **{flag: "on" for flag in ("read_only", "destructive", "idempotent", "open_world") if getattr(tool, flag)},
-    }  # fmt: skip
+    }
     return {**data, **changes}
 
 
@@ -39,8 +49,8 @@ def test_an_edit_makes_the_next_version_with_author_and_reason(log_in, echo):
     version = echo.versions.first()
     assert (version.version, version.reason, version.author) == ("2", "clearer", client.user)
     assert version.definition["description"] == "Says it again."
-    record = echo.history.first()
-    assert (record.history_user, record.history_change_reason) == (client.user, "clearer")
+    record = history_of(echo).first()
+    assert (record.actor, record.reason) == (f"user:{client.user.pk}", "clearer")
 
 
 def test_an_edit_without_a_change_makes_no_version(log_in, echo):
@@ -83,10 +93,14 @@ def test_errors_stand_at_their_field(field, text, told, log_in, echo):
 def test_a_python_tool_is_added_by_choosing_its_function(log_in):
     client = log_in("Operator")
     data = {
-        "backend": "python", "function": "tools_catalog.packs.starter.tools:add", "timeout_seconds": "5",
+        "backend": "python",
+        "function": "tools_catalog.packs.starter.tools:add",
+        "timeout_seconds": "5",
         "task_support": "forbidden",
-        "enabled": "on", "read_only": "on", "change_reason": "first",
-    }  # fmt: skip
+        "enabled": "on",
+        "read_only": "on",
+        "change_reason": "first",
+    }
     response = client.post(reverse(ADD), data)
     assert response.status_code == 302, response.context["errors"]
     tool = McpToolDefinition.objects.get(name="add")
@@ -119,8 +133,8 @@ def test_switching_tools_asks_first_then_says_what_it_did(action, before, log_in
     words = " ".join(map(str, done.context["messages"]))
     assert "3 tools" in words
     assert tools[0].name in words
-    record = tools[0].history.first()
-    assert (record.history_user, record.history_change_reason) == (client.user, "Friday")
+    record = history_of(tools[0]).first()
+    assert (record.actor, record.reason) == (f"user:{client.user.pk}", "Friday")
 
 
 def test_a_viewer_reads_tools_and_changes_none(log_in, echo):
@@ -171,7 +185,7 @@ def test_a_secret_is_written_and_never_read(log_in):
     client = log_in("Upstream manager")
     client.post(
         reverse("admin:tools_catalog_secret_add"),
-        {"name": "TOKEN", "hosts": "api.example.org", "value": "the-secret-of-the-house"},
+        {"name": "TOKEN", "origins": "api.example.org", "places": "headers.X", "value": "the-secret-of-the-house"},
     )
     secret = Secret.objects.get()
     assert secret.value() == "the-secret-of-the-house"
@@ -179,18 +193,20 @@ def test_a_secret_is_written_and_never_read(log_in):
     page = client.get(address).content.decode()
     assert "the-secret" not in page
     assert secret.mask in page
-    client.post(address, {"hosts": "api.example.net", "value": ""})
+    client.post(address, {"origins": "api.example.net", "places": "body", "users": "tool:echo", "value": ""})
     secret.refresh_from_db()
-    assert secret.hosts == "api.example.net"
+    assert (secret.origins, secret.places, secret.users) == ("api.example.net", "body", "tool:echo")
     assert secret.value() == "the-secret-of-the-house"
-    assert client.post(address, {"hosts": "api.example.org", "value": "another-secret-value"}).status_code == 302
+    told = {"origins": "api.example.org", "places": "headers.X", "value": "another-secret-value"}
+    assert client.post(address, told).status_code == 302
     secret.refresh_from_db()
     assert secret.value() == "another-secret-value"
-    assert secret.history.first().history_user == client.user
+    assert history_of(secret).first().actor == f"user:{client.user.pk}"
     refused = client.post(
-        reverse("admin:tools_catalog_secret_add"), {"name": "a b", "hosts": "*", "value": "typed-in-secret"}
+        reverse("admin:tools_catalog_secret_add"),
+        {"name": "a b", "origins": "*", "places": "path.X", "users": "everybody", "value": "typed-in-secret"},
     )
-    assert {"name", "hosts"} <= refused.context["adminform"].form.errors.keys()
+    assert {"name", "origins", "places", "users"} <= refused.context["adminform"].form.errors.keys()
     assert "typed-in-secret" not in refused.content.decode()
 
 

@@ -8,9 +8,9 @@ from django.utils.html import escape
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcphub.tryit_form import form_for
-from sessions_app.shown import breakable, clipped, json_block, pretty, visible
-from tools_catalog.admin_difference import difference
+from mcphub.console.tryit_form import form_for
+from sessions_app.kit.admin.difference import difference
+from sessions_app.kit.shown import breakable, clipped, json_block, pretty, visible
 
 
 def test_deceiving_characters_are_written_out():
@@ -86,9 +86,15 @@ def test_form_gives_json_values_of_the_right_kind():
     )
     assert form.is_valid(), form.errors
     assert form.arguments() == {
-        "text": "hi", "count": 3, "ratio": 1e-7, "loud": False, "unit": 3, "tags": ["x", {"y": 1}], "maybe": 5,
+        "text": "hi",
+        "count": 3,
+        "ratio": 1e-7,
+        "loud": False,
+        "unit": 3,
+        "tags": ["x", {"y": 1}],
+        "maybe": 5,
         "kind": "b",
-    }  # fmt: skip
+    }
 
 
 def test_form_leaves_out_what_was_left_empty():

@@ -1,12 +1,8 @@
 """Who gets in where, and who may do what there: every address of the hub's Django, for everybody.
 
-`policy.txt` holds a line for each address: its pattern, and the letters of those who are let in to read it.
-`policy_changes.txt` holds a line for each change that may be asked for: POST of every page of the admin, each action of
-each list, and every method of REST that changes. An address or an action without a line fails, so that whoever adds
-one decides. Letters: n nobody in particular, k a key that may call tools, r one that may read the audit, w one that
-may change the catalogue, p one that may replay; V Viewer, A Auditor, O Operator, U Upstream manager, S superuser.
-
-    python -m pytest tests/mcphub/admin/test_privileges.py --write-policy     writes what is; read the difference
+`policy.txt` is the table that decides; each address is read, and each change is asked for: POST of every page of the
+admin, each action of each list, and every method of REST that changes. An address of no line fails, so that whoever
+adds one decides.
 """
 
 from __future__ import annotations
@@ -25,19 +21,23 @@ from django.urls import resolve, reverse
 from django.views.generic import RedirectView
 
 from sessions_app.models import ApiKey
+from tests.mcphub.admin.policy import NOBODY, Undeclared, read
 from tests.rigs.addresses import address, one_of_each, patterns
 
 pytestmark = [pytest.mark.rig, pytest.mark.django_db]
 
-READING = Path(__file__).with_name("policy.txt")
-CHANGING = Path(__file__).with_name("policy_changes.txt")
+POLICY = Path(__file__).with_name("policy.txt")
 KEYS = {
-    "k": ["tools:call"], "r": ["audit:read"], "w": ["tools:list", "catalog:write"],
+    "k": ["tools:call"],
+    "r": ["audit:read"],
+    "w": ["tools:list", "catalog:write"],
     "p": ["audit:read", "tools:call", "calls:replay"],
-}  # fmt: skip
+}
 ROLES = {"V": "Viewer", "A": "Auditor", "O": "Operator", "U": "Upstream manager", "S": "superuser"}
 
 Asked = Callable[[Client], bool]
+What = tuple[str, str, str]
+"""Method, pattern, and the action of a list or nothing."""
 
 
 @pytest.fixture
@@ -64,35 +64,35 @@ def is_in(answer: Any) -> bool:
     return answer.status_code not in (401, 403)
 
 
-def reads(rows: dict[str, Any]) -> Iterator[tuple[str, Asked]]:
+def reads(rows: dict[str, Any]) -> Iterator[tuple[What, Asked]]:
     """Give each address, and how it is read."""
     for pattern in dict.fromkeys(patterns()):
         if "logout" not in pattern:
             where = address(pattern, rows)
-            yield pattern, lambda client, where=where: is_in(_answer(client, "GET", where))
+            yield ("GET", pattern, ""), lambda client, where=where: is_in(_answer(client, "GET", where))
 
 
-def changes(rows: dict[str, Any]) -> Iterator[tuple[str, Asked]]:
+def changes(rows: dict[str, Any]) -> Iterator[tuple[What, Asked]]:
     """Give each change, and how it is asked for: with an empty form, which a page complains of."""
     lists = {reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_changelist") for model in _pages()}
     for pattern in dict.fromkeys(patterns()):
         where = address(pattern, rows)
         if pattern.startswith("api/"):
             for method in ("POST", "PUT", "PATCH", "DELETE"):
-                yield f"{method} {pattern}", lambda client, to=(method, where): _may_change(_answer(client, *to))
+                yield (method, pattern, ""), lambda client, to=(method, where): _may_change(_answer(client, *to))
         elif not (where in lists or "logout" in pattern or _only_leads_on(where)):
-            yield f"POST {pattern}", lambda client, where=where: _may_change(_answer(client, "POST", where))
+            yield ("POST", pattern, ""), lambda client, where=where: _may_change(_answer(client, "POST", where))
     for model, page in _pages().items():
         name = f"{model._meta.app_label}_{model._meta.model_name}"
         where = reverse(f"admin:{name}_changelist")
         for action in page.get_actions(_by_superuser(page)) if page.actions else ():
             chosen = [rows[name].pk] if name in rows else []
             form = {"action": action, ACTION_CHECKBOX_NAME: chosen, "index": "0"}
-            yield f"POST {where[1:]} action={action}", lambda client, to=(where, form): _may_act(client, *to)
+            yield ("POST", where[1:], action), lambda client, to=(where, form): _may_act(client, *to)
         if page.list_editable:
             form = {"_save": "1", "form-TOTAL_FORMS": "0", "form-INITIAL_FORMS": "0"}
             yield (
-                f"POST {where[1:]} edited in the list",
+                ("POST", where[1:], "edited"),
                 lambda client, to=(where, form): _may_change(_answer(client, "POST", *to)),
             )
 
@@ -143,17 +143,17 @@ def _may_act(client: Client, where: str, form: dict[str, Any]) -> bool:
     return "No action selected." not in said
 
 
-@pytest.mark.parametrize(("asked", "policy"), [(reads, READING), (changes, CHANGING)], ids=["reading", "changing"])
-def test_each_address_admits_whom_the_policy_names(
-    asked: Any, policy: Path, everybody: Any, rows: Any, request: Any
-) -> None:
-    declared = dict(line.rsplit(" ", 1) for line in policy.read_text().splitlines()) if policy.exists() else {}
-    seen = {}
-    for name, ask in asked(rows):
-        letters = "".join(letter for letter, client in everybody.items() if ask(client))
-        seen[name.replace(" ", "") if asked is reads else name] = letters or "-"
-    if request.config.getoption("--write-policy"):
-        policy.write_text("".join(f"{name} {letters}\n" for name, letters in sorted(seen.items())))
-    else:
-        assert {name: letters for name, letters in seen.items() if declared.get(name) != letters} == {}
-        assert declared.keys() - seen.keys() == set()
+def test_each_address_admits_whom_the_policy_names(everybody: Any, rows: Any) -> None:
+    policy = read(POLICY)
+    others: dict[str, str] = {}
+    for asked in (reads, changes):
+        for what, ask in asked(rows):
+            seen = "".join(letter for letter, client in everybody.items() if ask(client)) or NOBODY
+            try:
+                declared = policy.admits(*what)
+            except Undeclared as unknown:
+                declared = f"no line for {unknown}"
+            if seen != declared:
+                others[" ".join(what).strip()] = f"admitted {seen}, declared {declared}"
+    assert others == {}
+    assert policy.unused() == set()

@@ -13,7 +13,7 @@ from django.db import connection, connections, transaction
 from django.utils import timezone
 
 from sessions_app import bus
-from sessions_app.database import Dedicated
+from sessions_app.kit.database import Dedicated
 from sessions_app.models import ApiKey, BusEvent
 
 pytestmark = pytest.mark.usefixtures("transactional_db")
@@ -100,7 +100,7 @@ class Hearing:
     """A follower on the running loop, and what it heard."""
 
     def __init__(self):
-        self.follower = bus.Follower()
+        self.follower = bus.BusFollower()
         self.heard = asyncio.Queue()
         self.follower.on(["x"], lambda event: self.heard.put_nowait(event.payload))
 
@@ -218,7 +218,7 @@ def test_follower_goes_on_after_its_connection_broke(caplog):
 
 
 def test_follower_ends_by_itself_when_its_loop_is_closed():
-    follower = bus.Follower()
+    follower = bus.BusFollower()
 
     async def begin():
         await asyncio.to_thread(follower.start, asyncio.get_running_loop())
@@ -230,4 +230,4 @@ def test_follower_ends_by_itself_when_its_loop_is_closed():
 
 
 def test_follower_that_never_started_stops():
-    bus.Follower().stop()
+    bus.BusFollower().stop()

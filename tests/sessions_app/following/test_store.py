@@ -173,6 +173,7 @@ def test_stateless_caller_and_program_share_one_row(sessions):
         async_to_sync(sessions.find)(ids[0], who, HTTP)
 
 
+@pytest.mark.slow
 def test_caller_with_countless_program_names_gets_a_bounded_number_of_rows(sessions):
     who = caller()
     for number in range(store._IMPLICIT_PER_CALLER + 20):

@@ -8,14 +8,14 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from sessions_app.protocol import errors
-from tools_catalog.backends.base import ToolResult
 from tools_catalog.backends.python import PythonBackend, definition
 from tools_catalog.backends.threads import ToolThreads
+from tools_catalog.call.base import ToolResult
+from tools_catalog.call.context import NO_CLIENT_INPUT, NO_SUSPENSION, NO_TASK, CallInfo, NullNotifier
 
 
 @dataclass
-class ScriptedContext:
+class ScriptedContext(NullNotifier):
     """A ToolContext that writes down what the tool says."""
 
     invocation_id: str = "0199-test"
@@ -26,20 +26,40 @@ class ScriptedContext:
     client_capabilities: Mapping[str, Any] = field(default_factory=dict)
     meta: Mapping[str, Any] | None = None
     seconds: float = 5.0
-    said: list[tuple[Any, ...]] = field(default_factory=list)
+    sent: list[tuple[Any, ...]] = field(default_factory=list)
 
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
-        self.said.append(("progress", progress, total, message))
+        self.sent.append(("progress", progress, total, message))
 
     async def log(self, level: str, data: Any, logger: str | None = None) -> None:
-        self.said.append(("log", level, data, logger))
+        self.sent.append(("log", level, data, logger))
 
     def remaining_seconds(self) -> float:
         return self.seconds
 
-    def require_capability(self, name: str) -> None:
-        if name not in self.client_capabilities:
-            raise errors.MissingClientCapability({name: {}})
+    @property
+    def call(self) -> CallInfo:
+        return CallInfo(
+            invocation_id=self.invocation_id,
+            tool_name=self.tool_name,
+            caller_label=self.caller_label,
+            caller_principal=self.caller_principal,
+            caller_scopes=self.caller_scopes,
+            client_capabilities=self.client_capabilities,
+            meta=self.meta,
+        )
+
+    @property
+    def deadline(self) -> ScriptedContext:
+        return self
+
+    @property
+    def notifier(self) -> ScriptedContext:
+        return self
+
+    input = NO_CLIENT_INPUT
+    suspension = NO_SUSPENSION
+    task = NO_TASK
 
 
 @dataclass
@@ -125,9 +145,7 @@ def reference_of(function: Callable[..., Any]) -> str:
 
 
 def run_tool(
-    function: Callable[..., Any],
-    arguments: dict[str, Any] | None = None,
-    context: ScriptedContext | None = None,
+    function: Callable[..., Any], arguments: dict[str, Any] | None = None, context: ScriptedContext | None = None
 ) -> ToolResult:
     """Call a registered function through its backend."""
     threads = ToolThreads(2, name="test-tool")

@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 
 from sessions_app.protocol.errors import UpstreamError
 from tests.tools_catalog.addresses import CLOSED, ODD_URLS, OPEN
-from tools_catalog import egress
-from tools_catalog.egress import EgressRefused, GuardedBackend
-from tools_catalog.egress_rules import MAX_REDIRECTS, EgressPolicy, is_public
-from tools_catalog.upstream.wire import Origin
+from tools_catalog.egress import guard as egress
+from tools_catalog.egress.guard import EgressRefused, GuardedBackend
+from tools_catalog.egress.rules import MAX_REDIRECTS, EgressPolicy, is_public
+from tools_catalog.upstream.wire import ConnectionPool
 
 PUBLIC = EgressPolicy()
 
@@ -54,9 +54,15 @@ def test_url_that_hides_where_it_leads_is_refused(url: str) -> None:
 
 @pytest.mark.parametrize(
     "url",
-    ["http://example.com", "https://example.com:8443/a?b=c", "http://8.8.8.8/", "https://bücher.example/",
-     "https://[2606:4700:4700::1111]/", "http://a_b.example/"],
-)  # fmt: skip
+    [
+        "http://example.com",
+        "https://example.com:8443/a?b=c",
+        "http://8.8.8.8/",
+        "https://bücher.example/",
+        "https://[2606:4700:4700::1111]/",
+        "http://a_b.example/",
+    ],
+)
 def test_ordinary_url_is_accepted(url: str) -> None:
     PUBLIC.check_url(url)
 
@@ -220,9 +226,18 @@ def test_bare_client_refuses_a_forbidden_url_too() -> None:
 
 @pytest.mark.parametrize(
     "location",
-    ["http://169.254.169.254/latest", "http://10.0.0.1/", "http://[::1]/", "http://127.0.0.1:1/",
-     "file:///etc/passwd", "http://user@93.184.216.34/", "http://2130706433/", "http://exa\\mple/", "http://["],
-)  # fmt: skip
+    [
+        "http://169.254.169.254/latest",
+        "http://10.0.0.1/",
+        "http://[::1]/",
+        "http://127.0.0.1:1/",
+        "file:///etc/passwd",
+        "http://user@93.184.216.34/",
+        "http://2130706433/",
+        "http://exa\\mple/",
+        "http://[",
+    ],
+)
 def test_redirect_to_a_forbidden_place_is_refused(location: str) -> None:
     def script(request: Received, writer: asyncio.StreamWriter) -> None:
         writer.write(reply(302, Location=location))
@@ -230,10 +245,7 @@ def test_redirect_to_a_forbidden_place_is_refused(location: str) -> None:
     async def go() -> None:
         async with serving(script) as peer:
             policy = EgressPolicy(allow=(f"127.0.0.1:{peer.port}",))
-            async with (
-                egress.client(policy) as using,
-                egress.stream(using, "GET", peer.url),
-            ):
+            async with egress.client(policy) as using, egress.stream(using, "GET", peer.url):
                 raise AssertionError("the redirect was followed")
 
     with pytest.raises(EgressRefused):
@@ -322,10 +334,10 @@ def test_the_system_holds_little_of_an_answer() -> None:
         async with serving(always(reply(200, b"ok"))) as peer:
             async with egress.client(policy) as using, egress.stream(using, "GET", peer.url) as response:
                 general = held(response.extensions["network_stream"].get_extra_info("socket"))
-            origin = Origin(policy, host="127.0.0.1", port=peer.port, is_tls=False, seconds=5)
-            answer = await origin.send(b"GET / HTTP/1.1\r\nHost: peer\r\n\r\n")
-            lean = held(answer._line.transport.get_extra_info("socket"))
-            origin.close()
+            pool = ConnectionPool(policy, host="127.0.0.1", port=peer.port, is_tls=False, seconds=5)
+            answer = await pool.send(b"GET / HTTP/1.1\r\nHost: peer\r\n\r\n")
+            lean = held(answer._connection.transport.get_extra_info("socket"))
+            pool.close()
         return general, lean
 
     with socket.socket() as plain, socket.socket() as bounded:

@@ -12,33 +12,26 @@ import pytest
 from backend_peers import Peer, Received, Script, ScriptedContext, always, reply, serving
 
 from sessions_app.protocol import errors
-from tools_catalog import egress
-from tools_catalog.backends.base import NOTHING, ToolResult
-from tools_catalog.backends.http import HttpBackend, HttpConfiguration
-from tools_catalog.egress_rules import EgressPolicy
+from tools_catalog.backends.http.backend import HttpBackend, HttpConfiguration
+from tools_catalog.bindings import Destination
+from tools_catalog.call.base import NOTHING, ToolResult
+from tools_catalog.egress import guard as egress
+from tools_catalog.egress.rules import EgressPolicy
 
 SECRETS = {"KEY": "s3cr3t-value", "BROKEN": "line\r\nbreak"}
 
 
-def secret(name: str, host: str) -> str:
-    if host != "127.0.0.1":
-        raise errors.ExecutionError(f"{name} is not for {host}")
+def secret(name: str, to: Destination) -> str:
+    if not to.origin.startswith("http://127.0.0.1:"):
+        raise errors.ExecutionError(f"{name} is not for {to.origin}")
     return SECRETS[name]
 
 
 def call(
-    script: Script,
-    arguments: dict[str, Any] | None = None,
-    *,
-    path: str = "/",
-    seconds: float = 5.0,
-    **more: Any,
+    script: Script, arguments: dict[str, Any] | None = None, *, path: str = "/", seconds: float = 5.0, **more: Any
 ) -> tuple[ToolResult, Peer]:
     async def go() -> tuple[ToolResult, Peer]:
-        async with (
-            serving(script) as peer,
-            egress.client(EgressPolicy(allow=("127.0.0.1",))) as client,
-        ):
+        async with serving(script) as peer, egress.client(EgressPolicy(allow=("127.0.0.1",))) as client:
             configuration = HttpConfiguration.parse({"url": f"{peer.url}{path}", **more})
             backend = HttpBackend(configuration, secret=secret, client=client)
             result = await backend.call(arguments or {}, ScriptedContext(seconds=seconds))
@@ -98,7 +91,7 @@ def test_nothing_is_sent_to_a_host_that_the_secret_is_not_for(place: dict[str, A
         ):
             url = peer.url.replace("127.0.0.1", "LocalHost")
             backend = HttpBackend(HttpConfiguration.parse({"url": url, **place}), secret=secret, client=client)
-            with pytest.raises(errors.ExecutionError, match="KEY is not for localhost"):
+            with pytest.raises(errors.ExecutionError, match="KEY is not for http://localhost:"):
                 await backend.call({}, ScriptedContext())
             return peer
 
@@ -192,12 +185,7 @@ def test_shared_client_follows_the_settings(settings: Any) -> None:
             [{"type": "text", "text": "[[1]]"}],
             [[1]],
         ),
-        (
-            reply(204),
-            {},
-            [{"type": "text", "text": "The service answered with status 204 and no content."}],
-            NOTHING,
-        ),
+        (reply(204), {}, [{"type": "text", "text": "The service answered with status 204 and no content."}], NOTHING),
     ],
 )
 def test_answer_becomes_content(answer: bytes, options: Any, content: Any, structured: Any) -> None:

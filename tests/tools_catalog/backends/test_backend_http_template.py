@@ -10,8 +10,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sessions_app.protocol import errors
-from tools_catalog.backends.http import HttpConfiguration, Service
-from tools_catalog.backends.http_template import Values
+from tools_catalog.backends.http.backend import HttpConfiguration, Service
+from tools_catalog.backends.http.template import Values
+from tools_catalog.bindings import Destination
 from tools_catalog.secrets import SecretError
 
 JSON = st.recursive(
@@ -20,10 +21,35 @@ JSON = st.recursive(
     max_leaves=6,
 )
 ESCAPES = st.lists(
-    st.sampled_from(["..", ".", "/", "\\", "%2e", "%2E", "%2f", "%5c", "%", "%25", "?", "#", "@", ":", ";",
-                     "//", "\x00", "\r\n", "\ud800", "…", "a", "{id}", "{secret:KEY}"]),
+    st.sampled_from(
+        [
+            "..",
+            ".",
+            "/",
+            "\\",
+            "%2e",
+            "%2E",
+            "%2f",
+            "%5c",
+            "%",
+            "%25",
+            "?",
+            "#",
+            "@",
+            ":",
+            ";",
+            "//",
+            "\x00",
+            "\r\n",
+            "\ud800",
+            "…",
+            "a",
+            "{id}",
+            "{secret:KEY}",
+        ]
+    ),
     max_size=8,
-).map("".join)  # fmt: skip
+).map("".join)
 
 ITEM = HttpConfiguration.parse(
     {
@@ -32,7 +58,7 @@ ITEM = HttpConfiguration.parse(
         "query": {"tags": "{tags}", "mixed": "a-{q}-b", "key": "{secret:KEY}"},
     }
 )
-HOST = "api.example.com"
+TO = Destination("https://api.example.com")
 
 
 def no_secrets(name: str, host: str) -> str:
@@ -44,12 +70,12 @@ def damaged_secret(name: str, host: str) -> str:
 
 
 def some_secret(name: str, host: str) -> str:
-    assert host == HOST
+    assert host.origin == TO.origin
     return "s3cr&t value"
 
 
 def url_of(configuration: HttpConfiguration, **arguments: Any) -> str:
-    return str(configuration.url.render(Values(arguments, some_secret, HOST)))
+    return str(configuration.url.render(Values(arguments, some_secret, TO)))
 
 
 @given(identifier=JSON | ESCAPES, part=JSON | ESCAPES, q=JSON | ESCAPES, tags=JSON | st.lists(ESCAPES))
@@ -59,7 +85,7 @@ def url_of(configuration: HttpConfiguration, **arguments: Any) -> str:
 @example(identifier="a/../../admin", part="1", q="x", tags=None)
 def test_no_argument_moves_the_url(identifier: Any, part: Any, q: Any, tags: Any) -> None:
     """CVE-2026-32871: path parameters escaped the API's prefix with the provider's credentials."""
-    values = Values({"id": identifier, "part": part, "q": q, "tags": tags}, some_secret, HOST)
+    values = Values({"id": identifier, "part": part, "q": q, "tags": tags}, some_secret, TO)
     try:
         url = ITEM.url.render(values)
     except errors.ArgumentsInvalid:
@@ -102,7 +128,7 @@ FILES = HttpConfiguration.parse(
 @example(repo="r", path="a\\..\\b")
 def test_no_path_argument_leaves_the_service(repo: Any, path: Any) -> None:
     try:
-        url = FILES.url.render(Values({"repo": repo, "path": path}, no_secrets, HOST))
+        url = FILES.url.render(Values({"repo": repo, "path": path}, no_secrets, TO))
     except errors.ArgumentsInvalid:
         return
     assert (url.scheme, url.raw_host, url.port, url.userinfo) == ("https", b"api.example.com", 8443, b"")
@@ -117,7 +143,7 @@ def test_no_path_argument_leaves_the_service(repo: Any, path: Any) -> None:
 
 
 def test_a_path_of_several_segments_arrives_as_it_was() -> None:
-    url = FILES.url.render(Values({"repo": "r", "path": "docs/a b#.md"}, no_secrets, HOST))
+    url = FILES.url.render(Values({"repo": "r", "path": "docs/a b#.md"}, no_secrets, TO))
     assert str(url) == "https://api.example.com:8443/base/repos/r/raw/docs/a%20b%23.md"
 
 
@@ -130,10 +156,7 @@ def test_doubled_braces_are_braces() -> None:
 
 def test_one_argument_can_be_the_whole_body() -> None:
     assert request({"body": "{items}"}, items=[1, 2]) == ("application/json", b"[1,2]")
-    assert request({"body": "Hi {who}", "body_encoding": "text"}, who="you") == (
-        "text/plain; charset=utf-8",
-        b"Hi you",
-    )
+    assert request({"body": "Hi {who}", "body_encoding": "text"}, who="you") == ("text/plain; charset=utf-8", b"Hi you")
 
 
 def test_absent_argument_leaves_its_query_parameter_out() -> None:
@@ -157,7 +180,7 @@ def test_value_that_cannot_be_a_segment_is_explained(value: Any) -> None:
 
 def request(configuration: dict[str, Any], **arguments: Any) -> tuple[str, bytes] | None:
     parsed = HttpConfiguration.parse({"method": "POST", "url": "https://h.example/{id}", **configuration})
-    return parsed.body.render(Values(arguments, some_secret, HOST), parsed.used_arguments)
+    return parsed.body.render(Values(arguments, some_secret, TO), parsed.used_arguments)
 
 
 def test_remaining_arguments_are_the_body() -> None:
@@ -189,7 +212,7 @@ def test_form_encodes_scalars_lists_and_objects() -> None:
 def test_missing_secret_is_named_to_the_operator() -> None:
     for secret in (no_secrets, damaged_secret):
         with pytest.raises(errors.ExecutionError, match="KEY"):
-            ITEM.url.render(Values({"id": 1, "part": 2}, secret, HOST))
+            ITEM.url.render(Values({"id": 1, "part": 2}, secret, TO))
 
 
 @pytest.mark.parametrize(
@@ -260,4 +283,4 @@ def test_faulty_configuration_names_the_member(member: str, configuration: Any) 
 
 def test_configuration_tells_its_arguments_and_secrets() -> None:
     assert ITEM.used_arguments == {"id", "part", "q", "tags"}
-    assert ITEM.secret_names == {"KEY"}
+    assert ITEM.secret_uses == {("KEY", "query.key")}

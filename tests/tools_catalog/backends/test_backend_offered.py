@@ -12,11 +12,11 @@ from pydantic import BaseModel, Field
 from sessions_app.protocol import errors
 from tests.tools_catalog.backends.backend_peers import ScriptedContext
 from tools_catalog.backends import offered, sources
-from tools_catalog.backends.content import Image, Resource
 from tools_catalog.backends.python import Context, ToolError
 from tools_catalog.backends.signatures import ToolDefinitionError
 from tools_catalog.backends.sources import Message
 from tools_catalog.backends.threads import SyncContext
+from tools_catalog.call.content import Image, Resource
 
 
 class Point(BaseModel):
@@ -78,8 +78,13 @@ def test_variables_arrive_as_the_types_say_and_other_texts_are_refused():
     values = {"number": "3", "share": "0.5", "flag": "True"}
     assert read(show, values=values)[0]["text"] == '[3, 0.5, true, "a"]'
     assert offered.resources[f"{__name__}:{show.__qualname__}"].columns["completions"] == {"word": ["a", "b"]}
-    for wrong, told in (({"number": "x"}, "number"), ({"number": "0"}, "number"), ({"share": "nan"}, "share"),
-                        ({"word": "c"}, "word"), ({"flag": "yes"}, "flag")):  # fmt: skip
+    for wrong, told in (
+        ({"number": "x"}, "number"),
+        ({"number": "0"}, "number"),
+        ({"share": "nan"}, "share"),
+        ({"word": "c"}, "word"),
+        ({"flag": "yes"}, "flag"),
+    ):
         with pytest.raises(errors.InvalidParams, match=told):
             read(show, values={**values, **wrong})
 
@@ -91,8 +96,11 @@ def test_what_a_function_returns_becomes_messages():
         return [f"{city}, {day}", Message("I look.", "assistant"), Image(b"i"), {"role": "user", "content": "?"}]
 
     assert [(one["role"], one["content"]["type"]) for one in get(ask, city="Oslo")] == [
-        ("user", "text"), ("assistant", "text"), ("user", "image"), ("user", "text"),
-    ]  # fmt: skip
+        ("user", "text"),
+        ("assistant", "text"),
+        ("user", "image"),
+        ("user", "text"),
+    ]
     columns = offered.prompts[f"{__name__}:{ask.__qualname__}"].columns
     assert columns["description"] == "Ask for the weather."
     assert columns["arguments"] == [

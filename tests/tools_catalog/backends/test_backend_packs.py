@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from importlib import import_module
-from pathlib import Path
+from importlib import import_module, resources
 from typing import Any
 
 import jsonschema
@@ -13,18 +12,19 @@ import pytest
 from backend_peers import Received, Script, ScriptedContext, always, reply, serving
 
 from sessions_app.protocol import errors
-from tools_catalog import egress, packs
+from tests.servers import FIXTURES
 from tools_catalog.backends import python
-from tools_catalog.backends.base import NOTHING, ToolResult
+from tools_catalog.call.base import NOTHING, ToolResult
+from tools_catalog.egress import guard as egress
 from tools_catalog.packs.starter.html_text import readable
 
-SHELF = Path(packs.__path__[0])
 STARTER = "tools_catalog.packs.starter.tools"
-CONFORMANCE = "tools_catalog.packs.conformance.tools"
+CONFORMANCE = f"{FIXTURES}.tools"
 
 
 def call(reference: str, context: ScriptedContext | None = None, **arguments: Any) -> ToolResult:
-    python.discover(["starter", "conformance"])
+    python.discover(["starter"])
+    import_module(CONFORMANCE)
     backend = python.PythonBackend(reference)
     result = asyncio.run(backend.call(arguments, context or ScriptedContext()))
     schema = python.definition(reference).get("outputSchema")
@@ -37,20 +37,22 @@ def text_of(result: ToolResult) -> str:
     return result.content[0]["text"]
 
 
-@pytest.mark.parametrize("pack", ["starter", "conformance"])
-def test_bundle_lists_exactly_the_pack_s_tools(pack: str) -> None:
-    package = import_module(f"tools_catalog.packs.{pack}.tools").__package__
-    bundle = json.loads((SHELF / pack / "bundle.json").read_text())
+@pytest.mark.parametrize("module", [STARTER, CONFORMANCE])
+def test_bundle_lists_exactly_the_pack_s_tools(module: str) -> None:
+    package = import_module(module).__package__
+    assert package is not None
+    bundle = json.loads((resources.files(package) / "bundle.json").read_bytes())
     assert bundle["format"] == "mcphub-bundle/1"
     listed = [entry["configuration"]["function"] for entry in bundle["tools"] if entry["backend"] == "python"]
-    own = {reference for reference in listed if reference.startswith("tools_catalog.")}
+    own = {reference for reference in listed if reference.startswith(f"{package}.")}
     assert own == {reference for reference in python.registry if reference.startswith(f"{package}.")}
     assert len(listed) == len(set(listed))
 
 
 @pytest.mark.parametrize("module", [STARTER, CONFORMANCE])
 def test_every_tool_has_words_and_valid_schemas(module: str) -> None:
-    python.discover(["starter", "conformance"])
+    python.discover(["starter"])
+    import_module(CONFORMANCE)
     package = module.rpartition(".")[0]
     for reference in [key for key in python.registry if key.startswith(f"{package}.")]:
         given = python.definition(reference)
@@ -202,10 +204,10 @@ def test_conformance_content_blocks() -> None:
 def test_conformance_progress_and_logging() -> None:
     context = ScriptedContext()
     call(f"{CONFORMANCE}:test_tool_with_progress", context)
-    assert [entry[1:3] for entry in context.said] == [(0, 100), (50, 100), (100, 100)]
+    assert [entry[1:3] for entry in context.sent] == [(0, 100), (50, 100), (100, 100)]
     context = ScriptedContext()
     call(f"{CONFORMANCE}:test_tool_with_logging", context)
-    assert [entry[2] for entry in context.said] == [
+    assert [entry[2] for entry in context.sent] == [
         "Tool execution started",
         "Tool processing data",
         "Tool execution completed",
@@ -220,7 +222,7 @@ def test_conformance_capability_is_required() -> None:
 
 
 def test_conformance_header_and_schema_tools() -> None:
-    python.discover(["conformance"])
+    import_module(CONFORMANCE)
     header = python.definition(f"{CONFORMANCE}:test_x_mcp_header")["inputSchema"]
     assert header["properties"]["region"]["x-mcp-header"] == "Region"
     schema = python.definition(f"{CONFORMANCE}:json_schema_2020_12_tool")["inputSchema"]
@@ -233,4 +235,4 @@ def test_conformance_notifications_only() -> None:
     for name in ("test_streaming_elicitation", "test_logging_tool"):
         context = ScriptedContext()
         call(f"{CONFORMANCE}:{name}", context)
-        assert {entry[0] for entry in context.said} <= {"progress", "log"}
+        assert {entry[0] for entry in context.sent} <= {"progress", "log"}

@@ -72,10 +72,7 @@ def test_schema_follows_hints_defaults_and_docstring() -> None:
             "city": {"type": "string", "description": "Name of the city, in any language."},
             "days": {"type": "integer", "description": "How many.", "minimum": 1, "maximum": 9, "default": 3},
             "unit": {"type": "string", "enum": ["c", "f"], "description": "Degrees.", "default": "c"},
-            "tags": {
-                "anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "null"}],
-                "default": None,
-            },
+            "tags": {"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "null"}], "default": None},
         },
         "required": ["city"],
         "additionalProperties": False,

@@ -14,9 +14,9 @@ from pydantic import BaseModel
 from typing_extensions import TypedDict
 
 from sessions_app.protocol import errors
-from tools_catalog.backends.base import NOTHING, ToolResult
-from tools_catalog.backends.content import Audio, Image, Resource, ResourceLink, Text
 from tools_catalog.backends.python import definition, tool
+from tools_catalog.call.base import NOTHING, ToolResult
+from tools_catalog.call.content import Audio, Image, Resource, ResourceLink, Text
 
 
 class City(BaseModel):

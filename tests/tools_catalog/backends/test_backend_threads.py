@@ -11,9 +11,9 @@ import pytest
 from backend_peers import ScriptedContext, reference_of, run_tool, schema_of
 
 from sessions_app.protocol import errors
-from tools_catalog.backends.base import ToolResult
 from tools_catalog.backends.python import Context, PythonBackend, tool
 from tools_catalog.backends.threads import WAITING_PER_THREAD, SyncContext, ToolThreads
+from tools_catalog.call.base import ToolResult
 
 whose = contextvars.ContextVar("whose", default="nobody")
 
@@ -28,7 +28,7 @@ def test_async_tool_talks_through_its_context() -> None:
 
     context = ScriptedContext()
     assert run_tool(f, context=context).content[0]["text"] == "tester"
-    assert context.said == [("progress", 1, 2, "half"), ("log", "info", {"a": 1}, "me")]
+    assert context.sent == [("progress", 1, 2, "half"), ("log", "info", {"a": 1}, "me")]
     assert schema_of(f) == {"type": "object", "additionalProperties": False}
 
 
@@ -63,7 +63,7 @@ def test_sync_tool_runs_in_a_named_thread_with_context_and_variables() -> None:
         "ids": ["0199-test", "test", "tester"],
         "capabilities": {"roots": {}},
     }
-    assert context.said == [("progress", 1, None, None), ("log", "info", "said", None)]
+    assert context.sent == [("progress", 1, None, None), ("log", "info", "said", None)]
 
 
 def test_sync_tools_run_at_most_as_many_as_there_are_threads_and_excess_is_refused() -> None:

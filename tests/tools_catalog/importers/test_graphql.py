@@ -9,68 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools_catalog.backends.http import HttpConfiguration, Service
+from tests.tools_catalog.importers.graphql_schema import SCHEMA, many, named
+from tools_catalog.backends.http.backend import HttpConfiguration, Service
 from tools_catalog.importers import operations
 from tools_catalog.importers.candidates import Found
 from tools_catalog.importers.documents import DocumentRefused
-
-
-def named(name: str, kind: str = "SCALAR") -> dict[str, Any]:
-    return {"kind": kind, "name": name}
-
-
-def required(inner: dict[str, Any]) -> dict[str, Any]:
-    return {"kind": "NON_NULL", "ofType": inner}
-
-
-def many(inner: dict[str, Any]) -> dict[str, Any]:
-    return {"kind": "LIST", "ofType": inner}
-
-
-BOOK = named("Book", "OBJECT")
-SCHEMA: dict[str, Any] = {
-    "queryType": {"name": "Query"},
-    "mutationType": {"name": "Mutation"},
-    "types": [
-        {
-            "kind": "OBJECT", "name": "Query",
-            "fields": [
-                {"name": "book", "description": "One book.", "type": BOOK,
-                 "args": [{"name": "id", "type": required(named("ID"))}]},
-                {"name": "books", "type": required(many(required(BOOK))),
-                 "args": [{"name": "kind", "type": named("Kind", "ENUM")},
-                          {"name": "first", "type": required(named("Int")), "defaultValue": "10"}]},
-                {"name": "count", "type": required(named("Int")), "args": []},
-            ],
-        },
-        {
-            "kind": "OBJECT", "name": "Mutation",
-            "fields": [{"name": "add", "type": BOOK,
-                        "args": [{"name": "book", "type": required(named("New", "INPUT_OBJECT"))}]}],
-        },
-        {
-            "kind": "OBJECT", "name": "Book",
-            "fields": [
-                {"name": "id", "type": required(named("ID")), "args": []},
-                {"name": "kind", "type": named("Kind", "ENUM"), "args": []},
-                {"name": "author", "type": named("Author", "OBJECT"), "args": []},
-                {"name": "page", "type": named("String"), "args": [{"name": "n", "type": required(named("Int"))}]},
-            ],
-        },
-        {
-            "kind": "OBJECT", "name": "Author",
-            "fields": [{"name": "name", "type": named("String"), "args": []},
-                       {"name": "books", "type": many(BOOK), "args": []}],
-        },
-        {"kind": "ENUM", "name": "Kind", "enumValues": [{"name": "NOVEL"}, {"name": "POEM"}]},
-        {
-            "kind": "INPUT_OBJECT", "name": "New",
-            "inputFields": [{"name": "title", "type": required(named("String"))},
-                            {"name": "like", "type": named("New", "INPUT_OBJECT")}],
-        },
-        named("Int"), named("ID"), named("String"),
-    ],
-}  # fmt: skip
 
 
 def look(schema: Any) -> Found:
@@ -116,19 +59,29 @@ WORKS = {
     "queryType": {"name": "Query"},
     "types": [
         thing(
-            "OBJECT", "Query", field("found", many(named("Hit", "UNION"))), field("node", named("Node", "INTERFACE")),
+            "OBJECT",
+            "Query",
+            field("found", many(named("Hit", "UNION"))),
+            field("node", named("Node", "INTERFACE")),
             field("old", named("Int"), isDeprecated=True),
         ),
         thing("OBJECT", "Book", field("id", named("ID")), field("title", named("String")), field("long", named("Int"))),
         thing(
-            "OBJECT", "Film", field("id", named("ID")), field("title", named("String")), field("long", named("String")),
-            field("reels", named("Int"), isDeprecated=True), field("cast", named("Int")),
+            "OBJECT",
+            "Film",
+            field("id", named("ID")),
+            field("title", named("String")),
+            field("long", named("String")),
+            field("reels", named("Int"), isDeprecated=True),
+            field("cast", named("Int")),
         ),
         thing("INTERFACE", "Node", field("id", named("ID")), **KINDS),
         {"kind": "UNION", "name": "Hit", **KINDS},
-        named("Int"), named("ID"), named("String"),
+        named("Int"),
+        named("ID"),
+        named("String"),
     ],
-}  # fmt: skip
+}
 
 
 def test_of_unions_and_interfaces_the_fields_of_each_kind_are_asked_for() -> None:
@@ -149,9 +102,11 @@ def test_a_union_of_large_kinds_leaves_room_for_each() -> None:
         "queryType": {"name": "Query"},
         "types": [
             thing("OBJECT", "Query", field("found", named("Hit", "UNION"))),
-            thing("OBJECT", "Book", *wide), thing("OBJECT", "Film", *wide), {"kind": "UNION", "name": "Hit", **KINDS},
+            thing("OBJECT", "Book", *wide),
+            thing("OBJECT", "Film", *wide),
+            {"kind": "UNION", "name": "Hit", **KINDS},
         ],
-    }  # fmt: skip
+    }
     [made] = look(schema).candidates
     query = made.definition["configuration"]["body"]["query"]
     assert query.count("f0 ") == 2
@@ -163,13 +118,17 @@ def test_names_that_would_write_a_query_of_their_own_are_not_read() -> None:
     spoilt = {
         "queryType": {"name": "Query"},
         "types": [
-            {"kind": "OBJECT", "name": "Query", "fields": [
-                evil,
-                {"name": "ok", "type": named("String"), "args": [{"name": "x) { y", "type": named("String")}]},
-                {"name": "fine", "type": named("String"), "args": []},
-            ]},
+            {
+                "kind": "OBJECT",
+                "name": "Query",
+                "fields": [
+                    evil,
+                    {"name": "ok", "type": named("String"), "args": [{"name": "x) { y", "type": named("String")}]},
+                    {"name": "fine", "type": named("String"), "args": []},
+                ],
+            }
         ],
-    }  # fmt: skip
+    }
     found = look(spoilt)
     assert [each.key for each in found.candidates] == ["query fine"]
     assert [key for key, _ in found.refused] == ["query ok"]
@@ -181,12 +140,20 @@ def test_what_is_no_introspection_is_refused(schema: Any) -> None:
         look(schema)
 
 
-@given(st.recursive(
-    st.none() | st.booleans() | st.integers() | st.sampled_from(["Query", "Book", "OBJECT", "LIST", "x"]),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(
-        st.sampled_from(["kind", "name", "fields", "args", "type", "ofType", "types", "queryType"]), inner, max_size=4),
-    max_leaves=12,
-))  # fmt: skip
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.sampled_from(["Query", "Book", "OBJECT", "LIST", "x"]),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(
+                st.sampled_from(["kind", "name", "fields", "args", "type", "ofType", "types", "queryType"]),
+                inner,
+                max_size=4,
+            )
+        ),
+        max_leaves=12,
+    )
+)
 def test_no_introspection_does_anything_but_be_read_or_refused(value: Any) -> None:
     query = {"kind": "OBJECT", "name": "Query", "fields": [{"name": "a", "type": value, "args": value}]}
     for schema in (value, {"queryType": {"name": "Query"}, "types": [query, value]}):

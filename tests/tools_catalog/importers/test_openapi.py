@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools_catalog.backends.http import HttpConfiguration, Service
+from tools_catalog.backends.http.backend import HttpConfiguration, Service
 from tools_catalog.importers import operations
 from tools_catalog.importers.candidates import Candidate, Found
 from tools_catalog.importers.documents import MAX_BYTES, DocumentRefused, read
@@ -23,7 +23,8 @@ TICKETS: dict[str, Any] = {
         "parameters": {"Number": {"name": "number", "in": "path", "required": True, "schema": {"type": "integer"}}},
         "schemas": {
             "Ticket": {
-                "type": "object", "required": ["title", "id"],
+                "type": "object",
+                "required": ["title", "id"],
                 "properties": {
                     "id": {"type": "integer", "readOnly": True},
                     "title": {"type": "string", "maxLength": 200, "description": "In one line.", "example": "x"},
@@ -38,12 +39,18 @@ TICKETS: dict[str, Any] = {
     "paths": {
         "/tickets": {
             "get": {
-                "operationId": "listTickets", "summary": "List tickets", "description": "All of them.",
+                "operationId": "listTickets",
+                "summary": "List tickets",
+                "description": "All of them.",
                 "parameters": [
                     {"name": "tag", "in": "query", "schema": {"type": "array", "items": {"type": "string"}}},
                     {"name": "ids", "in": "query", "explode": False, "schema": {"type": "array", "items": {}}},
-                    {"name": "filter", "in": "query", "style": "deepObject",
-                     "schema": {"type": "object", "properties": {"state": {"type": "string"}}}},
+                    {
+                        "name": "filter",
+                        "in": "query",
+                        "style": "deepObject",
+                        "schema": {"type": "object", "properties": {"state": {"type": "string"}}},
+                    },
                     {"name": "Accept", "in": "header", "schema": {"type": "string"}},
                     {"name": "X-Team", "in": "header", "schema": {"type": "string"}},
                     {"name": "crumb", "in": "cookie", "schema": {"type": "string"}},
@@ -64,7 +71,7 @@ TICKETS: dict[str, Any] = {
             "patch": {"requestBody": {"required": True, "content": {"multipart/form-data": {}}}},
         },
     },
-}  # fmt: skip
+}
 
 
 def look(document: Any, **more: Any) -> Found:
@@ -83,12 +90,17 @@ def test_operations_become_tools() -> None:
     made = by_key(found)
     listing = made["GET /tickets"]
     assert (listing.name, listing.definition["title"], listing.definition["description"]) == (
-        "t.listTickets", "List tickets", "All of them.",
-    )  # fmt: skip
+        "t.listTickets",
+        "List tickets",
+        "All of them.",
+    )
     assert listing.definition["configuration"] == {
-        "service": "tickets", "method": "GET", "url": "/tickets",
-        "query": {"tag": "{tag}", "ids": "{ids}", "filter[state]": "{filter_state}"}, "headers": {"X-Team": "{X-Team}"},
-    }  # fmt: skip
+        "service": "tickets",
+        "method": "GET",
+        "url": "/tickets",
+        "query": {"tag": "{tag}", "ids": "{ids}", "filter[state]": "{filter_state}"},
+        "headers": {"X-Team": "{X-Team}"},
+    }
     properties = listing.definition["input_schema"]["properties"]
     assert properties["ids"] == {"type": "string", "description": "Several are separated by commas."}
     assert not listing.definition["destructive"]
@@ -111,8 +123,11 @@ def test_other_bodies_are_one_argument_and_files_are_left_out() -> None:
     found = look(TICKETS)
     made = by_key(found)
     assert made["PUT /tickets/{number}"].definition["configuration"] == {
-        "service": "tickets", "method": "PUT", "url": "/tickets/{number}", "body": "{body}",
-    }  # fmt: skip
+        "service": "tickets",
+        "method": "PUT",
+        "url": "/tickets/{number}",
+        "body": "{body}",
+    }
     gone = made["DELETE /tickets/{number}"]
     assert gone.name == "t.delete_tickets_number"
     assert gone.definition["destructive"]
@@ -141,9 +156,7 @@ def test_an_address_beside_the_document_is_completed() -> None:
     ],
 )
 def test_credentials_are_written_as_secrets(scheme: Any, headers: Any, query: Any) -> None:
-    document = {
-        "openapi": "3.1.0", "components": {"securitySchemes": {"x": scheme}}, "paths": {"/a": {"get": {}}},
-    }  # fmt: skip
+    document = {"openapi": "3.1.0", "components": {"securitySchemes": {"x": scheme}}, "paths": {"/a": {"get": {}}}}
     found = look(document)
     assert found.headers == headers
     assert found.candidates[0].definition["configuration"].get("query", {}) == query
@@ -207,19 +220,32 @@ def test_a_catastrophic_pattern_is_bounded_when_it_is_used() -> None:
 @pytest.mark.parametrize(
     "raw",
     [
-        b"", b"[]", b"5", b"\xff\xfe", b"{", b'{"openapi": "3.1.0"}', b'{"swagger": "2.0", "paths": {}}',
-        b'{"openapi": "4.0.0", "paths": {"/": {}}}', b'{"openapi": 3, "paths": {"/": {}}}',
-        b"a: &x [1]\nb: *x\n", b"a: !!python/object/apply:os.system [ls]\n", b"a: [" * 5000,
-        b'{"a":' * 2000 + b"1" + b"}" * 2000, b"a: .nan\n", b'{"openapi": "3.1.0", "openapi": "3.0.0"}',
-        b"{" + b" " * (5 * 1024 * 1024) + b"}", b'a: "\\ud800"\n',
+        b"",
+        b"[]",
+        b"5",
+        b"\xff\xfe",
+        b"{",
+        b'{"openapi": "3.1.0"}',
+        b'{"swagger": "2.0", "paths": {}}',
+        b'{"openapi": "4.0.0", "paths": {"/": {}}}',
+        b'{"openapi": 3, "paths": {"/": {}}}',
+        b"a: &x [1]\nb: *x\n",
+        b"a: !!python/object/apply:os.system [ls]\n",
+        b"a: [" * 5000,
+        b'{"a":' * 2000 + b"1" + b"}" * 2000,
+        b"a: .nan\n",
+        b'{"openapi": "3.1.0", "openapi": "3.0.0"}',
+        b"{" + b" " * (5 * 1024 * 1024) + b"}",
+        b'a: "\\ud800"\n',
     ],
-)  # fmt: skip
+)
 def test_a_document_that_cannot_be_read_is_refused_with_a_reason(raw: bytes) -> None:
     with pytest.raises(DocumentRefused) as caught:
         look(raw)
     assert len(str(caught.value)) > 10
 
 
+@pytest.mark.slow
 def test_the_number_of_operations_is_bounded() -> None:
     paths = {f"/p{n}": {"get": {"parameters": [{"name": "a", "in": "query", "schema": {}}]}} for n in range(3000)}
     raw = json.dumps({"openapi": "3.1.0", "paths": paths}).encode()
@@ -229,13 +255,39 @@ def test_the_number_of_operations_is_bounded() -> None:
         look({"openapi": "3.1.0", "paths": {**paths, "/more": {"get": {}}}})
 
 
-@given(st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(
-        st.sampled_from(["$ref", "type", "properties", "allOf", "parameters", "name", "in", "schema", "requestBody",
-                         "content", "application/json", "get", "items", "required", "enum", "x"]), inner, max_size=4),
-    max_leaves=12,
-))  # fmt: skip
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(
+                st.sampled_from(
+                    [
+                        "$ref",
+                        "type",
+                        "properties",
+                        "allOf",
+                        "parameters",
+                        "name",
+                        "in",
+                        "schema",
+                        "requestBody",
+                        "content",
+                        "application/json",
+                        "get",
+                        "items",
+                        "required",
+                        "enum",
+                        "x",
+                    ]
+                ),
+                inner,
+                max_size=4,
+            )
+        ),
+        max_leaves=12,
+    )
+)
 def test_no_document_does_anything_but_be_read_or_refused(value: Any) -> None:
     try:
         found = look({"openapi": "3.1.0", "paths": {"/a/{x}": value, "/b": {"get": value, "post": value}}})

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from tools_catalog.backends.http import Service
-from tools_catalog.backends.http_configuration import HttpConfiguration
-from tools_catalog.backends.http_template import Values
+from tools_catalog.backends.http.backend import Service
+from tools_catalog.backends.http.configuration import HttpConfiguration
+from tools_catalog.backends.http.template import Values
+from tools_catalog.bindings import Destination
 from tools_catalog.importers import operations
 from tools_catalog.importers.candidates import Candidate, Found
 
@@ -33,7 +34,7 @@ def sent(candidate: Candidate, **arguments: Any) -> tuple[str, dict[str, str], s
     """Give query, headers and body of a call."""
     service = Service(slug="s", url=BASE, headers={})
     configuration = HttpConfiguration.parse(candidate.definition["configuration"], service)
-    values = Values(arguments, lambda name, _: name, "h.example")
+    values = Values(arguments, lambda name, _: name, Destination("https://h.example"))
     body = configuration.body.render(values, configuration.used_arguments)
     headers = {name: template.fill(values, lambda _, value: value) or "" for name, template in configuration.headers}
     return configuration.url.render(values).query.decode(), headers, None if body is None else body[1].decode()
@@ -68,8 +69,9 @@ def test_a_list_that_is_one_text_says_of_what() -> None:
     may_be_null = {**TEXTS, "type": ["array", "null"]}
     made = querying(schema=may_be_null, explode=False)
     assert made.definition["input_schema"]["properties"]["p"] == {
-        "type": "string", "description": "Several of a, b are separated by commas.",
-    }  # fmt: skip
+        "type": "string",
+        "description": "Several of a, b are separated by commas.",
+    }
 
 
 @pytest.mark.parametrize(
@@ -147,7 +149,7 @@ def test_credentials_that_belong_together_are_all_sent() -> None:
     found = secured([{"key": [], "app": []}])
     assert found.headers == {"X-Key": "{secret:s}"}
     assert sent(only(found))[0] == "app=s-app"
-    assert found.notes == ["Credentials: add the secrets s, s-app for the host of the service."]
+    assert found.notes == ["Credentials: add the secrets s, s-app for the origin of service:s."]
 
 
 def test_the_first_credentials_that_can_be_sent_are_taken() -> None:
@@ -161,7 +163,7 @@ def test_an_operation_with_credentials_of_its_own_sends_them() -> None:
     found = secured([{"key": []}], [{"session": []}])
     assert found.headers == {"X-Key": "{secret:s}"}
     assert sent(only(found))[1] == {"Cookie": "SID=s-session"}
-    assert found.notes == ["Credentials: add the secrets s, s-session for the host of the service."]
+    assert found.notes == ["Credentials: add the secrets s, s-session for the origin of service:s."]
     for shared in ([{"key": []}], [{}, {"key": []}], [{"odd": []}, {"key": []}], [{"odd": []}]):
         configuration = only(secured([{"key": []}], shared)).definition["configuration"]
         assert configuration.keys() == {"service", "method", "url"}
@@ -190,7 +192,7 @@ def credentials_sent(configuration: dict[str, Any]) -> str:
 
 
 def test_a_secret_in_the_query_is_told_of() -> None:
-    assert secured([{"app": []}]).notes == ["Credentials: add the secret s for the host of the service."]
+    assert secured([{"app": []}]).notes == ["Credentials: add the secret s for the origin of service:s."]
 
 
 @pytest.mark.parametrize("broken", [{"$ref": "#/nowhere"}, 5, None, {"type": "apiKey", "name": 5}])

@@ -26,12 +26,13 @@ FIRST: dict[str, Any] = {
         "/tickets": {"get": {"operationId": "list", "description": "All."}},
         "/tickets/{n}": {
             "get": {
-                "operationId": "read", "description": "One.",
+                "operationId": "read",
+                "description": "One.",
                 "parameters": [{"name": "n", "in": "path", "required": True, "schema": {"type": "integer"}}],
             }
         },
     },
-}  # fmt: skip
+}
 
 
 def bring(document: Any, **more: Any) -> Imported:
@@ -238,9 +239,7 @@ def test_a_bundle_knows_every_column_that_an_import_writes(kind: str) -> None:
         bring(FIRST)
     else:
         field = {"name": "book", "args": [], "type": {"kind": "SCALAR", "name": "String"}}
-        types = [
-            {"kind": "OBJECT", "name": "Query", "fields": [field]}, {"kind": "SCALAR", "name": "String"},
-        ]  # fmt: skip
+        types = [{"kind": "OBJECT", "name": "Query", "fields": [field]}, {"kind": "SCALAR", "name": "String"}]
         schema = {"queryType": {"name": "Query"}, "types": types}
         raw = json.dumps({"data": {"__schema": schema}}).encode()
         found = operations.look(raw, kind, slug="tickets", prefix="tickets.")

@@ -57,6 +57,17 @@ async def confirm(context: Context) -> str:
     return f"{answer.action} {answer.data.sure}" if answer.action == "accept" else answer.action
 
 
+class Login(BaseModel):
+    password: str
+
+
+@server.tool()
+async def sign_in(context: Context) -> str:
+    """Ask the person for a password."""
+    answer = await context.elicit("Sign in.", Login)
+    return answer.action
+
+
 @server.tool()
 async def think(context: Context) -> str:
     """Ask the client's model."""

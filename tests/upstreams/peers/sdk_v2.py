@@ -69,6 +69,20 @@ def ask_sure() -> Elicit[Sure]:
     return Elicit("Are you sure?", Sure)
 
 
+class Login(BaseModel):
+    password: str
+
+
+def ask_password() -> Elicit[Login]:
+    return Elicit("Sign in.", Login)
+
+
+@server.tool()
+def sign_in(answer: Annotated[ElicitationResult[Login], Resolve(ask_password)]) -> str:
+    """Ask the person for a password."""
+    return answer.action
+
+
 def ask_model() -> Sample:
     return Sample([SamplingMessage(role="user", content=TextContent(type="text", text="Think."))], max_tokens=10)
 

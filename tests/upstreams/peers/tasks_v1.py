@@ -33,9 +33,13 @@ labels: dict[str, str] = {}
 
 SURE = {"type": "object", "properties": {"sure": {"type": "boolean"}}, "required": ["sure"]}
 SUPPORT = {
-    "work": "required", "confirm": "required", "fail": "required", "break": "required",
-    "either": "optional", "states": "forbidden",
-}  # fmt: skip
+    "work": "required",
+    "confirm": "required",
+    "fail": "required",
+    "break": "required",
+    "either": "optional",
+    "states": "forbidden",
+}
 
 
 @server.list_tools()

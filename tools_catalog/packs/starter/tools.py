@@ -11,12 +11,12 @@ import httpx2
 from pydantic import BaseModel, Field
 
 from sessions_app.protocol import errors
-from tools_catalog import egress
-from tools_catalog.backends.base import ToolResult
-from tools_catalog.backends.content import text_block
-from tools_catalog.backends.http import read
+from tools_catalog.backends.http.backend import read
 from tools_catalog.backends.python import Context, ToolError, tool
 from tools_catalog.backends.threads import shared_threads
+from tools_catalog.call.base import ToolResult
+from tools_catalog.call.content import text_block
+from tools_catalog.egress import guard as egress
 from tools_catalog.packs.starter.html_text import readable
 
 _HIGHEST_MAX_BYTES = 2_000_000
@@ -65,8 +65,7 @@ async def add(
 @tool(title="Current time", read_only=True, idempotent=False, open_world=False)
 async def current_time(
     timezone: Annotated[
-        str,
-        Field(description="IANA time zone, for example Europe/Berlin, Asia/Tokyo or UTC.", max_length=100),
+        str, Field(description="IANA time zone, for example Europe/Berlin, Asia/Tokyo or UTC.", max_length=100)
     ] = "UTC",
 ) -> CurrentTime:
     """Return the current date, time, weekday and UTC offset in a time zone.
@@ -89,8 +88,7 @@ async def fetch_url(
     context: Context,
     url: Annotated[str, Field(description="Absolute http or https address.", max_length=8000)],
     max_bytes: Annotated[
-        int,
-        Field(description="How much of the body to read, in bytes.", ge=1, le=_HIGHEST_MAX_BYTES),
+        int, Field(description="How much of the body to read, in bytes.", ge=1, le=_HIGHEST_MAX_BYTES)
     ] = 200_000,
 ) -> ToolResult:
     """Fetch a public web address with GET and return its status, content type and readable text.
@@ -118,11 +116,7 @@ async def fetch_url(
     kind = response.headers.get("content-type", "")
     text = await _text_of(body, kind, response.charset_encoding, str(response.url))
     page = FetchedPage(
-        url=str(response.url),
-        status=response.status_code,
-        content_type=kind,
-        text=text,
-        truncated=not is_whole,
+        url=str(response.url), status=response.status_code, content_type=kind, text=text, truncated=not is_whole
     )
     note = f" (first {max_bytes} bytes)" if page.truncated else ""
     shown = f"HTTP {page.status}, {kind or 'no content type'}, {page.url}{note}\n\n{text}"

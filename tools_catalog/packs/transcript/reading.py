@@ -18,9 +18,9 @@ from youtube_transcript_api import YouTubeTranscriptApi
 from youtube_transcript_api import _errors as failures
 
 from sessions_app.protocol import errors
-from tools_catalog import egress
-from tools_catalog.backends.http_answer import read as read_body
+from tools_catalog.backends.http.answer import read as read_body
 from tools_catalog.backends.python import ToolError
+from tools_catalog.egress import guard as egress
 from tools_catalog.packs.transcript.tools import Snippet, Transcript
 
 _MOST_BYTES = 8 * 1024 * 1024
@@ -37,7 +37,7 @@ _WORDS: tuple[tuple[type[Exception], str], ...] = (
         "YouTube refuses requests from the network that the hub runs in. Try later, or tell the hub's operator.",
     ),
     (failures.PoTokenRequired, "YouTube asks for more than the hub can show for this video. Try another one."),
-)  # fmt: skip
+)
 
 
 class Guarded(BaseAdapter):
@@ -109,7 +109,11 @@ def read(video: str, languages: Sequence[str], adapter: BaseAdapter) -> Transcri
             raise errors.TransportError from error
     lines = [Snippet(start_seconds=each.start, duration_seconds=each.duration, text=each.text) for each in fetched]
     return Transcript(
-        video_id=video, language=fetched.language_code, language_name=fetched.language,
-        is_generated=fetched.is_generated, available_languages=list(dict.fromkeys(codes)),
-        text=" ".join(line.text.replace("\n", " ").strip() for line in lines), snippets=lines,
-    )  # fmt: skip
+        video_id=video,
+        language=fetched.language_code,
+        language_name=fetched.language,
+        is_generated=fetched.is_generated,
+        available_languages=list(dict.fromkeys(codes)),
+        text=" ".join(line.text.replace("\n", " ").strip() for line in lines),
+        snippets=lines,
+    )

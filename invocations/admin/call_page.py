@@ -1,0 +1,274 @@
+"""The page of one call, strictly read-only: its fields, the whole of a body, and the way to a replay."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, TypeVar
+from urllib.parse import urlencode
+
+from django.contrib import admin
+from django.contrib.admin.utils import quote
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import path, reverse
+from django.utils import timezone
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _t
+from django.utils.translation import gettext_lazy as _
+
+from invocations.admin import call_panels
+from invocations.admin.call_list import BODIES, CallListAdmin
+from invocations.admin.reading import body_block, may_read_bodies
+from invocations.admin.tasks import link_of
+from invocations.lists.erased import left_out, marked
+from invocations.models import McpToolInvocation
+from invocations.rest import reads
+from sessions_app.kit.admin.base import detail_action
+from sessions_app.kit.admin.parts import column
+from sessions_app.kit.shown import INLINE_CHARACTERS, clipped, copy_button, copyable, duration, mono, pretty
+from tools_catalog.models import McpToolVersion
+
+_T = TypeVar("_T")
+
+
+@admin.register(McpToolInvocation)
+class McpToolInvocationAdmin(CallListAdmin):
+    bodies = BODIES
+    actions_detail = ["replay"]
+    change_form_outer_after_template = "admin/hub/call.html"
+
+    def beside(self, request: HttpRequest, row: McpToolInvocation) -> dict[str, Any]:
+        return call_panels.shown(request, row)
+
+    def get_fieldsets(self, request: HttpRequest, obj: McpToolInvocation | None = None) -> Any:
+        head = ["shown_status", "tool_link", "when"]
+        if obj is not None and obj.status == "error":
+            head.insert(1, "shown_failure")
+        if obj is not None and (obj.duplicate_of or obj.continues or obj.replay_of or obj.occurrences > 1):
+            head.append("shown_note")
+        if obj is not None and _left_out(obj):
+            head.append("shown_left_out")
+        if obj is not None and obj.turn_id:
+            head.append("shown_turn")
+        if obj is not None and _task(obj) is not None:
+            head.append("task")
+        bodies = ["hidden_bodies"]
+        if may_read_bodies(request):
+            outcome = [name for name in ("result", "error") if obj is None or getattr(obj, name) is not None]
+            bodies = [f"shown_{name}" for name in ("arguments", *outcome)]
+        return [
+            (None, {"fields": head}),
+            (_t("Arguments and outcome"), {"fields": bodies}),
+            (
+                _t("Who"),
+                {"fields": ["caller", "shown_client", "client_address", "shown_transport", "protocol_version"]},
+            ),
+            (
+                _t("Ids"),
+                {
+                    "fields": [
+                        "id",
+                        "shown_invocation",
+                        "shown_request",
+                        "session_link",
+                        "shown_trace",
+                        "shown_process",
+                        "shown_digests",
+                    ]
+                },
+            ),
+        ]
+
+    @admin.display(description=_("tool"))
+    def tool_link(self, row: McpToolInvocation) -> SafeString:
+        version = (
+            McpToolVersion.objects.filter(digest=row.tool_digest, version=row.tool_version).defer("definition").first()
+            if row.tool_digest
+            else None
+        )
+        name = clipped(row.what, 128)
+        if version is None:
+            note = f"v{row.tool_version}" if row.tool_version else row.method or ""
+            return format_html('<span class="hub-mono">{}</span> {}', name, note)
+        return format_html(
+            '<a class="hub-link" href="{}"><span class="hub-mono">{}</span> v{}</a>',
+            reverse("admin:tool_version", args=[version.tool_id, version.version]),
+            name,
+            row.tool_version,
+        )
+
+    @admin.display(description=_("failure"))
+    def shown_failure(self, row: McpToolInvocation) -> str:
+        words = [row.error_code]
+        if row.jsonrpc_code is not None:
+            words.append(_t("JSON-RPC %(code)d") % {"code": row.jsonrpc_code})
+        if row.retryable is not None:
+            words.append(_t("may be tried again") if row.retryable else _t("not to be tried again"))
+        return " · ".join(words)
+
+    @admin.display(description=_("when"))
+    def when(self, row: McpToolInvocation) -> SafeString:
+        steps = ((_t("received"), row.received_at), (_t("started"), row.started_at), (_t("finished"), row.finished_at))
+        lines = format_html_join(
+            "",
+            "<div>{} <time class='hub-mono'>{}</time></div>",
+            ((word, timezone.localtime(moment).isoformat(sep=" ", timespec="milliseconds")) for word, moment in steps),
+        )
+        waited = max(timedelta(0), row.started_at - row.received_at)
+        return format_html(
+            "{}<div>{}</div>",
+            lines,
+            _t("took %(duration)s, after waiting %(waited)s")
+            % {"duration": duration(row.duration_ms), "waited": duration(round(waited.total_seconds() * 1000))},
+        )
+
+    @admin.display(description=_("note"))
+    def shown_note(self, row: McpToolInvocation) -> SafeString | str:
+        if row.duplicate_of:
+            return _linked(_t("Repeats the answer of"), row.duplicate_of)
+        if row.replay_of:
+            return _linked(_t("Makes again"), row.replay_of)
+        if row.continues:
+            return _linked(_t("Continued, with the client's responses, by"), row.continues)
+        if row.occurrences > 1:
+            return _t("Stands for %(count)d equal refusals in a row.") % {"count": row.occurrences}
+        return "-"
+
+    @admin.display(description=_("chat turn"))
+    def shown_turn(self, row: McpToolInvocation) -> SafeString:
+        position = _t("answer %(round)d of the model, call %(call)s") % {
+            "round": row.turn_round or 0,
+            "call": clipped(row.tool_call_id or "", 64),
+        }
+        return format_html(
+            '<a class="hub-link hub-mono" href="{}?q={}">{}</a> · {} · '
+            '<a class="hub-link" href="{}?turn_id__exact={}">{}</a>',
+            reverse("admin:chat_query_changelist"),
+            row.turn_id,
+            row.turn_id,
+            position,
+            reverse("admin:invocations_mcptoolinvocation_changelist"),
+            row.turn_id,
+            _t("its calls"),
+        )
+
+    @admin.display(description=_("left out"))
+    def shown_left_out(self, row: McpToolInvocation) -> SafeString:
+        words = {"arguments": _t("arguments"), "result": _t("result"), "error": _t("error")}
+        lines = []
+        for name, gone in _left_out(row).items():
+            notes = [_t("erased by retention")] if gone.get("erased") else []
+            if gone.get("redacted"):
+                notes.append(_t("redacted: %(places)s") % {"places": ", ".join(map(clipped_place, gone["redacted"]))})
+            if gone.get("truncated"):
+                notes.append(_t("cut short: %(bytes)d bytes in all") % gone)
+            lines.append((f"{words.get(name, name)}: {'; '.join(notes)}",))
+        return format_html_join("", "<div>{}</div>", lines)
+
+    task = column(_("task"), lambda row: _task(row) or "-")
+    hidden_bodies = column(
+        _("bodies"), lambda row: _t("Arguments, result and error are hidden: your account may not read bodies.")
+    )
+    shown_arguments = column(_("arguments"), lambda row: _body(row, "arguments"))
+    shown_result = column(_("result"), lambda row: _body(row, "result"))
+    shown_error = column(_("error"), lambda row: _body(row, "error"))
+    caller = column(_("caller"), lambda row: f"{clipped(row.caller_label, 150)} ({row.principal})")
+    shown_invocation = column(_("invocation"), lambda row: copyable(row.invocation_id, "invocation"))
+    shown_request = column(
+        _("request id"),
+        lambda row: mono("-") if row.request_id is None else copyable(pretty(row.request_id), "request"),
+    )
+    shown_trace = column(_("trace"), lambda row: copyable(row.trace_id, "trace") if row.trace_id else mono("-"))
+    shown_process = column(_("process"), lambda row: copyable(row.process_id, "process"))
+
+    shown_digests = column(
+        _("digests"),
+        lambda row: format_html(
+            "<div>{} {}</div><div>{} {}</div>",
+            _t("definition"),
+            mono(row.tool_digest or "-"),
+            _t("arguments"),
+            mono(row.arguments_digest),
+        ),
+    )
+    session_link = column(
+        _("session"),
+        lambda row: format_html(
+            '<a class="hub-link hub-mono" id="hub-copy-session" href="{}">{}</a> {}',
+            reverse("admin:sessions_app_mcpsession_change", args=[quote(row.session_id)]),
+            clipped(row.session_id, 64),
+            copy_button("session"),
+        ),
+    )
+
+    # Making it again --------------------------------------------------------------------------------
+
+    def has_replay_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
+        return self.has_view_permission(request) and may_read_bodies(request)
+
+    @detail_action(description=_("Replay"), icon="replay", permissions=["replay"], url_path="again")
+    def replay(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        return redirect("invocation_replay", object_id)
+
+    # The whole of one body -------------------------------------------------------------------------
+
+    def get_urls(self) -> list[Any]:
+        body = path("<int:pk>/body/<str:name>/", self.admin_site.admin_view(self.body_view), name="invocation_body")
+        return [body, *super().get_urls()]
+
+    def body_view(self, request: HttpRequest, pk: int, name: str) -> HttpResponse:
+        if not self.has_view_permission(request) or not may_read_bodies(request):
+            raise PermissionDenied
+        row = McpToolInvocation.objects.filter(pk=pk).first()
+        if row is None or name not in BODIES:
+            raise Http404
+        reads.note(request.user, request.path, [name], [row.pk], row.invocation_id)
+        return HttpResponse(
+            pretty(getattr(row, name)),
+            content_type="application/json",
+            headers={
+                "Content-Disposition": f'attachment; filename="{row.invocation_id}-{name}.json"',
+                "X-Content-Type-Options": "nosniff",
+                "Cache-Control": "no-store",
+            },
+        )
+
+
+def clipped_place(place: str) -> str:
+    return clipped(place, 80)
+
+
+def _linked(words: str, invocation_id: str) -> SafeString:
+    address = f"{reverse('admin:invocations_mcptoolinvocation_changelist')}?{urlencode({'q': invocation_id})}"
+    return format_html('{} <a class="hub-link hub-mono" href="{}">{}</a>', words, address, invocation_id)
+
+
+def _once(row: McpToolInvocation, name: str, read: Callable[[], _T]) -> _T:
+    """Give what `read` gave for this row before: the layout of a page is asked for several times."""
+    kept: dict[str, Any] = row.__dict__.setdefault("_shown", {})
+    if name not in kept:
+        kept[name] = read()
+    found: _T = kept[name]
+    return found
+
+
+def _left_out(row: McpToolInvocation) -> dict[str, Any]:
+    """Give what of the bodies is not on record, without reading them."""
+    rows = marked(McpToolInvocation.objects.only("left_out", "status"))
+    return _once(row, "left_out", lambda: left_out(rows.get(pk=row.pk)) or {})
+
+
+def _task(row: McpToolInvocation) -> SafeString | None:
+    return _once(row, "task", lambda: link_of(row.invocation_id))
+
+
+def _body(row: McpToolInvocation, name: str) -> SafeString:
+    value = getattr(row, name)
+    block = body_block(value, name)
+    if len(pretty(value)) <= INLINE_CHARACTERS:
+        return block
+    address = reverse("admin:invocation_body", args=[row.pk, name])
+    return format_html('{}<p><a class="hub-link" href="{}">{}</a></p>', block, address, _t("Download the whole"))

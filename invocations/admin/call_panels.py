@@ -1,0 +1,285 @@
+"""What the page of one call tells besides the row: its timeline, its relatives, its proof, and how to make it again."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from urllib.parse import urlencode
+
+from django.conf import settings
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.translation import gettext as _t
+
+from invocations.admin.reading import may_read_bodies
+from invocations.chain import service
+from invocations.chain.keys import KeyProblem
+from invocations.chain.log import Log
+from invocations.chain.tables import INVOCATION
+from invocations.chain.verifier import Bad, canonical, checkpoint_text, leaf_hash, root_from_inclusion
+from invocations.models import McpRequestEnvelope, McpToolInvocation
+from invocations.replay.copying import Copy, copies
+from invocations.rest.audit import log, prove
+from sessions_app.kit.admin.base import mark
+from sessions_app.kit.shown import INLINE_CHARACTERS, clipped, duration, pretty
+from tools_catalog.models import McpToolVersion
+
+_LIST = "admin:invocations_mcptoolinvocation_changelist"
+_MOST_SHOWN = 5
+_NEAR = 5_000
+"""Request ids have no index: the same one is looked for among so many calls before and after, of the same session."""
+
+
+def shown(request: HttpRequest, row: McpToolInvocation) -> dict[str, Any]:
+    """Give what the template `admin/hub/call.html` shows under the fields of a call."""
+    may_verify = request.user.has_perm("invocations.view_auditblock")
+    return {
+        "timeline": timeline(row),
+        "related": related(row),
+        "copies": copied(request, row),
+        "integrity": integrity(row, verify="verify" in request.GET) if may_verify else None,
+    }
+
+
+# The timeline --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineStep:
+    """`after` is the time since the call was received, in words."""
+
+    word: str
+    moment: datetime
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """`waited` and `ran` are the shares of the whole, in per cent. `has_run`: the tool was reached."""
+
+    steps: list[TimelineStep]
+    waited: int
+    ran: int
+    has_run: bool
+
+
+def timeline(row: McpToolInvocation) -> Timeline:
+    """Give the moments that are on record, in order; nothing is guessed between them."""
+    moments = [(_t("received"), row.received_at)]
+    envelope = McpRequestEnvelope.objects.filter(invocation_id=row.invocation_id).values_list("received_at").first()
+    if envelope is not None:
+        moments.append((_t("recorded before it ran"), max(envelope[0], row.received_at)))
+    # A call that was refused, or answered as one before it, has one moment for both.
+    has_run = row.finished_at > row.started_at
+    if has_run:
+        moments.append((_t("handed to the tool"), row.started_at))
+    failed = _t("failed: %(code)s") if has_run else _t("not made: %(code)s")
+    outcome = _t("answered") if row.status == "ok" else failed % {"code": row.error_code}
+    moments.append((outcome, row.finished_at))
+    found = log()
+    block = found.block_of(INVOCATION.name, row.pk, found.size())
+    if block is not None:
+        moments.append((_t("sealed"), datetime.fromisoformat(block.header["sealed_at"])))
+    steps = [
+        TimelineStep(word, timezone.localtime(moment), _since(row.received_at, moment)) for word, moment in moments
+    ]
+    whole = max((row.finished_at - row.received_at).total_seconds(), 1e-6)
+    waited = min(100, max(0, round(100 * (row.started_at - row.received_at).total_seconds() / whole)))
+    return Timeline(steps, waited, 100 - waited, has_run)
+
+
+def _since(begin: datetime, moment: datetime) -> str:
+    return "+" + duration(max(0, round((moment - begin).total_seconds() * 1000)))
+
+
+# Relatives -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """Calls that have something to do with this one; `all` is where the rest is listed."""
+
+    title: str
+    calls: list[Any]
+    all: str = ""
+
+
+def related(row: McpToolInvocation) -> list[Relation]:
+    """Give the call's relatives by kind, those kinds left out of which there are none."""
+    calls = McpToolInvocation.objects.defer("arguments", "result", "error", "left_out")
+    others = calls.exclude(pk=row.pk).order_by("id")
+    near = others.filter(session=row.session_id, id__gt=row.pk - _NEAR, id__lt=row.pk + _NEAR)
+    found = [
+        Relation(
+            _t("Reads of the same before and after"),
+            _beside(calls.filter(target=row.target), row),
+            _list(target=row.target or ""),
+        )
+        if row.method
+        else Relation(
+            _t("Calls of this tool before and after"),
+            _beside(calls.filter(tool_name=row.tool_name), row),
+            _list(tool_name=row.tool_name),
+        ),
+        Relation(
+            _t("Calls of this session before and after"),
+            _beside(calls.filter(session=row.session_id), row),
+            _list(session=row.session_id),
+        ),
+    ]
+    if row.request_id is not None:
+        found.append(Relation(_t("Same request id, same session"), _some(near.filter(request_id=row.request_id))))
+    first = row.duplicate_of or row.invocation_id
+    found.append(Relation(_t("Repeats, and what they repeat"), _family(others, "duplicate_of", first, row)))
+    first = row.continues or row.invocation_id
+    found.append(Relation(_t("Rounds of one call"), _family(others, "continues", first, row)))
+    first = row.replay_of or row.invocation_id
+    found.append(Relation(_t("Replays, and what they make again"), _family(others, "replay_of", first, row)))
+    asked = _some(others.filter(asked_by=row.invocation_id)) if not row.asked_by else []
+    asking = _some(others.filter(invocation_id=row.asked_by)) if row.asked_by else []
+    found.append(Relation(_t("Asked of the client"), asked, _list(asked_by=row.invocation_id)))
+    found.append(Relation(_t("The call that asked"), asking))
+    if row.turn_id:
+        same = others.filter(turn_id=row.turn_id)
+        found.append(Relation(_t("Same turn of a chat"), _some(same), _list(turn_id__exact=row.turn_id)))
+    if row.trace_id:
+        found.append(
+            Relation(
+                _t("Same trace"),
+                _some(others.filter(trace_id=row.trace_id).exclude(trace_id="")),
+                _list(q=row.trace_id),
+            )
+        )
+    return [Relation(each.title, [_shown(call, row) for call in each.calls], each.all) for each in found if each.calls]
+
+
+def _list(**filters: str) -> str:
+    return f"{reverse(_LIST)}?{urlencode(filters)}"
+
+
+def _beside(calls: QuerySet[McpToolInvocation], row: McpToolInvocation) -> list[McpToolInvocation]:
+    before = calls.filter(id__lt=row.pk).order_by("-id").first()
+    after = calls.filter(id__gt=row.pk).order_by("id").first()
+    return [call for call in (before, after) if call is not None]
+
+
+def _family(
+    others: QuerySet[McpToolInvocation], name: str, first: str, row: McpToolInvocation
+) -> list[McpToolInvocation]:
+    """Give the call that others point at, where it is not this one, and those that point at it."""
+    head = [] if first == row.invocation_id else _some(others.filter(invocation_id=first))
+    # Not being empty is the condition of the partial index.
+    return (head + _some(others.filter(**{name: first}).exclude(**{name: ""})))[:_MOST_SHOWN]
+
+
+def _some(calls: QuerySet[McpToolInvocation]) -> list[McpToolInvocation]:
+    return list(calls[:_MOST_SHOWN])
+
+
+def _shown(call: McpToolInvocation, row: McpToolInvocation) -> dict[str, Any]:
+    return {
+        "address": reverse("admin:invocations_mcptoolinvocation_change", args=[call.pk]),
+        "place": _t("before") if call.pk < row.pk else _t("after"),
+        "moment": timezone.localtime(call.started_at),
+        "tool": clipped(call.what, 64),
+        "status": mark("good" if call.status == "ok" else "bad", call.get_status_display()),
+        "took": duration(call.duration_ms),
+        "code": call.error_code or "-",
+    }
+
+
+# The proof -----------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Integrity:
+    """`block` is None while the row is not sealed. `steps` are sentences and whether they hold, once verified."""
+
+    sequence: int
+    leaf: str = ""
+    block: int | None = None
+    index: int = 0
+    rows: int = 0
+    sealed_at: datetime | None = None
+    steps: list[tuple[bool, str]] = field(default_factory=list)
+    problem: str = ""
+
+    @property
+    def holds(self) -> bool:
+        return bool(self.steps) and not self.problem and all(good for good, _sentence in self.steps)
+
+
+def integrity(row: McpToolInvocation, *, verify: bool) -> Integrity:
+    """Say where the row is sealed; with `verify`, follow its proof up to the signed root of the log."""
+    panel = Integrity(row.pk)
+    found = log()
+    size = found.size()
+    proof = prove(found, INVOCATION, row.pk, size)
+    if proof is None:
+        return panel
+    header = proof["block"]
+    panel.leaf, panel.index, panel.block = proof["leaf"], proof["index"], header["number"]
+    panel.rows, panel.sealed_at = header["count"], datetime.fromisoformat(header["sealed_at"])
+    if verify:
+        try:
+            panel.steps = _followed(found, proof, size)
+        except (Bad, KeyProblem) as error:
+            panel.problem = str(error)
+    return panel
+
+
+def _followed(found: Log, proof: dict[str, Any], size: int) -> list[tuple[bool, str]]:
+    header = proof["block"]
+    leaf = bytes.fromhex(proof["leaf"])
+    root = root_from_inclusion(proof["index"], header["count"], leaf, proof["row_path"])
+    tree = root_from_inclusion(header["number"], size, leaf_hash(canonical(header)), proof["block_path"])
+    last = found.block(size - 1)
+    assert last is not None
+    public = next((key for key in service.keys().publics() if key.key_id == last.key_id), None)
+    if public is None:
+        raise KeyProblem(_t("The public key %(key)s is not on file here.") % {"key": last.key_id})
+    signed = public.has_signed(
+        base64.b64decode(last.signature), checkpoint_text(public.name, size, last.tree_root).encode()
+    )
+    place = {"number": header["number"], "size": size, "key": last.key_id}
+    return [
+        (root.hex() == header["root"], _t("The row as it is now leads to the root of block %(number)d.") % place),
+        (tree == last.tree_root, _t("Block %(number)d leads to the root of the log of %(size)d blocks.") % place),
+        (signed, _t("The key %(key)s has signed that root.") % place),
+    ]
+
+
+# Making it again -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """`why` says why there is none; `caution` what of the arguments is not as it was sent."""
+
+    forms: list[Copy]
+    why: str = ""
+    caution: str = ""
+
+
+def copied(request: HttpRequest, row: McpToolInvocation) -> Copies:
+    """Give the call to be copied, for who may read its arguments."""
+    if row.method:
+        return Copies([], _t("This row is of a read. Only calls of tools are made again."))
+    if not may_read_bodies(request):
+        return Copies([], _t("The arguments are hidden: your account may not read bodies."))
+    if not isinstance(row.arguments, dict):
+        return Copies([], _t("The arguments are no longer on record."))
+    if len(pretty(row.arguments)) > INLINE_CHARACTERS:
+        return Copies([], _t("The arguments are too large for this page; download them above."))
+    gone = (row.left_out or {}).get("arguments")
+    if gone and gone.get("truncated"):
+        return Copies([], _t("The arguments were cut short when they were recorded."))
+    caution = _t("Some arguments were redacted: put the real values in their places.") if gone else ""
+    version = McpToolVersion.objects.filter(digest=row.tool_digest).first() if row.tool_digest else None
+    definition = version.definition if version is not None else {}
+    schema = definition.get("input_schema") or {}
+    return Copies(copies(row, f"{settings.MCPHUB_PUBLIC_URL.rstrip('/')}/mcp", schema), caution=caution)

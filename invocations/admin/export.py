@@ -1,0 +1,147 @@
+"""The calls that the list's address finds, as a file: streamed, newest first, and on record.
+
+The rows are those of GET /api/invocations/, with the same names. What redaction removed is in no export: it was never
+stored, and `left_out` says of each row where something is missing. The last line says that the file is whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from django.contrib import messages
+from django.contrib.admin.options import IncorrectLookupParameters
+from django.core.exceptions import PermissionDenied
+from django.db import DatabaseError, connection
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest, HttpResponseBase, StreamingHttpResponse
+from django.shortcuts import redirect
+from django.urls import URLPattern, path, reverse
+from django.utils.translation import gettext as _t
+
+from invocations.admin.live import still_sees
+from invocations.admin.reading import may_read_bodies
+from invocations.chain.exporting import csv_line, for_spreadsheets
+from invocations.lists.erased import marked
+from invocations.lists.filters import SEARCHED_BODIES
+from invocations.lists.jsonpath import parse
+from invocations.models import McpToolInvocation
+from invocations.rest.exports import ExportPipe
+from invocations.rest.serializers import BODIES, InvocationSerializer
+from sessions_app.history import events
+from sessions_app.history.events import actor_of
+from sessions_app.kit.admin.changelist import POSITION
+from sessions_app.kit.admin.parts import ListPart
+from sessions_app.kit.lists.walking import newest, newest_id
+from sessions_app.protocol import json
+
+if TYPE_CHECKING:
+    from sessions_app.kit.admin.base import HubAdmin
+
+FORMATS = {"jsonl": "application/jsonl", "csv": "text/csv; charset=utf-8"}
+MEMBERS = InvocationSerializer.Meta.fields
+AT_ONCE = 500
+"""Rows in memory."""
+SECONDS = 1.0
+"""Then the rights of who reads are asked for anew."""
+
+
+class ExportForm(ListPart):
+    """Offers what the list's filters find as a file."""
+
+    def urls(self, page: HubAdmin) -> list[URLPattern]:
+        return [path("export/", page.admin_site.admin_view(partial(self.export_view, page)), name="invocation_export")]
+
+    def context(self, page: HubAdmin, request: HttpRequest) -> dict[str, Any]:
+        query = request.GET.copy()
+        for name in POSITION:
+            query.pop(name, None)
+        address = f"{reverse('admin:invocation_export')}?{query.urlencode()}"
+        return {"export": {"address": address, "may_read": may_read_bodies(request)}}
+
+    def export_view(self, page: HubAdmin, request: HttpRequest) -> HttpResponseBase:
+        """Stream the rows; the form says the format and whether bodies are among them."""
+        if not page.has_view_permission(request):
+            raise PermissionDenied
+        if request.method != "POST":  # its address was opened, or its answer loaded again
+            messages.warning(request, _t("Choose under Export what the file holds, then press Download."))
+            return redirect(f"{reverse('admin:invocations_mcptoolinvocation_changelist')}?{request.GET.urlencode()}")
+        form, with_bodies = request.POST.get("format", ""), "bodies" in request.POST
+        if form not in FORMATS:
+            return HttpResponseBadRequest(_t("Choose jsonl or csv."))
+        if with_bodies and not may_read_bodies(request):
+            raise PermissionDenied
+        try:
+            rows = page.get_changelist_instance(request).queryset
+        except IncorrectLookupParameters:
+            return HttpResponseBadRequest(_t("This list cannot be exported. Open it again, and export it from there."))
+        last = newest_id(rows)
+        after = {"format": form, "filters": _recorded(request), "bodies": with_bodies, "through": last}
+        try:
+            events.record("audit.exported", actor=actor_of(request.user), label=request.path, after=after)
+        except DatabaseError:
+            return HttpResponse(
+                _t("The export could not be recorded in the audit, so no file was made. Try again."), status=503
+            )
+
+        def write(out: Any) -> None:
+            try:
+                if form == "csv":
+                    out.write(csv_line(MEMBERS))
+                count = 0
+                for batch in _batches(rows, last, with_bodies):
+                    if not still_sees(request):
+                        raise PermissionDenied  # the answer ends unfinished, without its last line
+                    out.write(_lines(form, batch, with_bodies))
+                    count += len(batch)
+                out.write(_end(form, count, last))
+            finally:
+                connection.close()  # this thread's own
+
+        answer = StreamingHttpResponse(ExportPipe(write).chunks(), content_type=FORMATS[form])
+        answer["Content-Disposition"] = f'attachment; filename="calls.{form}"'
+        answer["X-Content-Type-Options"] = "nosniff"
+        answer["Cache-Control"] = "no-store"
+        return answer
+
+
+def _recorded(request: HttpRequest) -> dict[str, Any]:
+    """Give the list's filters as the record keeps them."""
+    query: dict[str, Any] = {name: value for name, value in request.GET.items() if value}
+    for name in SEARCHED_BODIES:
+        if name in query:
+            query[name] = parse(query[name]).recorded()
+    return query
+
+
+def _batches(rows: QuerySet[McpToolInvocation], last: int, with_bodies: bool) -> Iterator[list[McpToolInvocation]]:
+    """Give the rows down from a sequence; an empty batch where none was found for a while."""
+    rows = rows.defer(None)
+    if not with_bodies:
+        rows = marked(rows.defer(*BODIES))
+    while True:
+        found, reached = newest(rows.filter(id__lte=last), AT_ONCE, seconds=SECONDS)
+        yield found
+        if reached is None and len(found) < AT_ONCE:
+            return
+        last = found[-1].pk - 1 if reached is None else reached
+
+
+def _lines(form: str, rows: list[McpToolInvocation], with_bodies: bool) -> bytes:
+    context = {"hidden": not with_bodies, "fields": MEMBERS}
+    records = InvocationSerializer(rows, many=True, context=context).data
+    if form == "jsonl":
+        return b"".join(json.dumps(dict(row)) + b"\n" for row in records)
+    return b"".join(csv_line([_cell(row[name]) for name in MEMBERS]) for row in records)
+
+
+def _end(form: str, rows: int, last: int) -> bytes:
+    """Give the last line of a file that is whole."""
+    if form == "jsonl":
+        return json.dumps({"end": {"rows": rows, "through": last}}) + b"\n"
+    return csv_line(["end", rows, *[""] * (len(MEMBERS) - 2)])
+
+
+def _cell(value: Any) -> Any:
+    return for_spreadsheets(json.dumps(value).decode() if isinstance(value, (dict, list)) else value)

@@ -1,0 +1,132 @@
+"""Whether the audit is as it was sealed: a report, a verification with a bound on time, and the signed checkpoints."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from django.core.exceptions import PermissionDenied
+from django.db import connection
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.template.response import TemplateResponse
+from django.urls import path
+from django.utils.formats import number_format
+from django.utils.translation import gettext as _t
+from django.utils.translation import gettext_lazy as _
+
+from invocations.chain import checking, publishing, service
+from invocations.chain.keys import KeyProblem
+from invocations.chain.models import AuditBlock, AuditTombstone
+from invocations.chain.sealer import checkpoint_note
+from invocations.chain.verifier import Bad
+from invocations.models import McpToolInvocation
+from sessions_app.kit.admin.base import detail_action
+from sessions_app.kit.shown import visible
+
+if TYPE_CHECKING:
+    from sessions_app.kit.admin.base import HubAdmin as _Pages
+else:
+    _Pages = object
+
+MOST_SECONDS = 8.0
+"""So long the newest blocks are verified while the person waits; the command verifies all, however long."""
+_MOST_COUNTED = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What a verification found: the newest block, the oldest that was reached, and what is wrong, or nothing."""
+
+    newest: int
+    oldest: int
+    wrong: str = ""
+
+
+def verify_newest(seconds: float = MOST_SECONDS) -> Verified | None:
+    """Verify blocks from the newest down until the time is over or none is left; None where nothing is sealed."""
+    log, keys = service.log_on(connection), service.keys()
+    size = log.size()
+    if size == 0:
+        return None
+    until, number = time.monotonic() + seconds, size
+    while number > 0 and (number == size or time.monotonic() < until):
+        number -= 1
+        block = log.block(number)
+        try:
+            if block is None:
+                raise Bad(f"Block {number} is missing; the log tells of {size} blocks.")
+            checking.verify_block(log, keys, block)
+        except (Bad, KeyProblem) as problem:
+            return Verified(size - 1, number, visible(problem))
+    return Verified(size - 1, number)
+
+
+class IntegrityPage(_Pages):
+    """For the admin of blocks."""
+
+    def get_urls(self) -> list[Any]:
+        wrap = self.admin_site.admin_view
+        return [
+            path("integrity/", wrap(self.integrity_view), name="audit_integrity"),
+            path("checkpoint/<int:size>/", wrap(self.checkpoint_view), name="audit_checkpoint"),
+            *super().get_urls(),
+        ]
+
+    @detail_action(description=_("Integrity"), icon="verified_user", url_path="is-whole", permissions=["view"])
+    def show_integrity(self, request: HttpRequest) -> HttpResponse:
+        return redirect("admin:audit_integrity")
+
+    def integrity_view(self, request: HttpRequest) -> HttpResponse:
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        last = AuditBlock.objects.order_by("-number").first()
+        through = last.invocations_through if last else 0
+        waiting = McpToolInvocation.objects.filter(pk__gt=through).order_by().values("pk")[: _MOST_COUNTED + 1].count()
+        context = {
+            **self.admin_site.each_context(request),
+            "opts": self.opts,
+            "title": _t("Integrity of the audit"),
+            "last": last,
+            "size": last.number + 1 if last else 0,
+            "rows": number_format(last.first_position + last.row_count, force_grouping=True) if last else "0",
+            "waiting": number_format(min(waiting, _MOST_COUNTED), force_grouping=True)
+            + ("+" if waiting > _MOST_COUNTED else ""),
+            "published": _published(last),
+            "tombstones": AuditTombstone.objects.order_by("-id")[:20],
+            "asked": request.method == "POST",
+            "found": verify_newest() if request.method == "POST" else None,
+        }
+        return TemplateResponse(request, "admin/hub/integrity.html", context)
+
+    def checkpoint_view(self, request: HttpRequest, size: int) -> HttpResponse:
+        """Give the signed note of the log when it had so many blocks, as a file."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        try:
+            note = checkpoint_note(service.log_on(connection), service.keys(), size)
+        except KeyProblem as problem:
+            raise Http404(str(problem)) from problem
+        named = {"Content-Disposition": f'attachment; filename="checkpoint-{size}.txt"'}
+        return HttpResponse(note, content_type="text/plain; charset=utf-8", headers=named)
+
+
+def _published(last: AuditBlock | None) -> dict[str, Any]:
+    """Say whether the checkpoints that left the database agree with it."""
+    try:
+        kept = publishing.published(service.checkpoints())
+    except Bad as problem:
+        return {"count": 0, "wrong": visible(problem)}
+    size = last.number + 1 if last else 0
+    roots = dict(
+        AuditBlock.objects.filter(number__in=[each.size - 1 for each in kept[-500:]]).values_list("number", "tree_root")
+    )
+    for each in kept[-500:]:
+        if each.size > size:
+            words = _t("A checkpoint has %(signed)d blocks, the log only %(size)d: the log was cut, or is an old copy.")
+            return {"count": len(kept), "wrong": words % {"signed": each.size, "size": size}}
+        if roots.get(each.size - 1) != each.root.hex():
+            words = _t("The checkpoint of %(size)d blocks does not agree with the log.") % {"size": each.size}
+            return {"count": len(kept), "wrong": words}
+    return {"count": len(kept), "wrong": ""}

@@ -1,0 +1,9 @@
+"""Tells the catalogue's pages of calls."""
+
+from __future__ import annotations
+
+from invocations.figures import usage as calls
+from tools_catalog import usage
+
+usage.recent = calls.recent
+usage.callers = calls.callers

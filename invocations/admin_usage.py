@@ -1,9 +1,0 @@
-"""Tells the catalogue's pages of calls."""
-
-from __future__ import annotations
-
-from invocations import usage as calls
-from tools_catalog import usage
-
-usage.recent = calls.recent
-usage.callers = calls.callers

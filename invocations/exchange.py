@@ -1,0 +1,58 @@
+"""What a call is made of: the request, and the exchange with the client that it belongs to.
+
+The exchanges of MCP, which also know revision and method, are in `mcphub.server.exchange`; a call over REST, of a chat
+or in the admin has one of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from invocations.call_source import NULL_CHANNEL, CallSource, ClientChannel
+from invocations.configuration import Configuration
+from invocations.context import CallContext, InputRequester
+from invocations.running import Call, Watch
+from tools_catalog.call.base import Json, ToolResult
+from tools_catalog.catalog.selection import Selection
+from tools_catalog.catalog.snapshot import Tool
+
+Runner: TypeAlias = Callable[[Call, dict[str, Json], CallContext], Coroutine[Any, Any, ToolResult]]
+
+
+@dataclass(slots=True, kw_only=True)
+class CallExchange:
+    """Who calls, under which configuration, and how the client is reached before the result."""
+
+    source: CallSource
+    configuration: Configuration
+    channel: ClientChannel = NULL_CHANNEL
+    progress_token: str | int | None = None
+    log_level: str | None = None
+    watch: Watch | None = None
+    """Returns when the client has gone and its era takes that for a cancellation."""
+
+
+@dataclass(slots=True, kw_only=True)
+class CallRequest:
+    """A request to call a tool. `name` and `arguments` are as they came."""
+
+    name: Json
+    arguments: Json
+    request_id: str | int | None = None
+    idempotency_key: str | None = None
+    """A call whose caller used the key before is not made again: it gets the first one's result, with `duplicate_of`,
+    or DuplicateRequest where it asks for something else."""
+    meta: Mapping[str, Json] | None = None
+    selection: Selection | None = None
+    """Where the tool is looked for; None: in the whole catalogue."""
+    check: Callable[[Tool], None] | None = None
+    """May raise a ProtocolError for the tool found."""
+    make_requester: Callable[[], InputRequester] | None = None
+    """How the tool asks the client; None where nobody could answer."""
+    ends_by: float | None = None
+    """Moment (monotonic seconds) at which the call is given up, where that comes before the tool's own deadline."""
+    runner: Runner | None = None
+    """Runs the backend in place of `call_tool`, under the tool's own deadline however long: see tasks. Such a call may
+    be answered before its outcome is there, so its intent is always recorded."""

@@ -1,0 +1,47 @@
+"""Bodies that retention erased: in the place of each stands its digest, as a text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db.models import Exists, OuterRef, QuerySet
+
+from invocations.chain.models import AuditTombstone
+from invocations.columns import INVOCATION
+
+_MARK = "is_erased"
+
+
+def is_erased() -> Exists:
+    """Give, as a condition on calls, whether a removal erased the bodies of one."""
+    number = OuterRef("id")
+    return Exists(
+        AuditTombstone.objects.filter(kind="bodies", invocations_after__lt=number, invocations_through__gte=number)
+    )
+
+
+def marked(rows: QuerySet[Any]) -> QuerySet[Any]:
+    """Give the rows with what `left_out` must know of those whose bodies are not read."""
+    found: QuerySet[Any] = rows.annotate(**{_MARK: is_erased()})
+    return found
+
+
+def digest_of(body: Any) -> str:
+    """Give the SHA-256, in hexadecimal, of a body that was erased; empty for one that is here, or never was."""
+    return body.removeprefix("sha256:") if isinstance(body, str) else ""
+
+
+def left_out(row: Any) -> dict[str, Any] | None:
+    """Give what of a call's bodies is not on record, by body; None: everything is.
+
+    The digest of one that was erased is told where the row was read with its bodies.
+    """
+    found = dict(row.left_out or {})
+    read = row.__dict__
+    for name in INVOCATION.bodies:
+        if name in read:
+            if digest := digest_of(read[name]):
+                found[name] = {"sha256": digest, **found.get(name, {}), "erased": True}
+        elif read.get(_MARK) and name != ("error" if row.status == "ok" else "result"):
+            found[name] = {**found.get(name, {}), "erased": True}
+    return found or None

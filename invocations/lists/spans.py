@@ -1,0 +1,55 @@
+"""Where in the sequence the calls of a time lie, so that an index need not read what is older or newer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db.models import F, Max, Min, Q, QuerySet
+
+from invocations.chain.marks import STRETCH
+from invocations.chain.models import SequenceMark
+from invocations.models import McpToolInvocation
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Bounds of the sequence, both included; None is no bound."""
+
+    least: int | None = None
+    most: int | None = None
+
+    def of(self, rows: QuerySet[McpToolInvocation]) -> QuerySet[McpToolInvocation]:
+        if self.least is not None:
+            rows = rows.filter(id__gte=self.least)
+        return rows if self.most is None else rows.filter(id__lte=self.most)
+
+
+def span(after: datetime | None, before: datetime | None) -> Span | None:
+    """Give bounds outside which no call started in a time, which may hold others too; None where none started in it.
+
+    Every index of the audit ends in the sequence, so each then answers for a time without reading what is newer or
+    older. Reads the marks of the sequence, and the calls that are not marked yet.
+    """
+    if after is None and before is None:
+        return Span()
+    started, touched = Q(), Q()
+    if after is not None:
+        started, touched = Q(started_at__gte=after), Q(most_started__gte=after)
+    if before is not None:
+        started, touched = started & Q(started_at__lt=before), touched & Q(least_started__lt=before)
+    marks = SequenceMark.objects.order_by()
+    starts = marks.filter(touched).aggregate(least=Min("number"), most=Max("through"))
+    marked = marks.aggregate(through=Max("through"))["through"]
+    calls = McpToolInvocation.objects.order_by()
+    if marked is None:
+        # The sums keep PostgreSQL from looking for the ends along the key, through all that lies outside the time.
+        rest = calls.filter(started).aggregate(least=Min(F("id") + 0), most=Max(F("id") + 0))
+    else:
+        newer = calls.filter(id__gt=marked)
+        rest = newer.aggregate(least=Min("id", filter=started), most=Max("id", filter=started))
+    least = [end for end in (starts["least"] and starts["least"] * STRETCH, rest["least"]) if end is not None]
+    most = [end for end in (starts["most"], rest["most"]) if end is not None]
+    if not most:
+        return None
+    return Span(min(least) if after is not None else None, max(most) if before is not None else None)

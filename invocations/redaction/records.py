@@ -1,0 +1,128 @@
+"""Redaction of what is kept beside the rows of calls: turns of the chat, approvals, tasks.
+
+A row shows what is redacted. Where the product itself must read the row again, the clear text is kept apart in it,
+encrypted and bound to its owner, and only where the two differ; whoever no longer needs it removes it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from contextvars import ContextVar
+from functools import cache
+from typing import Any, TypeVar
+
+from invocations.redaction.forms import FORMS
+from invocations.redaction.hiding import Hidden
+from invocations.redaction.policy import BOTH, FORM, RedactionPolicy, RedactionRule
+from sessions_app.protocol import json
+from tools_catalog import secrets
+
+Text = TypeVar("Text")
+"""A text, or JSON."""
+
+of_call: ContextVar[Hidden | None] = ContextVar("of_call", default=None)
+"""What is taken out of the call that is made here; the log seeks it."""
+
+
+class Record:
+    """What was taken out of one turn or one request so far: a value hidden in one place is sought in all later ones.
+
+    Each method gives the value itself where nothing of it is hidden. Several threads may use one Record.
+    """
+
+    def __init__(self, policy: RedactionPolicy | None = None) -> None:
+        self._policy = policy or RedactionPolicy()
+        self._hidden = self._policy.hidden()
+        self._noted = 0
+        self._lock = threading.Lock()
+
+    @property
+    def size(self) -> int:
+        """How much is sought."""
+        return self._hidden.size
+
+    def has_grown(self) -> bool:
+        """Whether more is sought than when this was last asked: earlier rows may hold it."""
+        with self._lock:
+            before, self._noted = self._noted, self._hidden.size
+            return self._noted > before
+
+    def values(self) -> list[Any]:
+        """Give what was taken out, for `seek` of another Record. For the product alone."""
+        with self._lock:
+            return self._hidden.values()
+
+    def seek(self, values: list[Any]) -> None:
+        with self._lock:
+            self._hidden.seek(values)
+
+    def learn(self, hidden: Hidden | None) -> None:
+        """Seek what was taken out of a call's bodies too."""
+        if hidden:
+            with self._lock:
+                self._hidden.seek(hidden.values())
+
+    def arguments(self, tool: str, definition: Mapping[str, Any] | None, value: Any) -> Any:
+        """Give the arguments of a call as they are recorded. Without a definition every rule counts."""
+        if definition is not None:
+            redactor = self._policy.of(tool, definition)
+        else:
+            redactor = self._policy.of_refused(tool, {}, keeps_text=True)
+        with self._lock:
+            if redactor is None or not isinstance(value, dict):
+                return self._policy.words.words(value, self._hidden)
+            text = json.canonical(value)
+            recorded = redactor.arguments(value, text, self._hidden)
+            fresh = value if recorded is text else json.loads_stored(recorded)
+            return self._hidden.scrub(fresh)
+
+    def words(self, value: Any) -> Any:
+        """Give what people, models and tools say, a text or JSON, without known forms and what rules mark."""
+        with self._lock:
+            return self._policy.words.words(value, self._hidden)
+
+    def scrub(self, value: Any) -> Any:
+        """Give a value that was recorded before without what was taken out elsewhere since."""
+        with self._lock:
+            fresh = self._hidden.scrub(value)
+            return value if fresh == value else fresh
+
+
+def without_secrets(value: Text) -> Text:
+    """Give what the hub says of what happened, such as a log line or the last error of a connection, without secrets of
+    any known form, whatever the rules of the record are, and without what is taken out of the call under way."""
+    policy = _every_form()
+    hidden = policy.hidden()
+    made = of_call.get()
+    if made:
+        hidden.seek(made.values())
+    fresh: Text = policy.words.words(value, hidden)
+    return fresh
+
+
+@cache
+def _every_form() -> RedactionPolicy:
+    from django.conf import settings
+
+    rules = (RedactionRule("", BOTH, FORM, name) for name in FORMS)
+    return RedactionPolicy(rules, settings.MCPHUB_ENCRYPTION_KEYS)
+
+
+def apart(shown: Any, clear: Any, *, of: str) -> str | None:
+    """Give the clear text as a row keeps it; None where the row shows all of it. `of`: whose it is."""
+    return None if shown is clear else seal(clear, of=of)
+
+
+def seal(value: Any, *, of: str) -> str:
+    """Encrypt what only the product reads."""
+    return secrets.encrypt(json.dumps(value).decode("utf-8", "surrogatepass"), aad=_bound(of))
+
+
+def unseal(token: str, *, of: str) -> Any:
+    """Raise SecretError where the key is gone, or the token was changed or moved."""
+    return json.loads_stored(secrets.decrypt(token, aad=_bound(of)))
+
+
+def _bound(of: str) -> str:
+    return f"clear text of {of}"

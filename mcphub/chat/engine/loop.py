@@ -1,0 +1,271 @@
+"""The engine: one turn from the client's messages to the model's last word. All chat endpoints run it.
+
+`TurnRun.events` is an async generator. It must be closed by whoever iterates (`contextlib.aclosing`), and be
+iterated by one task: cancelling that task cancels the request to the provider and every tool under way, which are
+recorded as cancelled before the cancellation goes on. What fails the whole turn raises `ChatError`; what a tool did
+wrong is told to the model.
+
+A call that waits for an approval (`Turn.gate`) gets a result that says so, and the turn ends. A later turn that has the
+decision (`Turn.decided`) makes the call first, puts its result in the place of the other, and asks the model.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from collections.abc import AsyncGenerator, Mapping
+from types import MappingProxyType
+
+from invocations.calling import Calls
+from mcphub.chat import messages as chat_messages
+from mcphub.chat.engine.events import (
+    ClientToolCalls,
+    MessagesAdded,
+    ReasoningDelta,
+    TextDelta,
+    ToolFinished,
+    TurnEvent,
+    TurnFinished,
+)
+from mcphub.chat.engine.provider_request import ProviderRequest
+from mcphub.chat.engine.tool_calls import ToolCallRunner
+from mcphub.chat.engine.turn import Turn
+from mcphub.chat.errors import ChatError, invalid
+from mcphub.chat.providers.client import ProviderClient
+from mcphub.chat.providers.completions import FunctionCall, ProviderCompletion, TokenUsage
+from mcphub.chat.providers.snapshot import Model
+from mcphub.chat.tools import constrained
+from mcphub.chat.tools.functions import Functions
+from sessions_app.protocol.json import Json
+
+logger = logging.getLogger(__name__)
+
+_NONE: Mapping[str, str] = MappingProxyType({})
+_WORTH_ANOTHER = frozenset({"PROVIDER_UNAVAILABLE", "QUOTA_EXCEEDED", "AUTHENTICATION_FAILED"})
+"""Failures of a provider that another one may not share."""
+_MIXED_CALLS = (
+    "The model calls tools of the hub and functions of yours at once, and without a session the hub cannot keep its "
+    "results until yours are there. Send x_mcp.session_id, or parallel_tool_calls: false."
+)
+
+
+class TurnRun:
+    """One turn under way."""
+
+    def __init__(self, turn: Turn, calls: Calls, client: ProviderClient) -> None:
+        self._turn = turn
+        self._client = client
+        self._functions = Functions(turn.tools, turn.client_tools)
+        self._calls = ToolCallRunner(turn, calls, self._functions, turn.tools_end_at)
+        self._candidates = [turn.choice.model, *turn.choice.fallbacks]
+        self._messages = list(turn.messages)
+        self._added: list[dict[str, Json]] = []
+        """What the turn adds to the conversation; of it, `_stored` messages were told."""
+        self._stored = 0
+        self._rounds: list[dict[str, Json]] = []
+        self._usage: TokenUsage | None = TokenUsage()
+        self._text: list[str] = []
+        self._reasoning: list[str] = []
+        self._round = 0
+
+    async def events(self) -> AsyncGenerator[TurnEvent, None]:
+        """Answer the turn. The last event is `TurnFinished`; raises ChatError."""
+        if self._turn.decided:
+            async with contextlib.aclosing(self._run_decided()) as events:
+                async for event in events:
+                    yield event
+        while True:
+            stop_reason = self._exhausted_budget()
+            self._round += 1
+            answer = ProviderCompletion()
+            try:
+                async with contextlib.aclosing(self._complete(answer, without_tools=stop_reason is not None)) as events:
+                    async for event in events:
+                        yield event
+            except ChatError as error:
+                if stop_reason is None or error.code in ("INVALID_QUERY", "CONTENT_FILTER"):
+                    raise self._with_progress(error) from error
+                logger.warning("The last answer of the turn %s failed: %s", self._turn.id, error)
+                answer.finish_reason = "length"
+            if not answer.calls or answer.finish_reason == "content_filter" or stop_reason is not None:
+                break
+            calls = self._with_ids(answer.calls)
+            client_tools = self._functions.client_tools
+            hub_calls = [call for call in calls if call.name not in client_tools]
+            client_calls = [call.wire() for call in calls if call.name in client_tools]
+            if hub_calls and client_calls and not self._turn.may_mix_calls:
+                raise self._with_progress(invalid("tools", _MIXED_CALLS))
+            yield self._add({**_assistant(answer), "tool_calls": [call.wire() for call in calls]})
+            if hub_calls:
+                async with contextlib.aclosing(self._run_calls(hub_calls)) as events:
+                    async for event in events:
+                        yield event
+            if client_calls:
+                yield ClientToolCalls(client_calls)
+                yield self._finished("tool_calls", "approval_required" if self._calls.awaits_approval else None)
+                return
+            if self._calls.awaits_approval:
+                yield self._finished("stop", "approval_required")
+                return
+        reason = answer.finish_reason or "stop"
+        if reason == "tool_calls":  # it says so and calls nothing, or was told not to
+            reason = "length" if answer.calls else "stop"
+        self._added.append(_assistant(answer))
+        yield self._finished(reason, stop_reason)
+
+    # The model -----------------------------------------------------------------------------------
+
+    async def _complete(self, answer: ProviderCompletion, *, without_tools: bool) -> AsyncGenerator[TurnEvent, None]:
+        """Ask the model; where it cannot be reached and nothing has happened yet, the next one of the choice."""
+        while True:
+            model = self._candidates[0]
+            began = time.monotonic()
+            has_output = False
+            request = ProviderRequest.build(
+                self._turn,
+                model,
+                self._functions,
+                self._messages,
+                is_first=self._round == 1,
+                without_tools=without_tools,
+            )
+            try:
+                pieces = self._client.ask(model, request.body, answer, stream=request.stream, until=self._turn.ends_at)
+                async with contextlib.aclosing(pieces):
+                    async for text, reasoning in pieces:
+                        if reasoning:
+                            has_output = True
+                            yield ReasoningDelta(reasoning)
+                        if text and not request.is_constrained:
+                            has_output = True
+                            yield TextDelta(text)
+            except ChatError as error:
+                self._record_round(model, began, answer, error)
+                may_change = not has_output and not self._calls.made and error.code in _WORTH_ANOTHER
+                if not may_change or len(self._candidates) == 1 or time.monotonic() >= self._turn.ends_at:
+                    raise
+                logger.warning("%s fails (%s); %s takes over", model.id, error.code, self._candidates[1].id)
+                del self._candidates[0]
+                answer.clear()
+                continue
+            if request.is_constrained:
+                _read_constrained(answer)
+                if answer.text:
+                    yield TextDelta(answer.text)
+            self._record_round(model, began, answer, None)
+            self._text.append(answer.text or answer.refusal)
+            if answer.refusal and not answer.text:
+                yield TextDelta(answer.refusal)
+            self._reasoning.append(answer.reasoning)
+            return
+
+    def _record_round(self, model: Model, began: float, answer: ProviderCompletion, error: ChatError | None) -> None:
+        """Keep what one request to a provider came to."""
+        entry: dict[str, Json] = {
+            "provider": model.provider.slug,
+            "model": model.name,
+            "round": self._round,
+            "duration_ms": int((time.monotonic() - began) * 1000),
+        }
+        if error is not None:
+            entry["error"] = error.code
+        else:
+            entry["finish_reason"] = answer.finish_reason
+            entry["usage"] = answer.usage.wire() if answer.usage is not None else None
+            if self._usage is not None:
+                self._usage = self._usage.plus(answer.usage) if answer.usage is not None else None
+        self._rounds.append(entry)
+
+    # The tools -----------------------------------------------------------------------------------
+
+    async def _run_calls(self, calls: list[FunctionCall]) -> AsyncGenerator[TurnEvent, None]:
+        """Run what the model called of the hub, and add the results in the order of the calls."""
+        results: dict[str, str] = {}
+        async with contextlib.aclosing(self._calls.run(calls, self._round, results)) as events:
+            async for event in events:
+                yield event
+        yield self._add(
+            *({"role": "tool", "tool_call_id": call.id, "content": results[call.id]} for call in calls),
+            error_codes={
+                call.id: self._calls.error_codes[call.id] for call in calls if call.id in self._calls.error_codes
+            },
+        )
+
+    async def _run_decided(self) -> AsyncGenerator[TurnEvent, None]:
+        """Do what was decided of calls that waited; their results stand where it said that they wait."""
+        async with contextlib.aclosing(self._calls.run_decided(self._turn.decided)) as events:
+            async for event in events:
+                yield event
+                if isinstance(event, ToolFinished):
+                    self._messages = chat_messages.with_result(self._messages, event.call_id, event.content)
+
+    def _with_ids(self, calls: list[FunctionCall]) -> list[FunctionCall]:
+        """Give each call an id of its own: some models leave it out, or use one twice."""
+        seen = {call["id"] for message in self._messages for call in message.get("tool_calls") or ()}
+        for number, call in enumerate(calls):
+            if not call.id or call.id in seen:
+                call.id = f"call_{self._turn.id.hex[:12]}_{self._round}_{number}"
+            seen.add(call.id)
+        return calls
+
+    def _exhausted_budget(self) -> str | None:
+        """Say which budget of the turn is used up: then the model is asked once more, without tools."""
+        limits = self._turn.limits
+        if not self._functions:
+            return None
+        if self._round >= limits.rounds:
+            return "max_tool_rounds"
+        if self._calls.made >= limits.calls:
+            return "max_tool_calls"
+        if self._round and time.monotonic() >= self._turn.tools_end_at:
+            return "max_seconds"
+        if self._calls.result_bytes >= limits.result_bytes:
+            return "max_result_bytes"
+        return None
+
+    # The end -------------------------------------------------------------------------------------
+
+    def _add(self, *messages: dict[str, Json], error_codes: Mapping[str, str] = _NONE) -> MessagesAdded:
+        self._messages += messages
+        self._added += messages
+        self._stored = len(self._added)
+        return MessagesAdded(list(messages), error_codes)
+
+    def _with_progress(self, error: ChatError) -> ChatError:
+        """Give an error of the turn with what it must say of tools that have run."""
+        if self._calls.has_effects and self._turn.source.idempotency_key is None:
+            error.should_retry = False
+        elif any(each.approve for each in self._turn.decided):
+            error.should_retry = False  # the approval is used up, so the same request would be refused
+        error.details = {"rounds": self._rounds, "invocation_ids": self._calls.invocation_ids, **error.details}
+        return error
+
+    def _finished(self, reason: str, stop_reason: str | None) -> TurnFinished:
+        last = self._candidates[0]
+        return TurnFinished(
+            reason=reason,
+            stop_reason=stop_reason,
+            text="".join(self._text),
+            reasoning="".join(self._reasoning),
+            usage=self._usage,
+            messages_added=self._added,
+            last_messages=self._added[self._stored :],
+            rounds=self._rounds,
+            provider=last.provider.slug,
+            model=last.name,
+            invocation_ids=self._calls.invocation_ids,
+            functions=self._functions.renamed,
+        )
+
+
+def _read_constrained(answer: ProviderCompletion) -> None:
+    """Turn the JSON of a constrained answer into a call, or into the words that it holds."""
+    read = constrained.read_answer(answer.text)
+    answer.replace_text(read if isinstance(read, str) else "")
+    if not isinstance(read, str):
+        answer.calls = [FunctionCall("", *read)]
+
+
+def _assistant(answer: ProviderCompletion) -> dict[str, Json]:
+    return {"role": "assistant", "content": answer.text or answer.refusal or (None if answer.calls else "")}

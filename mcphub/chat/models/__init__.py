@@ -1,0 +1,19 @@
+"""The tables of the chat. Django looks for them here, and other modules import them from here."""
+
+from mcphub.chat.models.conversations import AIResponse, ChatMessage, ChatSession, Query
+from mcphub.chat.models.providers import ChatKey, ChatModel, ChatProvider, ChatProviderState
+from mcphub.chat.models.responses import ChatApproval, ChatResponse, ToolApproval
+
+__all__ = [
+    "AIResponse",
+    "ChatApproval",
+    "ChatKey",
+    "ChatMessage",
+    "ChatModel",
+    "ChatProvider",
+    "ChatProviderState",
+    "ChatResponse",
+    "ChatSession",
+    "Query",
+    "ToolApproval",
+]

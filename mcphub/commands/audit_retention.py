@@ -1,0 +1,91 @@
+"""`mcphub audit policy`, `hold` and `retain`: how long the audit is kept, what is exempt, and the removal itself."""
+
+from __future__ import annotations
+
+import argparse
+
+from mcphub.commands.audit_log import open_log
+from mcphub.commands.stop import Stop
+
+
+def policy(options: argparse.Namespace) -> int:
+    from django.core.exceptions import ValidationError
+
+    from invocations.chain.models import AuditPolicy
+
+    kept = AuditPolicy.current()
+    given = {name: getattr(options, name) for name in ("rows_days", "bodies_days")}
+    given = {name: value for name, value in given.items() if value is not None}
+    if given:
+        for name, value in given.items():
+            setattr(kept, name, value or None)
+        kept.change_reason = options.reason
+        try:
+            kept.full_clean(exclude=["id"])
+        except ValidationError as error:
+            raise Stop(f"mcphub audit policy: {' '.join(error.messages)}", status=2) from error
+        kept.save()
+    print(f"rows    {_days(kept.rows_days)}")
+    print(f"bodies  {_days(kept.bodies_days) if kept.bodies_days else 'as long as rows'}")
+    return 0
+
+
+def _days(days: int | None) -> str:
+    return f"{days} days" if days else "for ever"
+
+
+def hold(options: argparse.Namespace) -> int:
+    from django.core.exceptions import ValidationError
+
+    from invocations.chain.models import AuditHold
+
+    if options.action == "list":
+        holds = AuditHold.objects.order_by("created_at")
+        for each in holds if options.all else holds.filter(released_at=None):
+            state = "released" if each.released_at else "holds"
+            described = " ".join(f"{name}={value}" for name, value in each.description().items())
+            print(f"{state:8}  {each.name}  {described}  {each.reason}")
+        return 0
+    if options.action == "release":
+        found = AuditHold.objects.filter(name=options.name, released_at=None).first()
+        if found is None:
+            raise Stop(
+                f"mcphub audit hold: no hold named {options.name!r} is set; `hold list` tells which are.", status=2
+            )
+        found.release(options.reason)
+        print(f"{found.name} is released")
+        return 0
+    placed = AuditHold(
+        name=options.name,
+        reason=options.reason,
+        tool_name=options.tool,
+        principal=options.principal,
+        session_id=options.session,
+        received_from=options.since,
+        received_until=options.until,
+        first_block=options.first_block,
+        last_block=options.last_block,
+    )
+    try:
+        placed.full_clean()
+    except ValidationError as error:
+        raise Stop(f"mcphub audit hold: {' '.join(error.messages)}", status=2) from error
+    placed.save()
+    print(f"{placed.name} holds")
+    return 0
+
+
+def retain(options: argparse.Namespace) -> int:
+    from invocations.chain import retention, service
+    from sessions_app.history import events
+
+    with open_log() as (log, _):
+        if options.dry_run:
+            found = {"rows": 0, "bodies": 0}
+            for plan in retention.due(log):
+                found[plan.kind] += plan.rows
+            print(f"{found['rows']} rows would be removed, {found['bodies']} would lose their bodies")
+            return 0
+        rows, bodies = retention.apply(log, service.keys(), who=events.on_the_machine())
+    print(f"{rows} rows removed, {bodies} rows without bodies now")
+    return 0

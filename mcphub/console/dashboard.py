@@ -1,0 +1,314 @@
+"""The first page of the admin: what happened in a span of time, what waits for somebody, what to do next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from urllib.parse import urlencode
+
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.dateparse import parse_datetime
+from django.utils.formats import number_format
+from django.utils.translation import gettext as _
+
+from invocations.admin.links import listed
+from invocations.chain.models import AuditBlock
+from invocations.figures import overview
+from invocations.figures.overview import Overview
+from invocations.figures.tallies import CALLER, CLIENT, CODE, TOOL, Tally
+from invocations.models import McpToolInvocation
+from mcphub.chat import approvals
+from mcphub.chat.models.responses import ChatApproval
+from mcphub.console import charts
+from sessions_app.kit.admin.base import mark
+from sessions_app.kit.shown import breakable, clipped, duration
+from sessions_app.models import McpSession
+from tools_catalog.models import McpConnection, McpToolDefinition, McpUpstreamTool
+
+_MOST_COUNTED = 10_000
+"""Beyond this a tile says `10,000+`, so that the page costs the same on a busy hub."""
+_LAST_CALLS = 10
+_RANGES = {"15m": timedelta(minutes=15), "1h": timedelta(hours=1), "24h": timedelta(days=1), "7d": timedelta(days=7)}
+_ACTIVE_FOR = timedelta(hours=1)
+_USUAL_RANGE = "24h"
+
+
+def show(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
+    """Add the tiles, the charts, the last calls and the next steps that the person may see."""
+    may = request.user.has_perm
+    tiles: list[dict[str, Any]] = []
+    if may("invocations.view_mcptoolinvocation"):
+        span = chosen(request)
+        found = overview.between(span.after, span.before)
+        tiles += _call_tiles(found)
+        context |= {"range": span, "ranges": range_links(span.name), "charts": charts_of(found)}
+        context |= {"tables": _tables(found), "is_whole": found.is_whole, "last_calls": _last_calls()}
+    if may("sessions_app.view_mcpsession"):
+        tiles.append(_active_sessions())
+    if may("tools_catalog.view_mcptooldefinition"):
+        enabled = McpToolDefinition.objects.filter(enabled=True).order_by()
+        tiles.append(_counted(_("Enabled tools"), enabled, "tools_catalog_mcptooldefinition", "?enabled__exact=1"))
+    if may("tools_catalog.view_mcpconnection"):
+        tiles.append(_connections_down())
+    if may("tools_catalog.view_mcpupstreamtool"):
+        waiting = McpUpstreamTool.objects.filter(state__in=["new", "changed"]).order_by()
+        tiles.append(
+            _counted(
+                _("Offers waiting for approval"), waiting, "tools_catalog_mcpupstreamtool", "?state__in=new,changed"
+            )
+        )
+    if may("chat.view_chatapproval"):
+        tiles.append(_calls_waiting())
+    if may("invocations.view_auditblock"):
+        tiles.append(_sealed())
+    context["tiles"] = tiles
+    context["steps"] = _steps(request)
+    return context
+
+
+@dataclass(frozen=True)
+class _Range:
+    name: str
+    after: datetime
+    before: datetime
+    error: str = ""
+
+
+def chosen(request: HttpRequest) -> _Range:
+    """Read the range from the address; what cannot be read is said, and the usual one shown."""
+    now = timezone.now()
+    name = request.GET.get("range", _USUAL_RANGE)
+    if name in _RANGES:
+        return _Range(name, now - _RANGES[name], now)
+    error = _("Choose one of the ranges, or give both times.")
+    after, before = (_moment(request.GET.get(side, "")) for side in ("from", "to"))
+    if name == "custom" and after is not None and before is not None:
+        if after >= before:
+            error = _("The first time must lie before the second.")
+        elif before - after > overview.LONGEST:
+            error = _("Choose at most a year.")
+        else:
+            return _Range(name, after, before)
+    return _Range(_USUAL_RANGE, now - _RANGES[_USUAL_RANGE], now, error)
+
+
+def _moment(written: str) -> datetime | None:
+    try:
+        moment = parse_datetime(written)
+        return None if moment is None else (timezone.make_aware(moment) if timezone.is_naive(moment) else moment)
+    except (ValueError, OverflowError):
+        return None
+
+
+def range_links(name: str) -> list[dict[str, Any]]:
+    words = {"15m": _("15 minutes"), "1h": _("1 hour"), "24h": _("24 hours"), "7d": _("7 days")}
+    return [{"words": words[each], "link": f"?range={each}", "is_chosen": each == name} for each in _RANGES]
+
+
+# Tiles -------------------------------------------------------------------------------------------------
+
+
+def _call_tiles(found: Overview) -> list[dict[str, Any]]:
+    total = found.total
+    everything = listed(found.after, found.before)
+    p95 = total.percentile(95)
+    return [
+        _tile(_("Calls"), number_format(total.calls, force_grouping=True), everything),
+        _tile(
+            _("Errors"),
+            percent(total),
+            listed(found.after, found.before, status__exact="error"),
+            number_format(total.errors, force_grouping=True) if total.errors else "",
+        ),
+        _tile(_("Duration, p95"), "–" if p95 is None else duration(p95), everything),
+    ]
+
+
+def _connections_down() -> dict[str, Any]:
+    broken = sum(
+        connection.status == McpConnection.Status.ERROR
+        for connection in McpConnection.objects.with_status().filter(enabled=True)[:_MOST_COUNTED]
+    )
+    query = f"?state={McpConnection.Status.ERROR.value}&enabled__exact=1"
+    link = reverse("admin:tools_catalog_mcpconnection_changelist") + query
+    return _tile(_("Connections with an error"), str(broken), link)
+
+
+def _calls_waiting() -> dict[str, Any]:
+    """Count what somebody can still say yes to."""
+    waiting = approvals.still_open(ChatApproval.objects.order_by(), timezone.now())
+    return _counted(_("Calls waiting for approval"), waiting, "chat_chatapproval", "?state=pending")
+
+
+def _sealed() -> dict[str, Any]:
+    last = AuditBlock.objects.order_by("-number").values("invocations_through", "sealed_at").first()
+    link = reverse("admin:invocations_auditblock_changelist")
+    if last is None:
+        return _tile(_("Audit sealed through"), "–", link, _("nothing is sealed yet"))
+    ago = timezone.now() - last["sealed_at"]
+    words = _("%(time)s ago") % {"time": _span(ago)}
+    return _tile(_("Audit sealed through"), f"#{last['invocations_through']}", link, words)
+
+
+def _span(ago: timedelta) -> str:
+    minutes = int(ago.total_seconds()) // 60
+    if minutes < 1:
+        return _("%(seconds)s s") % {"seconds": int(ago.total_seconds())}
+    return _("%(hours)s h %(minutes)s min") % {"hours": minutes // 60, "minutes": minutes % 60}
+
+
+def _active_sessions() -> dict[str, Any]:
+    """Count sessions that a client used lately; those that stand for stateless clients stay open for weeks."""
+    since = timezone.now() - _ACTIVE_FOR
+    live = (McpSession.State.CREATED.value, McpSession.State.INITIALIZED.value)
+    used = McpSession.objects.filter(state__in=live, last_activity_at__gte=since).order_by()
+    query = {"state__in": ",".join(live), **_from("last_activity_at", since)}
+    tile = _counted(_("Active sessions"), used, "sessions_app_mcpsession", f"?{urlencode(query)}")
+    return tile | {"beside": _("in the last hour")}
+
+
+def _from(field: str, moment: datetime) -> dict[str, str]:
+    """Give what a list's address says to begin at a moment (see MomentsControl)."""
+    here = timezone.localtime(moment)
+    return {f"{field}_from_0": f"{here:%Y-%m-%d}", f"{field}_from_1": f"{here:%H:%M:%S.%f}"}
+
+
+def _counted(title: str, rows: QuerySet[Any], page: str, query: str) -> dict[str, Any]:
+    count = rows.values("pk")[: _MOST_COUNTED + 1].count()
+    words = number_format(min(count, _MOST_COUNTED), force_grouping=True) + ("+" if count > _MOST_COUNTED else "")
+    return _tile(title, words, reverse(f"admin:{page}_changelist") + query)
+
+
+def _tile(title: str, words: str, link: str, beside: str = "") -> dict[str, Any]:
+    return {"title": title, "words": words, "link": link, "beside": beside}
+
+
+def percent(tally: Tally) -> str:
+    return f"{number_format(100 * tally.errors / tally.calls, 1)} %" if tally.calls else "–"
+
+
+# Charts and tables -------------------------------------------------------------------------------------
+
+
+def charts_of(found: Overview, **of: str) -> list[dict[str, Any]]:
+    """Give the charts with the figures of their tables; `of` narrows the lists that they lead to."""
+    labels = [_label(step.begin, found) for step in found.steps]
+    bars, counted, durations = [], [], []
+    for step, label in zip(found.steps, labels, strict=True):
+        tally = step.tally
+        end = step.begin + found.step
+        link = listed(step.begin, end, **of)
+        good, bad = (listed(step.begin, end, **of, status__exact=status) for status in ("ok", "error"))
+        fine = tally.calls - tally.errors
+        words = _("%(time)s: %(calls)s calls, %(errors)s with an error") % {
+            "time": label,
+            "calls": tally.calls,
+            "errors": tally.errors,
+        }
+        parts = (("good", fine, good), ("bad", tally.errors, bad))
+        bars.append(charts.Bar(label[: charts.LABEL], words, parts, link if tally.calls else ""))
+        if tally.calls:
+            p50, p95 = tally.percentile(50) or 0, tally.percentile(95) or 0
+            counted.append(_row([label, tally.calls, fine, tally.errors], [link, "", good, bad]))
+            durations.append(_row([label, duration(p50), duration(p95)], [link, "", ""]))
+    series = {part: tuple(step.tally.percentile(part) for step in found.steps) for part in (50, 95)}
+    return [
+        {
+            "id": "calls",
+            "title": _("Calls by outcome"),
+            "drawing": charts.columns(bars),
+            "legend": [("good", _("OK")), ("bad", _("Error"))],
+            "head": [_("From"), _("Calls"), _("OK"), _("Error")],
+            "rows": counted,
+        },
+        {
+            "id": "durations",
+            "title": _("Durations, ms"),
+            "drawing": charts.lines(
+                [label[: charts.LABEL] for label in labels],
+                [charts.ChartLine("wait", "p50", series[50]), charts.ChartLine("warn", "p95", series[95])],
+            ),
+            "legend": [("wait", "p50"), ("warn", "p95")],
+            "head": [_("From"), "p50", "p95"],
+            "rows": durations,
+        },
+    ]
+
+
+def _row(cells: list[Any], links: list[str]) -> dict[str, Any]:
+    """Give a row of a chart's table; each cell may lead to the calls that it counts, the first leads to all."""
+    return {"link": links[0], "cells": cells, "linked": list(zip(cells, links, strict=True))}
+
+
+def _label(moment: datetime, found: Overview) -> str:
+    local = timezone.localtime(moment)
+    if found.before - found.after <= timedelta(days=1, hours=1):
+        return f"{local:%H:%M}"
+    return f"{local:%m-%d %H:%M}" if found.step < timedelta(days=1) else f"{local:%m-%d %Y}"
+
+
+def _tables(found: Overview) -> list[dict[str, Any]]:
+    wanted = [
+        (TOOL, _("Tools with the most calls"), "tool_name", True),
+        (CODE, _("Most frequent errors"), "code", False),
+        (CLIENT, _("Clients with the most calls"), "client", True),
+        (CALLER, _("Callers with the most calls"), "principal", True),
+    ]
+    tables = []
+    for subject, title, parameter, has_errors in wanted:
+        rows = found.top(subject)
+        most = max((tally.calls for _name, tally in rows), default=1)
+        tables.append(
+            {
+                "id": subject,
+                "title": title,
+                "has_errors": has_errors,
+                "rows": [
+                    {
+                        "name": breakable(clipped(name, 64)),
+                        "calls": number_format(tally.calls, force_grouping=True),
+                        "errors": percent(tally),
+                        "p95": duration(tally.percentile(95) or 0),
+                        "share": max(1, round(100 * tally.calls / most)),
+                        "link": listed(found.after, found.before, **{parameter: name}),
+                    }
+                    for name, tally in rows
+                ],
+            }
+        )
+    return tables
+
+
+def _last_calls() -> list[dict[str, Any]]:
+    rows = McpToolInvocation.objects.defer("arguments", "result", "error").order_by("-id")[:_LAST_CALLS]
+    return [
+        {
+            "row": row,
+            "tool": breakable(clipped(row.what, 64)),
+            "caller": breakable(clipped(row.caller_label or row.principal, 32)),
+            "client": breakable(clipped(row.client_name, 32)) or "-",
+            "code": breakable(row.error_code or "–"),
+            "took": duration(row.duration_ms),
+            "status": mark("good" if row.status == "ok" else "bad", row.get_status_display()),
+            "link": reverse("admin:invocations_mcptoolinvocation_change", args=[row.pk]),
+        }
+        for row in rows
+    ]
+
+
+def _steps(request: HttpRequest) -> list[tuple[str, str]]:
+    """Give what is still to be done before the first call, each with the page where it is done."""
+    if request.user.has_perm("invocations.view_mcptoolinvocation") and McpToolInvocation.objects.exists():
+        return []
+    steps = []
+    if request.user.has_perm("tools_catalog.add_mcptooldefinition") and not McpToolDefinition.objects.exists():
+        steps.append((_("Add a first tool"), reverse("admin:tools_catalog_mcptooldefinition_add")))
+    if request.user.has_perm("invocations.view_mcptoolinvocation"):
+        steps.append((_("Connect a client, and see its first call arrive"), reverse("connect")))
+    if request.user.has_perm("tools_catalog.try_mcptooldefinition") and McpToolDefinition.objects.exists():
+        steps.append((_("Try a tool from its page"), reverse("admin:tools_catalog_mcptooldefinition_changelist")))
+    return steps

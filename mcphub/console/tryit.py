@@ -1,0 +1,107 @@
+"""The page that makes a real call of a tool as the person who is logged in, by `call_tool`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from asgiref.sync import async_to_sync
+from django.contrib import admin
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404
+from django.template.response import TemplateResponse
+from django.urls import path, reverse
+from django.utils.translation import gettext as _
+
+from invocations.call_source import CallSource
+from invocations.exchange import CallRequest
+from invocations.models import McpToolInvocation
+from mcphub.console.tryit_form import form_for
+from sessions_app import transports
+from sessions_app.caller import Caller, caller_of
+from sessions_app.kit.admin.base import mark
+from sessions_app.kit.shown import INLINE_CHARACTERS, pretty, visible
+from sessions_app.protocol.errors import HubError
+from tools_catalog.models import McpToolDefinition
+
+PERMISSION = "tools_catalog.try_mcptooldefinition"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TriedCall:
+    invocation_id: str
+    is_error: bool
+    words: list[str]
+    """Texts of the result, or the sentence of the failure."""
+    whole: str
+    """The result as JSON; empty for a call that was refused."""
+    code: str = ""
+
+
+def try_view(request: HttpRequest, pk: int) -> HttpResponse:
+    if not request.user.has_perm(PERMISSION):
+        raise PermissionDenied
+    tool = get_object_or_404(McpToolDefinition, pk=pk)
+    answer: TriedCall | None = None
+    arguments: dict[str, Any] | None = None
+    must_agree = tool.destructive and not tool.read_only
+    agreed = "agreed" in request.POST
+    form = form_for(tool.input_schema, request.POST if request.method == "POST" else None)
+    if request.method == "POST" and form.is_valid() and (agreed or not must_agree):
+        arguments = form.arguments()
+        answer = async_to_sync(_call)(caller_of(request.user), tool.name, arguments)
+    row = None
+    if answer is not None and answer.invocation_id:
+        row = (
+            McpToolInvocation.objects.defer("arguments", "result", "error")
+            .filter(invocation_id=answer.invocation_id)
+            .first()
+        )
+    context = {
+        **admin.site.each_context(request),
+        "opts": McpToolDefinition._meta,
+        "object": tool,
+        "title": _("Try it"),
+        "tool": tool,
+        "description": visible(tool.description),
+        "form": form,
+        "must_agree": must_agree,
+        "agreed": agreed,
+        "not_agreed": request.method == "POST" and must_agree and not agreed,
+        "answer": answer,
+        "mark": answer and (mark("bad", _("Error")) if answer.is_error else mark("good", _("OK"))),
+        "arguments": None if arguments is None else pretty(arguments),
+        "row": row,
+        "row_link": row
+        and request.user.has_perm("invocations.view_mcptoolinvocation")
+        and reverse("admin:invocations_mcptoolinvocation_change", args=[row.pk]),
+        "back": reverse("admin:tools_catalog_mcptooldefinition_change", args=[pk]),
+    }
+    return TemplateResponse(request, "admin/hub/try.html", context)
+
+
+async def _call(caller: Caller, name: str, arguments: dict[str, Any]) -> TriedCall:
+    from mcphub.process import runtime
+
+    hub = await runtime.ensure()
+    session = await hub.sessions.implicit(
+        caller, transport=transports.ADMIN.name, client_name="MCP Hub admin", client_version=""
+    )
+    source = CallSource(caller=caller, session_id=session, transport=transports.ADMIN.name, client_name="MCP Hub admin")
+    try:
+        result = await hub.calls.call_tool(CallRequest(name=name, arguments=arguments), hub.calls.exchange(source))
+    except HubError as error:
+        return TriedCall(
+            invocation_id=error.invocation_id, is_error=True, words=[visible(error)], whole="", code=error.code
+        )
+    blocks = result.wire.get("content", [])
+    return TriedCall(
+        invocation_id=result.invocation_id,
+        is_error=result.is_error,
+        words=[visible(block.get("text", "")[:INLINE_CHARACTERS]) for block in blocks if block.get("type") == "text"],
+        whole=pretty(result.wire)[:INLINE_CHARACTERS],
+    )
+
+
+urlpatterns = [path("tools_catalog/mcptooldefinition/<int:pk>/try/", admin.site.admin_view(try_view), name="tool_try")]

@@ -1,0 +1,394 @@
+"""What may be wrong with an installation: database, files, network, catalogue, upstreams, keys, processes.
+
+A check gives its findings; it changes nothing. `mcphub doctor` prints them.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import socket
+import stat
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from django.conf import settings
+from django.core import checks as django_checks
+from django.db import Error, connection
+from django.utils import timezone
+
+from invocations.ledger import statements
+from invocations.recovery import interrupted
+from mcphub import checks
+from mcphub import environment as env
+from mcphub.process import known_data
+from sessions_app.kit.database import Dedicated, driver
+from tools_catalog import bindings
+from tools_catalog.bindings import TOOL, Destination
+
+if TYPE_CHECKING:
+    from tools_catalog.models import Secret
+    from tools_catalog.upstream.spec import LaunchSpec
+
+Level = Literal["wrong", "hint"]
+
+_UNSEALED_ROWS = 50_000
+"""More than a busy hub writes between two rounds of sealing."""
+_NAMED = 3
+"""Of those whom one finding is about; the others are counted."""
+_LEAST_FREE_BYTES = 500 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something wrong, or worth knowing, and what to do about it."""
+
+    level: Level
+    what: str
+    mend: str
+
+
+def examine() -> Iterator[tuple[str, list[Finding]]]:
+    """Give each subject with its findings; none means that all is well. Stops early without a database."""
+    yield "settings", list(_settings())
+    yield "files", list(_files())
+    yield "network", list(_network())
+    database = list(_database())
+    yield "database", database
+    if any(finding.level == "wrong" for finding in database):
+        return
+    subjects: dict[str, Callable[[], Iterator[Finding]]] = {
+        "durability": _durability,
+        "audit": _audit,
+        "tools": _tools,
+        "upstreams": _upstreams,
+        "history": _history,
+        "keys and people": _keys,
+        "processes": _processes,
+    }
+    for subject, check in subjects.items():
+        yield subject, list(check())
+
+
+def _settings() -> Iterator[Finding]:
+    own = (
+        checks.anonymous_beyond_loopback,
+        checks.public_url_wellformed,
+        checks.plain_http_in_public,
+        checks.any_host_or_origin,
+        checks.timeout_after_heartbeat,
+        checks.connections_without_pool,
+    )
+    for check in own:
+        for message in check():
+            level: Level = "wrong" if message.level >= django_checks.ERROR else "hint"
+            yield Finding(level, message.msg, message.hint or "")
+    if settings.DEBUG:
+        yield Finding("wrong", "MCPHUB_DEBUG is on and shows internals to visitors.", "Unset it.")
+    if settings.MCPHUB_ALLOW_ANONYMOUS:
+        yield Finding(
+            "hint", "Any program on this machine may call tools without a key.", "Unset MCPHUB_ALLOW_ANONYMOUS."
+        )
+
+
+def _files() -> Iterator[Finding]:
+    home = settings.MCPHUB_DATA_DIR
+    if not home.is_dir():
+        yield Finding("hint", f"The data directory {home} does not exist yet.", "The first start makes it.")
+        return
+    private = [
+        settings.MCPHUB_SECRET_KEY_FILE,
+        settings.MCPHUB_ENCRYPTION_KEY_FILE,
+        settings.MCPHUB_AUDIT_DIR / "signing.key",
+    ]
+    if connection.vendor == "sqlite":
+        private.append(Path(settings.DATABASES["default"]["NAME"]))
+    # Others reach a file only through its directory.
+    if home.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+        yield Finding("wrong", f"Other users can look into {home}.", f"chmod 700 {home}")
+        for path in private:
+            if path.is_file() and path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+                yield Finding("wrong", f"Other users can read {path}.", f"chmod 600 {path}")
+    for path in private[:3]:
+        if path.parent != home and path.is_file() and path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+            yield Finding("wrong", f"Other users can read {path}.", f"chmod 600 {path}")
+    free = shutil.disk_usage(home).free
+    if free < _LEAST_FREE_BYTES:
+        yield Finding(
+            "wrong",
+            f"{free // 2**20} MiB are free under {home}. When the disk is full, every call is refused.",
+            "Free some space.",
+        )
+
+
+def _network() -> Iterator[Finding]:
+    host, port = env.text("MCPHUB_HOST", "127.0.0.1"), env.whole("MCPHUB_PORT", 8000, least=1, most=65535)
+    try:
+        family, _, _, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(where)
+    except OSError as error:
+        if not _hub_answers(host, port):
+            yield Finding(
+                "wrong",
+                f"{host}:{port} cannot be listened on: {error.strerror or error}.",
+                "Name another port with MCPHUB_PORT or --port, or end the program that has it.",
+            )
+
+
+def _hub_answers(host: str, port: int) -> bool:
+    """Whether what has the port is a hub."""
+    try:
+        with socket.create_connection((host, port), timeout=2) as line:
+            line.sendall(b"GET /live HTTP/1.0\r\nHost: localhost\r\n\r\n")
+            return line.recv(12).endswith(b" 200")
+    except OSError:
+        return False
+
+
+def _database() -> Iterator[Finding]:
+    from django.db.migrations.executor import MigrationExecutor
+
+    database = Dedicated()
+    try:
+        database.raw.execute("SELECT 1")
+    except (Error, driver().Error) as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        yield Finding("wrong", f"The database does not answer: {reason}", "Check MCPHUB_DATABASE_URL and that it runs.")
+        return
+    finally:
+        database.close()
+    if why := known_data.why_not():
+        yield Finding("wrong", why, known_data.MEND)
+        return
+    executor = MigrationExecutor(connection)
+    pending = executor.migration_plan(executor.loader.graph.leaf_nodes())
+    if pending:
+        yield Finding("wrong", f"{len(pending)} migrations are not applied.", "Run mcphub migrate, or start the hub.")
+    if connection.vendor == "sqlite" and env.whole("MCPHUB_WORKERS", 1, least=1, most=256) > 1:
+        yield Finding(
+            "hint",
+            "Several workers share one SQLite file and write one after the other.",
+            "Use PostgreSQL by MCPHUB_DATABASE_URL, or one worker.",
+        )
+
+
+def _durability() -> Iterator[Finding]:
+    database = Dedicated()
+    try:
+        why = statements.prepare(database.raw, database.is_sqlite, settings.MCPHUB_LEDGER_TIMEOUT_SECONDS)
+    finally:
+        database.close()
+    if why:
+        yield Finding(
+            "wrong",
+            f"An audit row might not survive a crash of the machine: {why}.",
+            "PostgreSQL: set synchronous_commit, fsync and full_page_writes to on. SQLite: a local disk.",
+        )
+
+
+def _audit() -> Iterator[Finding]:
+    from invocations.chain import service, watching
+    from invocations.chain.keys import KeyProblem
+
+    database = Dedicated()
+    try:
+        sealer = service.sealer_of(database)
+        try:
+            sealer.check_key()
+            size = sealer.watch.head().tree.size
+            if (
+                not watching.Outside(service.checkpoints(), service.keys().publics).compare(service.log_of(database))
+                and size
+            ):
+                yield Finding(
+                    "hint",
+                    f"No checkpoint is in {service.checkpoints()}: a database that was rolled back would not show.",
+                    "A running hub writes them. Name a file on another disk with MCPHUB_CHECKPOINT_FILE.",
+                )
+        except watching.Rewritten as problem:
+            yield Finding(
+                "wrong",
+                f"The audit's log is not the one that it was: {problem}",
+                "mcphub audit verify. After a restored backup put the file of checkpoints aside and note why.",
+            )
+        except KeyProblem as problem:
+            yield Finding("wrong", f"The audit is not sealed here: {problem}", "Until then nothing proves new rows.")
+        judged = watching.verdict(service.log_of(database))
+        if judged is not None and judged.problem:
+            yield Finding("wrong", f"The last verification of the audit: {judged.problem}", "mcphub audit verify")
+        if judged is not None and judged.undelivered:
+            yield Finding(
+                "wrong", judged.undelivered, "`mcphub audit checkpoint` tries every place at once and says what fails."
+            )
+        waiting = sealer.unsealed()
+        if waiting > _UNSEALED_ROWS:
+            yield Finding(
+                "hint",
+                f"About {waiting} rows of the audit are not sealed yet.",
+                "A running hub seals them; without one, mcphub audit checkpoint does.",
+            )
+    finally:
+        database.close()
+
+
+def _tools() -> Iterator[Finding]:
+    from django.core.exceptions import ValidationError
+
+    from tools_catalog.backends import python
+    from tools_catalog.catalog.snapshot import Catalog
+    from tools_catalog.importers import bundle
+    from tools_catalog.kinds.registry import kind_of
+    from tools_catalog.models import McpToolDefinition, Secret
+    from tools_catalog.secrets import SecretError
+
+    python.discover(bundle.shipped_packs())
+    log = logging.getLogger("tools_catalog.catalog.snapshot")
+    was, log.disabled = log.disabled, True  # what it would say is said below, in one line a tool
+    try:
+        served = Catalog.load().tools
+    finally:
+        log.disabled = was
+    secrets = {secret.name: secret for secret in Secret.objects.all()}
+    needed: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    for tool in McpToolDefinition.objects.filter(enabled=True):
+        if tool.name not in served:
+            try:
+                tool.full_clean()
+                why = "its definition cannot be compiled"
+            except ValidationError as error:
+                why = " ".join(error.messages)
+            yield Finding(
+                "wrong", f"The tool {tool.name} cannot be served: {why}", "Correct it in the admin, or switch it off."
+            )
+        else:
+            for name, to in kind_of(tool.backend).secrets(tool.configuration):
+                needed[name, _problem(secrets.get(name), to.of(f"{TOOL}:{tool.name}"))].append(tool.name)
+    yield from _secrets_of("tool", needed, secrets)
+    for secret in secrets.values():
+        try:
+            secret.value()
+        except SecretError as error:
+            yield Finding("wrong", f"The secret {secret.name} cannot be used: {error}", "Enter it again in the admin.")
+    if not McpToolDefinition.objects.filter(enabled=True).exists():
+        yield Finding("hint", "No tool is enabled.", "mcphub catalog load starter, or enable some in the admin.")
+
+
+def _secrets_of(
+    kind: str, needed: Mapping[tuple[str, str], list[str]], secrets: Mapping[str, Any]
+) -> Iterator[Finding]:
+    """Look at secrets, each with what is wrong with it, and at the names of those of a kind that need them."""
+    for (name, problem), who in sorted(needed.items()):
+        more = f" and {len(who) - _NAMED} more" if len(who) > _NAMED else ""
+        whose = f"The {kind} {who[0]} needs" if len(who) == 1 else f"{', '.join(who[:_NAMED])}{more} need"
+        if name not in secrets:
+            yield Finding("wrong", f"{whose} the secret {name}, which does not exist.", "Add it in the admin.")
+        elif problem:
+            yield Finding(
+                "wrong",
+                f"{whose} the secret {name}, which {problem}.",
+                "Change what the secret is bound to in the admin, or name another secret.",
+            )
+
+
+def _problem(secret: Secret | None, to: Destination) -> str:
+    """Say what is wrong with a secret for a destination, in words that are the same for all who have this wrong."""
+    missing = bindings.unbound(secret, to) if secret is not None else None
+    if missing is None:
+        return ""
+    return "is not approved for it" if missing.field == "users" else str(missing)
+
+
+def _upstreams() -> Iterator[Finding]:
+    from tools_catalog.models import McpConnection, McpUpstreamTool, Secret
+    from tools_catalog.upstream.states import LinkState
+
+    secrets = {secret.name: secret for secret in Secret.objects.all()}
+    needed: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    for row in McpConnection.objects.filter(enabled=True).select_related("profile"):
+        who = f"The connection {row.slug}"
+
+        try:
+            spec = row.spec()
+            for name, to in row.secrets():
+                needed[name, _problem(secrets.get(name), to)].append(row.slug)
+        except ValueError as error:
+            yield Finding("wrong", f"{who} cannot be used: {error}", "Correct it in the admin, or switch it off.")
+            continue
+        if spec.launch is not None:
+            yield from _confinement(who, spec.launch)
+        link = row.links.filter(status=LinkState.ERROR.value).first()
+        if link is not None:
+            yield Finding("wrong", f"{who} has failed: {link.error_message}", "Test it on its page in the admin.")
+    yield from _secrets_of("connection", needed, secrets)
+    state = McpUpstreamTool.State
+    for row in McpConnection.objects.filter(enabled=True, tools__state__in=[state.NEW, state.CHANGED]).distinct():
+        count = row.tools.filter(state__in=[state.NEW, state.CHANGED]).count()
+        yield Finding(
+            "hint",
+            f"Waiting for a decision: {count} of what {row.slug} offers.",
+            "Look at Upstream offers in the admin.",
+        )
+
+
+def _confinement(who: str, launch: LaunchSpec) -> Iterator[Finding]:
+    """Say what a child is not kept from."""
+    from tools_catalog.upstream.confinement import machine
+
+    if not launch.is_unconfined and not machine.this_machine().can_confine:
+        yield Finding("wrong", f"{who} is refused at its start.", machine.CANNOT)
+        return
+    missing = [each for each in machine.held(launch, machine.this_machine()) if not each.is_held]
+    if missing:
+        words = "; ".join(f"{each.subject}: {each.how}" for each in missing)
+        yield Finding(
+            "hint",
+            f"{who} runs a child that is not confined in everything. {words}.",
+            f"Look at the launch profile {launch.name} in the admin.",
+        )
+
+
+def _history() -> Iterator[Finding]:
+    from sessions_app.history import comparing
+
+    if rows := comparing.unrecorded_rows():
+        yield Finding(
+            "wrong",
+            f"Rows were made past the application, no event tells of them: {comparing.words_of(rows)}.",
+            "Find out who can write into the database. Revoke or delete the rows in the admin; change its passwords.",
+        )
+
+
+def _keys() -> Iterator[Finding]:
+    from django.contrib.auth import get_user_model
+
+    from sessions_app.models import ApiKey
+
+    now = timezone.now()
+    live = ApiKey.objects.filter(revoked_at__isnull=True)
+    expired = [key.name for key in live.filter(expires_at__lte=now)]
+    if expired:
+        yield Finding("hint", f"Expired keys: {', '.join(expired)}.", "Revoke them, or make new ones.")
+    if len(expired) == live.count() and not settings.MCPHUB_ALLOW_ANONYMOUS:
+        yield Finding("hint", "No key is usable, so no client can connect.", "mcphub token create NAME")
+    if not get_user_model().objects.filter(is_superuser=True, is_active=True).exists():
+        yield Finding("hint", "No active superuser exists.", "mcphub createsuperuser")
+
+
+def _processes() -> Iterator[Finding]:
+    from sessions_app.models import ServerProcess
+
+    status = ServerProcess.Status
+    live = ServerProcess.objects.filter(status__in=[status.STARTING, status.RUNNING, status.STOPPING])
+    host = socket.gethostname()
+    for process in live:
+        if interrupted.is_gone(process, host):
+            yield Finding(
+                "wrong",
+                f"The process {process} was killed or crashed; its open calls are not closed.",
+                "Start the hub: it records them as interrupted.",
+            )

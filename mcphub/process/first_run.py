@@ -1,0 +1,192 @@
+"""What every start prepares: tables, packs and, on the first start, an operator and a key."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import secrets
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+from django.apps import apps
+from django.conf import settings
+from django.db import connection, transaction
+from django.utils import timezone
+
+from invocations.ledger import durability
+from mcphub.commands.stop import Stop
+from mcphub.process import known_data
+from sessions_app.kit.database import Dedicated
+
+_LOCK = 0x6D637068  # "mcph"
+"""Key of the PostgreSQL advisory lock under which a start prepares the database."""
+
+
+class CannotStart(Exception):
+    """The hub cannot serve safely; the text says why and what to do."""
+
+
+class PackRefused(CannotStart):
+    """A pack cannot be loaded."""
+
+
+class NotDurable(CannotStart):
+    """A commit that the database confirmed might not survive a crash of the machine."""
+
+
+def check_durability() -> str | None:
+    """Give why the audit is not durable where that is allowed, None where it is; else raise NotDurable."""
+    database = Dedicated()
+    try:
+        why = durability.why_not(database.raw, database.is_sqlite)
+    finally:
+        database.close()
+    if why and not settings.MCPHUB_ALLOW_NOT_DURABLE:
+        raise NotDurable(
+            f"the audit might not survive a crash of this machine: {why}; mend that, or set "
+            "MCPHUB_ALLOW_NOT_DURABLE=1 to accept it."
+        )
+    return why
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstCredentials:
+    """What the first start made. Password and key are shown once."""
+
+    username: str | None = None
+    password: str | None = None
+    key: str | None = None
+
+
+def prepare(packs: Sequence[str] = (), *, credentials: bool = True) -> FirstCredentials:
+    """Make the database ready to serve; safe with several starts at once, quick when all is done.
+
+    Without `credentials` the first operator and key are left to a start that can show them.
+    """
+    with _one_at_a_time():
+        _migrate()
+        check_durability()
+        _load_packs(packs)
+        if settings.MCPHUB_RELOAD:
+            _follow_functions()
+        with transaction.atomic():
+            return _first_credentials() if credentials else FirstCredentials()
+
+
+def migrate() -> None:
+    """Bring the tables up to date, if they are not."""
+    with _one_at_a_time():
+        _migrate()
+
+
+@contextlib.contextmanager
+def _one_at_a_time() -> Iterator[None]:
+    settings.MCPHUB_DATA_DIR.mkdir(parents=True, exist_ok=True, mode=0o700)
+    settings.STATIC_ROOT.mkdir(exist_ok=True)  # WhiteNoise warns without it
+    with (settings.MCPHUB_DATA_DIR / "start.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if connection.vendor != "postgresql":
+            yield
+            return
+        # Other machines share the database, not the file. The lock ends with its connection, which is outside
+        # the pool also because a pool tries for a long time to reach a database that is not there.
+        database = Dedicated()
+        try:
+            database.raw.execute("SELECT pg_advisory_lock(%s)", [_LOCK])
+            yield
+        finally:
+            database.close()
+
+
+def _migrate() -> None:
+    """Migrate where something is pending, or where no run for this code was seen to reach its end.
+
+    The rules in the database are installed after the last migration; a start that was killed in between leaves
+    nothing pending, and no rules. Installing them again at every start would lock tables that others use.
+    """
+    from django.core.management import call_command
+    from django.db.migrations.executor import MigrationExecutor
+
+    mark = settings.MCPHUB_DATA_DIR / "migrated"
+    if settings.MCPHUB_MIGRATE and mark.is_file() and mark.read_text() == _fingerprint():
+        return
+    known_data.check()
+    executor = MigrationExecutor(connection)
+    pending = executor.migration_plan(executor.loader.graph.leaf_nodes())
+    if not settings.MCPHUB_MIGRATE:
+        if pending:
+            sentence = "mcphub: migrations are pending and MCPHUB_MIGRATE is off; run `mcphub migrate` as the owner."
+            raise Stop(sentence, status=2)
+        return
+    mark.unlink(missing_ok=True)
+    call_command("migrate", interactive=False, verbosity=0)
+    mark.write_text(_fingerprint())
+
+
+def _fingerprint() -> str:
+    """Tell apart what migrations a database has had, which there are, and the rules that the code wants in it.
+
+    Of the files the names alone: to load them all takes a fifth of a start.
+    """
+    from django.db.migrations.recorder import MigrationRecorder
+
+    configs = apps.get_app_configs()
+    rules = [getattr(sys.modules[type(app).__module__], "RULES", ()) for app in configs]
+    files = sorted(str(file) for app in configs for file in Path(app.path, "migrations").glob("*.py"))
+    had = sorted(MigrationRecorder(connection).applied_migrations())
+    address = settings.MCPHUB_DATABASE_URL.replace(str(settings.MCPHUB_DATA_DIR), "")  # which may move as a whole
+    text = repr((address, settings.MCPHUB_VERSION, files, had, rules))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _load_packs(packs: Sequence[str]) -> None:
+    from tools_catalog.importers import bundle
+    from tools_catalog.models import McpToolVersion
+
+    # Versions are never deleted, so a catalogue that was emptied on purpose stays empty.
+    starter = [] if McpToolVersion.objects.exists() else ["starter"]
+    for pack in dict.fromkeys([*starter, *packs]):
+        try:
+            report = bundle.load(bundle.read_pack(pack), reason=f"pack {pack}")
+        except LookupError as error:
+            raise PackRefused(str(error)) from error
+        if report.refused:
+            name, why = report.refused[0]
+            raise PackRefused(f"The pack {pack} cannot be loaded: {name}: {why}")
+
+
+def _follow_functions() -> None:
+    """Bring every function of the operator's own apps into the catalogue; other tools stay."""
+    from tools_catalog.backends import python
+    from tools_catalog.importers import bundle
+
+    own = [name for name in python.registry if name.startswith(tuple(f"{app}." for app in settings.MCPHUB_APPS))]
+    tools = [{"backend": "python", "configuration": {"function": name}} for name in sorted(own)]
+    report = bundle.load({"format": bundle.FORMAT, "tools": tools}, reason="reload")
+    for name, why in report.refused:
+        print(f"{name}: {why}", file=sys.stderr)
+    for name in [*report.created, *report.changed]:
+        print(f"{name}: the catalogue has its function as it is now.", file=sys.stderr)
+
+
+def _first_credentials() -> FirstCredentials:
+    """Make an operator where there is no user at all, and a key where there never was one."""
+    from django.contrib.auth import get_user_model
+
+    from sessions_app.history.reading import events_about
+    from sessions_app.models import ApiKey
+
+    users, username, password, key = get_user_model().objects, None, None, None
+    if not users.exists():
+        username, password = "operator", secrets.token_urlsafe(15)
+        users.create_superuser(username, password=password)
+    if not ApiKey.objects.exists() and not events_about(ApiKey).exists():
+        scopes = ["tools:list", "tools:call", "chat", "audit:read"]
+        days = settings.MCPHUB_FIRST_KEY_DAYS
+        expires_at = timezone.now() + timedelta(days=days) if days else None
+        key = ApiKey.issue("first key", scopes=scopes, expires_at=expires_at)[1]
+    return FirstCredentials(username=username, password=password, key=key)

@@ -1,0 +1,42 @@
+"""Collects garbage of a serving process by memory and by time: docs/decisions.md, A23."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import os
+import time
+from pathlib import Path
+
+_LOOK_SECONDS = 2.0
+_GROWN_BYTES = 64 * 1024 * 1024
+_LONGEST_SECONDS = 300.0
+
+
+class GarbageWatch:
+    """Sees to it that cycles go, however few objects are made beside them. One a process."""
+
+    def __init__(self) -> None:
+        self._held = _resident_bytes()
+        self._collected_at = time.monotonic()
+
+    async def run(self) -> None:
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            self.look()
+
+    def look(self) -> None:
+        """Collect if the process has grown, or did not collect for long."""
+        now = _resident_bytes()
+        self._held = min(self._held, now)
+        if now - self._held >= _GROWN_BYTES or time.monotonic() - self._collected_at >= _LONGEST_SECONDS:
+            gc.collect()
+            self._held, self._collected_at = _resident_bytes(), time.monotonic()
+
+
+def _resident_bytes() -> int:
+    """Give the memory of this process; 0 where the system does not tell, so that only the time decides."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return 0

@@ -1,0 +1,44 @@
+"""Reads the configuration of a process from the database: whole at the start, then what changed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from invocations.configuration import Configuration
+from invocations.mapping.load import load_error_map
+from invocations.redaction import load as redaction_rules
+from sessions_app import bus
+from sessions_app.caller import Keys
+from tools_catalog.catalog.offers import Prompts, Resources
+from tools_catalog.catalog.snapshot import Catalog
+
+
+def changes(known: Configuration, stale: set[str]) -> dict[str, Any]:
+    """Read the stale members of a configuration again; give them by name."""
+    found: dict[str, Any] = {}
+    if bus.KEYS_CHANGED in stale:
+        found["keys"] = Keys.load()
+    if bus.ERRORS_CHANGED in stale:
+        found["errors"] = load_error_map()
+    if bus.REDACTION_CHANGED in stale:
+        found["redaction"] = redaction_rules.load()
+    if bus.TOOLS_CHANGED in stale:
+        found["catalog"] = Catalog.load(known.catalog)
+    # A connection that is switched off, or changes what it offers, withholds what is read of it.
+    is_offer = bus.TOOLS_CHANGED in stale and bool(found["catalog"].upstreams.specs)
+    if bus.PROMPTS_CHANGED in stale or is_offer:
+        found["prompts"] = Prompts.load()
+    if bus.RESOURCES_CHANGED in stale or is_offer:
+        found["resources"] = Resources.load()
+    return found
+
+
+def first_configuration() -> Configuration:
+    return Configuration(
+        catalog=Catalog.load(None),
+        resources=Resources.load(),
+        prompts=Prompts.load(),
+        keys=Keys.load(),
+        errors=load_error_map(),
+        redaction=redaction_rules.load(),
+    )

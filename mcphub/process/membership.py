@@ -1,0 +1,70 @@
+"""The row of this process, and the other live processes of the hub."""
+
+from __future__ import annotations
+
+import os
+
+from channels.db import database_sync_to_async
+from django.conf import settings
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from invocations.recovery import interrupted
+from sessions_app.models import ServerProcess
+from sessions_app.protocol import revisions
+
+_OVER = (ServerProcess.Status.STOPPED, ServerProcess.Status.ERROR)
+
+
+class Membership:
+    """Everything but `is_found` and `address_of` blocks on the database: call it in a thread."""
+
+    def __init__(self, process_id: str, host: str) -> None:
+        self.is_found = False
+        """Whether every process of the hub can pass calls on to this one."""
+        self._process_id = process_id
+        self._host = host
+
+    def enter(self, address: str) -> None:
+        """Say that this process is there, and at which address it takes calls that are passed on; empty for none."""
+        ServerProcess.objects.create(
+            process_id=self._process_id,
+            version=settings.MCPHUB_VERSION,
+            protocol_version=revisions.NEWEST,
+            host=self._host,
+            pid=os.getpid(),
+            boot_mark=interrupted.boot_mark(os.getpid()),
+            address=address,
+        )
+
+    def beat(self) -> None:
+        """Say that it still lives."""
+        ServerProcess.objects.filter(pk=self._process_id).update(last_seen_at=timezone.now())
+
+    def look_for_others(self, can_pass_on: bool) -> None:
+        others = living().exclude(pk=self._process_id)
+        self.is_found = all(can_pass_on and interrupted.is_neighbour(each) for each in others)
+
+    def set_status(self, status: str) -> None:
+        ended = {"stopped_at": timezone.now()} if status == ServerProcess.Status.STOPPED else {}
+        own = ServerProcess.objects.filter(pk=self._process_id)
+        if ended:  # a step that the database did not take in time comes first
+            own.filter(status=ServerProcess.Status.RUNNING).update(status=ServerProcess.Status.STOPPING)
+        own.exclude(status=ServerProcess.Status.ERROR).update(status=status, last_seen_at=timezone.now(), **ended)
+
+    def is_gone(self, process_id: str) -> bool:
+        row = ServerProcess.objects.filter(pk=process_id).first()
+        return row is None or row.status in _OVER or interrupted.is_gone(row, self._host)
+
+    async def address_of(self, process_id: str) -> str:
+        """Give where a process takes calls that are passed on; empty where it is gone or on another machine."""
+
+        def found() -> str:
+            row = living().filter(pk=process_id).first()
+            return row.address if row is not None and interrupted.is_neighbour(row) else ""
+
+        return await database_sync_to_async(found)()
+
+
+def living() -> QuerySet[ServerProcess]:
+    return ServerProcess.objects.exclude(status__in=_OVER)

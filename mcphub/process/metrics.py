@@ -1,0 +1,76 @@
+"""Metrics for Prometheus: the state of the process and of the sealing. Read at each scrape, never on a call."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from channels.db import database_sync_to_async
+from django.db import connection
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+
+from invocations.chain.models import AuditBlock
+from invocations.chain.service import log_on
+from invocations.chain.watching import verdict
+
+if TYPE_CHECKING:
+    from mcphub.process.runtime import Hub
+
+CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
+
+
+class _Gauges:
+    """A collector of given values."""
+
+    def __init__(self, found: Iterable[tuple[str, str, float]]) -> None:
+        self._found = list(found)
+
+    def collect(self) -> Iterator[Any]:
+        for name, words, value in self._found:
+            yield GaugeMetricFamily(name, words, value=value)
+
+
+async def exposition(hub: Hub) -> bytes:
+    """Give the metrics in Prometheus's text format. Where the database does not answer, its part is missing."""
+    found = [
+        ("mcphub_up", "The process serves; 0 while it drains.", float(not hub.is_draining)),
+        ("mcphub_calls_running", "Calls under way in this process.", float(len(hub.calls.running))),
+        ("mcphub_ledger_waiting", "Records that wait for their commit.", float(hub.ledger.waiting)),
+        ("mcphub_ledger_failing", "1: the last commit of the ledger failed.", float(hub.ledger.failing is not None)),
+        ("mcphub_tools", "Tools in the catalogue of this process.", float(len(hub.configuration.catalog.tools))),
+        ("mcphub_audit_alarm", "1: the last verification is bad, or too old.", float(bool(hub.sealing.alarm))),
+    ]
+    try:
+        found += await database_sync_to_async(_sealing)()
+        found.append(("mcphub_database_up", "1: the database answered.", 1.0))
+    except Exception:
+        found.append(("mcphub_database_up", "1: the database answered.", 0.0))
+    registry = CollectorRegistry()
+    registry.register(_Gauges(found))
+    ProcessCollector(registry=registry)
+    return bytes(generate_latest(registry))
+
+
+def _sealing() -> list[tuple[str, str, float]]:
+    log = log_on(connection)
+    highest = log.highest()
+    last = AuditBlock.objects.order_by("-number").defer("header", "nodes").first()
+    through = dict.fromkeys(highest, 0)
+    if last is not None:
+        through = {
+            "envelope": last.envelopes_through,
+            "invocation": last.invocations_through,
+            "event": last.events_through,
+        }
+    waiting = sum(max(0, highest[name] - through[name]) for name in highest)
+    age = time.time() - last.sealed_at.timestamp() if last is not None and waiting else 0.0
+    judged = verdict(log)
+    verified = judged.verified_at.timestamp() if judged is not None else 0.0
+    return [
+        ("mcphub_audit_unsealed_rows", "Rows of the audit that are not sealed yet, about.", float(waiting)),
+        ("mcphub_audit_seal_lag_seconds", "Since the last block was sealed, while rows wait; else 0.", max(0.0, age)),
+        ("mcphub_audit_verified_seconds", "When the audit was verified last, as Unix time; 0: never.", verified),
+        ("mcphub_audit_blocks", "Blocks of the audit.", float(last.number + 1 if last is not None else 0)),
+    ]

@@ -1,0 +1,306 @@
+"""`mcphub serve` once its flags are read: socket, database, credentials, then uvicorn."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import ipaddress
+import logging
+import math
+import signal
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NoReturn
+
+import uvicorn
+from django.core.exceptions import ImproperlyConfigured
+
+from mcphub import environment as env
+from mcphub.commands.stop import Stop, database_or_stop, start_django
+from mcphub.process import address, descriptors, supervisor
+
+if TYPE_CHECKING:
+    from mcphub.process.connections import Connections
+    from mcphub.process.first_run import FirstCredentials
+
+logger = logging.getLogger(__name__)
+
+_APPLICATION = "mcphub.asgi:application"
+_BACKLOG = 4096
+"""Connections that may wait to be accepted; uvicorn takes 2048, Linux caps at net.core.somaxconn (4096)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listen:
+    """Where to listen, with how many processes, and which packs to load."""
+
+    host: str
+    port: int
+    workers: int
+    packs: tuple[str, ...] = ()
+
+    @classmethod
+    def from_environment(cls) -> Listen:
+        # Read here and not by the settings: the default of MCPHUB_PUBLIC_URL comes from them.
+        if (mode := env.text("MCPHUB_MODE", "remote")) != "remote":
+            raise ImproperlyConfigured(f"MCPHUB_MODE is {mode!r}; write remote or stdio.")
+        return cls(
+            host=env.text("MCPHUB_HOST", "127.0.0.1"),
+            port=env.whole("MCPHUB_PORT", 8000, least=1, most=65535),
+            workers=env.whole("MCPHUB_WORKERS", 1, least=1, most=256),
+            packs=env.names("MCPHUB_PACKS"),
+        )
+
+    @property
+    def is_loopback(self) -> bool:
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
+
+    @property
+    def origin(self) -> str:
+        return f"http://{_bracketed(self.host)}:{self.port}"
+
+    @property
+    def default_public_url(self) -> str:
+        """Where clients find the hub unless told otherwise: the first allowed host, beyond loopback."""
+        allowed = [name.lstrip(".") for name in env.names("MCPHUB_ALLOWED_HOSTS") if name != "*"]
+        return f"http://{allowed[0]}:{self.port}" if allowed and not self.is_loopback else self.origin
+
+
+def serve(listen: Listen) -> int:
+    """Serve until SIGTERM or SIGINT; give the exit status."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _leave)
+    descriptors.raise_limit()
+    sockets = _bind(listen)
+    # What a start makes stays: to look through it again and again for garbage is a tenth of its time.
+    gc.disable()
+    start_django()
+    _prepare(listen)
+    if listen.workers > 1:
+        return supervisor.supervise(
+            sockets, work=_work, ready=lambda: _say_ready(listen), drain_seconds=_drain_seconds()
+        )
+    return _work(sockets[0], ready=lambda: _say_ready(listen))
+
+
+def _leave(*_: object) -> NoReturn:
+    raise SystemExit(0)
+
+
+def _say_ready(listen: Listen) -> None:
+    gc.enable()
+    print(f"ready {listen.origin}/mcp", flush=True)
+
+
+def _drain_seconds() -> float:
+    from django.conf import settings
+
+    return float(settings.MCPHUB_DRAIN_SECONDS)
+
+
+# Before the server -----------------------------------------------------------------------------------
+
+
+def _bind(listen: Listen) -> list[socket.socket]:
+    """Take the port before anything else is done: one socket, or one for each worker.
+
+    Each worker listens on a socket of its own, so that the kernel spreads connections evenly; they stay open
+    in the parent, so that connections which wait for a worker that died reach its successor.
+    """
+    try:
+        family, _, _, _, where = socket.getaddrinfo(
+            listen.host, listen.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        if listen.workers == 1:
+            return [_socket(family, where)]
+        # Sharing a port is possible for any process of this user: make sure that none has it.
+        probe = _socket(family, where)
+        probe.listen(1)
+        probe.close()
+        return [_socket(family, where, shared=True) for _ in range(listen.workers)]
+    except OSError as error:
+        raise _cannot_listen(listen.host, listen.port, error) from error
+
+
+def _socket(family: int, where: tuple[object, ...], *, shared: bool = False) -> socket.socket:
+    made = socket.socket(family, socket.SOCK_STREAM)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if shared:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    made.bind(where)
+    made.set_inheritable(True)
+    return made
+
+
+def _cannot_listen(host: str, port: int, error: OSError) -> Stop:
+    if isinstance(error, socket.gaierror):
+        return Stop(f"mcphub serve: {host!r} is no address of this machine; name another with --host.")
+    advice = {
+        98: "another program has the port; name another with --port",
+        13: "this user may not open the port; name one above 1023 with --port",
+        99: "the address is not one of this machine's; name another with --host",
+    }.get(error.errno or 0, error.strerror or str(error))
+    return Stop(f"mcphub serve: it cannot listen on {_bracketed(host)}:{port}: {advice}.")
+
+
+def _prepare(listen: Listen) -> None:
+    from django.conf import settings
+    from django.db import connections
+
+    from mcphub.process import first_run
+
+    try:
+        with database_or_stop():
+            made = first_run.prepare(listen.packs)
+    except first_run.CannotStart as error:
+        raise Stop(f"mcphub serve: {error}", status=2) from error
+    finally:
+        for connection in connections.all(initialized_only=True):
+            connection.close()
+            if hasattr(connection, "close_pool"):
+                connection.close_pool()
+    address.remember(settings.MCPHUB_PUBLIC_URL)
+    if made.username or made.key:
+        _print_credentials(made, settings.MCPHUB_PUBLIC_URL.rstrip("/"))
+
+
+def _print_credentials(made: FirstCredentials, public_url: str) -> None:
+    from django.conf import settings
+
+    from mcphub.clients import PLACEHOLDER, snippets
+
+    lines = []
+    if made.key:
+        for snippet in snippets(f"{public_url}/mcp", PLACEHOLDER):
+            lines += [f"{snippet.title} — {snippet.where}:", *(f"    {line}" for line in snippet.text.splitlines()), ""]
+        lines += [f"API key             {made.key}"]
+        days = settings.MCPHUB_FIRST_KEY_DAYS
+        lines += [f"                    Put it in place of {PLACEHOLDER}. {_validity(days)}"]
+    if made.username:
+        lines += [f"Admin               {public_url}/admin/", f"Operator, password  {made.username}, {made.password}"]
+    lines += ["These are shown only now. `mcphub token create NAME` makes another key.", ""]
+    print("\n".join(lines), flush=True)
+
+
+def _validity(days: int) -> str:
+    return f"It is valid for {days} days (MCPHUB_FIRST_KEY_DAYS)." if days else "It is valid until it is revoked."
+
+
+# The server ------------------------------------------------------------------------------------------
+
+
+_UVICORN_WAITS_LONGER_SECONDS = 5
+"""Than the hub, whose own end of a call is recorded and answered."""
+
+
+class HubServer(uvicorn.Server):
+    """uvicorn, saying when it accepts connections and ending the hub's streams before it waits for calls."""
+
+    def __init__(self, ready: Callable[[], None]) -> None:
+        from mcphub.process.connections import Connections
+
+        self._connections = Connections.from_settings()
+        super().__init__(configure(self._connections))
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started and not self.should_exit:
+            self._connections.start()
+            _leave_what_stays_to_itself()
+            self._ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        from mcphub.process import runtime
+
+        hub = runtime.current()
+        # Beside uvicorn's own wait: a stream never ends by itself, and what overruns is cancelled with an answer.
+        drain = asyncio.create_task(hub.drain()) if hub is not None else None
+        await super().shutdown(sockets)
+        if drain is not None:
+            await drain
+        await self._connections.stop()
+
+
+def _leave_what_stays_to_itself() -> None:
+    """Keep the garbage collector from going through Django's half a million objects again and again.
+
+    Measured with 256 clients: a third of the time of a call.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 50, 100)
+    gc.enable()
+
+
+def configure(connections: Connections) -> uvicorn.Config:
+    """Give uvicorn's configuration; logging is Django's."""
+    from django.conf import settings
+
+    from mcphub.process.connections import KEEP_ALIVE_SECONDS
+
+    behind_proxy = settings.SECURE_PROXY_SSL_HEADER is not None
+    return uvicorn.Config(
+        _APPLICATION,
+        loop="uvloop",
+        http=connections.protocol,  # type: ignore[arg-type]  # uvicorn calls it, as it would a class
+        ws="none",
+        lifespan="on",
+        interface="asgi3",
+        log_config=None,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        proxy_headers=behind_proxy,
+        forwarded_allow_ips=list(settings.MCPHUB_PROXIES) if behind_proxy else None,
+        backlog=_BACKLOG,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=math.ceil(settings.MCPHUB_DRAIN_SECONDS) + _UVICORN_WAITS_LONGER_SECONDS,
+    )
+
+
+def _work(listener: socket.socket, *, ready: Callable[[], None]) -> int:
+    """Serve on `listener` in this process until told to stop; give the exit status."""
+    server = HubServer(ready)
+    with _stopped_by_signals(server):
+        try:
+            # The port may have been taken between bind and here by another start at the same moment.
+            listener.listen(_BACKLOG)
+        except OSError as error:
+            host, port = listener.getsockname()[:2]
+            raise _cannot_listen(host, port, error) from error
+        try:
+            server.run([listener])
+        except SystemExit:
+            print("mcphub serve: the hub could not start; the log above says why.", file=sys.stderr)
+            return 1
+        except Exception as error:
+            logger.exception("The application cannot be loaded")
+            print(f"mcphub serve: the hub could not start: {type(error).__name__}: {error}", file=sys.stderr)
+            return 1
+    return 0
+
+
+@contextlib.contextmanager
+def _stopped_by_signals(server: uvicorn.Server) -> Iterator[None]:
+    """Let a signal that comes before or after uvicorn's own handlers stop the server in order."""
+
+    def stop(*_: object) -> None:
+        server.should_exit = True
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

@@ -1,0 +1,99 @@
+"""The addresses of REST: one router, the OpenAPI document, and its offline page.
+
+urls.py includes it under `api/`, last: the last pattern answers an unknown address in JSON.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import Http404
+from django.urls import re_path
+from drf_spectacular.renderers import OpenApiJsonRenderer2, OpenApiYamlRenderer2
+from drf_spectacular.utils import extend_schema
+from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
+from rest_framework.negotiation import DefaultContentNegotiation
+from rest_framework.renderers import BaseRenderer
+from rest_framework.request import Request
+from rest_framework.routers import SimpleRouter
+from rest_framework.views import APIView
+
+from invocations.rest.audit import CheckpointViewSet, ConsistencyViewSet, EventViewSet, ExportViewSet, ProofViewSet
+from invocations.rest.calls import InvocationViewSet
+from invocations.rest.mappings import ErrorMappingViewSet
+from invocations.rest.tasks import TaskViewSet
+from mcphub.rest.replay import ReplayViewSet
+from sessions_app.rest.processes import ProcessViewSet
+from sessions_app.rest.sessions import SessionViewSet
+from tools_catalog.rest.connections import ConnectionViewSet
+from tools_catalog.rest.content import PromptViewSet, ResourceViewSet
+from tools_catalog.rest.selections import ServiceViewSet, ToolsetViewSet
+from tools_catalog.rest.tools import ToolDefinitionViewSet, ToolVersionViewSet
+
+
+class RestRouter(SimpleRouter):
+    """Every address with and without its last slash, and no redirect, which would drop a body."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.trailing_slash = "/?"
+
+
+class JsonDocument(OpenApiJsonRenderer2):
+    media_type = "application/json"
+
+
+class NamedFormat(DefaultContentNegotiation):
+    """`?format=json` or `?format=yaml`; else what Accept names."""
+
+    def select_renderer(self, request: Request, renderers: Any, format_suffix: str | None = None) -> Any:
+        named = format_suffix or request.query_params.get("format")
+        return super().select_renderer(request, renderers, named)
+
+
+class SchemaView(SpectacularAPIView):
+    renderer_classes: list[type[BaseRenderer]] = [JsonDocument, OpenApiYamlRenderer2]
+    content_negotiation_class = NamedFormat
+    missing = "The schema is given as ?format=json or ?format=yaml."
+
+
+@extend_schema(exclude=True)
+class UnknownAddress(APIView):
+    authentication_classes = ()
+    permission_classes = ()
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        raise Http404
+
+
+router = RestRouter()
+router.register("invocations", InvocationViewSet)
+router.register("sessions", SessionViewSet)
+router.register("processes", ProcessViewSet)
+router.register("tasks", TaskViewSet)
+router.register("tool-definitions", ToolDefinitionViewSet)
+router.register(r"tool-definitions/(?P<name>[^/]+)/versions", ToolVersionViewSet)
+router.register("connections", ConnectionViewSet)
+router.register("services", ServiceViewSet)
+router.register("toolsets", ToolsetViewSet)
+router.register("resources", ResourceViewSet)
+router.register("prompts", PromptViewSet)
+router.register("error-mappings", ErrorMappingViewSet)
+router.register("audit/checkpoints", CheckpointViewSet, basename="checkpoint")
+router.register("audit/events", EventViewSet)
+router.register("audit/proofs", ProofViewSet, basename="proof")
+
+urlpatterns = [
+    *router.urls,
+    re_path(r"^audit/export/?$", ExportViewSet.as_view({"get": "export"})),
+    re_path(r"^invocations/(?P<invocation_id>[^/]+)/replay/?$", ReplayViewSet.as_view({"post": "replay"})),
+    re_path(
+        r"^audit/consistency/(?P<old>[0-9]{1,18})/(?P<new>[0-9]{1,18})/?$",
+        ConsistencyViewSet.as_view({"get": "between"}),
+    ),
+    re_path(r"^schema/?$", SchemaView.as_view(), name="schema"),
+    re_path(
+        r"^docs/?$", SpectacularSwaggerSplitView.as_view(url_name="schema", template_name="api/docs.html"), name="docs"
+    ),
+    re_path(r"", UnknownAddress.as_view()),
+]

@@ -1,0 +1,105 @@
+"""People and groups, in the theme's forms. Nobody gives a person or a group more than they have themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from django import forms
+from django.contrib import admin
+from django.contrib.auth.admin import GroupAdmin, UserAdmin
+from django.contrib.auth.models import Group, Permission, User
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils.translation import gettext_lazy as _
+from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
+
+from sessions_app.admin.keys import groups_beyond, refuse_groups_beyond
+from sessions_app.history.pages import RecordedAdmin
+
+if TYPE_CHECKING:
+    _Form = forms.ModelForm[Any]
+    _Users = UserAdmin[User]
+else:
+    _Form = forms.ModelForm
+    _Users = UserAdmin
+
+admin.site.unregister(User)
+admin.site.unregister(Group)
+
+
+def _code(permission: Permission) -> str:
+    return f"{permission.content_type.app_label}.{permission.codename}"
+
+
+def _refuse_permissions_beyond(user: Any, permissions: Iterable[Permission]) -> None:
+    if refused := sorted(_code(each) for each in permissions if not user.has_perm(_code(each))):
+        raise forms.ValidationError(
+            _("You may not hand out %(permissions)s: your own account lacks it. Ask a superuser."),
+            params={"permissions": ", ".join(refused)},
+        )
+
+
+class _Within(_Form):
+    """Refuses what is added beyond what the `editor` has."""
+
+    editor: Any = None
+
+    def clean_groups(self) -> QuerySet[Group]:
+        chosen: QuerySet[Group] = self.cleaned_data["groups"]
+        refuse_groups_beyond(self.editor, set(chosen) - self._had("groups"))
+        return chosen
+
+    def clean_user_permissions(self) -> QuerySet[Permission]:
+        return self._permissions("user_permissions")
+
+    def clean_permissions(self) -> QuerySet[Permission]:
+        return self._permissions("permissions")
+
+    def _permissions(self, name: str) -> QuerySet[Permission]:
+        chosen: QuerySet[Permission] = self.cleaned_data[name].select_related("content_type")
+        _refuse_permissions_beyond(self.editor, set(chosen) - self._had(name))
+        return chosen
+
+    def _had(self, name: str) -> set[Any]:
+        return set(getattr(self.instance, name).all()) if self.instance.pk else set()
+
+
+def _within(form: Any, request: HttpRequest) -> Any:
+    """Give the form's class with what the editor of this request may hand out."""
+    return type(form.__name__, (_Within, form), {"editor": request.user})
+
+
+@admin.register(User)
+class PersonAdmin(_Users, RecordedAdmin):
+    form = UserChangeForm
+    add_form = UserCreationForm
+    change_password_form = AdminPasswordChangeForm
+    list_display = ["username", "first_name", "last_name", "is_staff", "is_superuser", "is_active", "last_login"]
+
+    def get_form(self, request: HttpRequest, obj: Any | None = None, change: bool = False, **kwargs: Any) -> Any:
+        return _within(super().get_form(request, obj, change=change, **kwargs), request)
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any | None = None) -> Any:
+        own = super().get_readonly_fields(request, obj)
+        return own if request.user.is_superuser else [*own, "is_superuser"]
+
+    def has_change_permission(self, request: HttpRequest, obj: Any | None = None) -> bool:
+        return super().has_change_permission(request, obj) and self._is_within(request, obj)
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any | None = None) -> bool:
+        return super().has_delete_permission(request, obj) and self._is_within(request, obj)
+
+    @staticmethod
+    def _is_within(request: HttpRequest, obj: Any | None) -> bool:
+        """Say whether the person has nothing beyond the editor: who sets a password can log in with it."""
+        if obj is None or request.user.is_superuser:
+            return True
+        beyond = obj.is_superuser or groups_beyond(request.user, obj.groups.all())
+        return not beyond and request.user.has_perms(obj.get_all_permissions())
+
+
+@admin.register(Group)
+class RoleAdmin(GroupAdmin, RecordedAdmin):
+    def get_form(self, request: HttpRequest, obj: Any | None = None, change: bool = False, **kwargs: Any) -> Any:
+        return _within(super().get_form(request, obj, change=change, **kwargs), request)

@@ -1,0 +1,73 @@
+"""Writes events: what operators and the hub did, beside the calls and in the same proof."""
+
+from __future__ import annotations
+
+import getpass
+from typing import Any, NamedTuple
+
+from django.db.models import Model
+
+from sessions_app.history import source
+from sessions_app.history.models import AuditEvent
+from sessions_app.protocol.json import Json
+
+
+class Actor(NamedTuple):
+    """Who did something: the principal as events say it (`user:1`, `key:1`, `machine`, `hub`), and a name."""
+
+    principal: str
+    label: str = ""
+
+
+def record(
+    kind: str,
+    *,
+    actor: Actor | None = None,
+    model: type[Model] | None = None,
+    subject: object = "",
+    label: str = "",
+    before: Json = None,
+    after: Json = None,
+    reason: str = "",
+) -> AuditEvent:
+    """Append an event. Takes part in the caller's transaction, so a deed and its record stand or fall together.
+
+    Without `actor` it is the one of the request, or else whoever runs the program.
+    """
+    edit = source.current()
+    who = actor or actor_of(edit.user)
+    return AuditEvent.objects.create(
+        kind=kind,
+        actor=who.principal,
+        actor_label=_plain(who.label, 150),
+        via=edit.via,
+        subject_model=model._meta.label_lower if model else "",
+        subject_id=_plain(str(subject), 64),
+        subject_label=_plain(label, 200),
+        before=before,
+        after=after,
+        reason=_plain(reason, 500),
+    )
+
+
+def actor_of(user: Any) -> Actor:
+    """Give what `record` says of who did it: a key, a person, or else whoever runs the program."""
+    if isinstance(user, Model) and user.pk is not None:
+        return Actor(f"user:{user.pk}", str(user))
+    key = getattr(user, "key", None)  # of a key's principal
+    if key is not None:
+        return Actor(f"key:{key.pk}", key.name)
+    return on_the_machine()
+
+
+def on_the_machine() -> Actor:
+    """Who runs a command: a user of the machine, not of the hub."""
+    try:
+        name = getpass.getuser()
+    except (OSError, KeyError):
+        name = "?"
+    return Actor("machine", name)
+
+
+def _plain(text: str, most: int) -> str:
+    return text.replace("\x00", "")[:most]

@@ -1,0 +1,185 @@
+"""The history of a row in the admin: who changed it when, by which way and why, and what each change was."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from django.contrib.admin.utils import quote, unquote
+from django.contrib.auth.models import AbstractUser, AnonymousUser
+from django.core.exceptions import PermissionDenied
+from django.core.paginator import Paginator
+from django.db.models import Model, QuerySet
+from django.http import Http404, HttpRequest
+from django.template.response import TemplateResponse
+from django.urls import NoReverseMatch, URLPattern, path, reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _t
+from django.utils.translation import gettext_lazy as _
+from django.views.decorators.http import require_safe
+
+from sessions_app.history import reading, source
+from sessions_app.history.models import AuditEvent
+from sessions_app.kit.admin.base import HubAdmin, mark
+from sessions_app.kit.admin.difference import difference
+from sessions_app.kit.shown import clipped, pretty, visible
+from sessions_app.protocol.json import Json
+
+_MOST_FIELDS = 6
+_MOST_CHARACTERS = 100
+_DEEDS = {"created": ("good", _("Created")), "changed": ("edit", _("Changed")), "deleted": ("bad", _("Deleted"))}
+_WAYS = {
+    source.ADMIN: _("admin"),
+    source.REST: _("REST"),
+    source.CLI: _("command line"),
+    source.BUNDLE: _("bundle"),
+    source.SYSTEM: _("the hub itself"),
+}
+
+
+def by_whom(event: AuditEvent) -> str:
+    return clipped(f"{event.actor_label} ({event.actor})" if event.actor_label else event.actor, 80) or "-"
+
+
+def way(event: AuditEvent) -> str:
+    """Give by which way an edit came, in words."""
+    return str(_WAYS.get(event.via, event.via)) or "-"
+
+
+def entry_address(event: AuditEvent, user: AbstractUser | AnonymousUser) -> str:
+    """Give the address of the event in the history of its row; empty where there is none that the user may open."""
+    app, _dot, model = event.subject_model.partition(".")
+    if not model or not any(user.has_perm(f"{app}.{deed}_{model}") for deed in ("view", "change")):
+        return ""
+    try:
+        return reverse(f"admin:{app}_{model}_history_entry", args=[quote(event.subject_id), event.pk])
+    except NoReverseMatch:
+        return ""
+
+
+def shown_deed(event: AuditEvent) -> SafeString:
+    kind, word = _DEEDS.get(event.deed, ("edit", event.deed))
+    return mark(kind, word)
+
+
+class RecordedAdmin(HubAdmin):
+    """Keeps who changed what and why; old states are read, never written back past the checks of the form."""
+
+    history_per_page: ClassVar[int] = 50
+
+    def get_urls(self) -> list[URLPattern]:
+        entry = require_safe(self.admin_site.admin_view(self.history_entry_view))
+        name = f"{self.opts.app_label}_{self.opts.model_name}_history_entry"
+        return [path("<path:object_id>/history/<int:number>/", entry, name=name), *super().get_urls()]
+
+    def history_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> Any:
+        """Show what happened to a row, newest first; a row that was deleted keeps its history."""
+        row, events = self._subject(request, object_id)
+        newest = events.first()
+        label = str(row) if row is not None else newest.subject_label if newest else ""
+        page = Paginator(events, self.history_per_page).get_page(request.GET.get("p"))
+        entries = [
+            {
+                "event": event,
+                "deed": shown_deed(event),
+                "by": by_whom(event),
+                "way": way(event),
+                "address": self._entry_address(object_id, event),
+                "changes": self._changes(event),
+            }
+            for event in page
+        ]
+        context = {
+            "title": _t("Changes of %(name)s") % {"name": clipped(label, 80)},
+            "label": label,
+            "newer": f"?p={page.previous_page_number()}" if page.has_previous() else "",
+            "older": f"?p={page.next_page_number()}" if page.has_next() else "",
+            "entries": entries,
+            "is_whole": newest is None or reading.is_whole(events),
+            "row_address": row and self._row_address(object_id),
+        }
+        return self._history_page(request, "admin/hub/history.html", context)
+
+    def history_entry_view(self, request: HttpRequest, object_id: str, number: int) -> TemplateResponse:
+        """Show one change side by side: the row before it, the row after it, and the whole row as it then was."""
+        _row, events = self._subject(request, object_id)
+        event = events.filter(pk=number).first()
+        if event is None:
+            raise Http404
+        before, after = reading.in_words(self.model, event.before), reading.in_words(self.model, event.after)
+        whole = reading.state_after(self.model, event)
+        shown = event.before if whole is None else whole
+        context = {
+            "title": _t("Change of %(name)s") % {"name": clipped(event.subject_label, 80)},
+            "event": event,
+            "deed": shown_deed(event),
+            "by": by_whom(event),
+            "way": way(event),
+            "fields": difference(before, after),
+            "hidden": [label for label, value in before.items() if value == after.get(label)],
+            "whole": [(label, _whole(value)) for label, value in reading.in_words(self.model, shown).items()],
+            "is_deleted": whole is None,
+            "older": self._neighbour(object_id, events.filter(pk__lt=number).first()),
+            "newer": self._neighbour(object_id, events.filter(pk__gt=number).last()),
+            "all": reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_history", args=[quote(object_id)]),
+        }
+        return self._history_page(request, "admin/hub/history_entry.html", context)
+
+    def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:
+        """Write nothing into Django's own log: the row's event says it."""
+
+    def log_change(self, request: HttpRequest, obj: Any, message: Any) -> Any:
+        """Write nothing, as above."""
+
+    def log_deletions(self, request: HttpRequest, queryset: QuerySet[Any]) -> Any:
+        """Write nothing, as above."""
+
+    def _subject(self, request: HttpRequest, object_id: str) -> tuple[Model | None, QuerySet[AuditEvent]]:
+        """Give the row, if it is still there, and its events. Raises Http404, PermissionDenied."""
+        row = self.get_object(request, unquote(object_id))
+        if not self.has_view_or_change_permission(request, row):
+            raise PermissionDenied
+        events = reading.events_of(self.model, unquote(object_id))
+        if row is None and not events.exists():
+            raise Http404
+        return row, events
+
+    def _changes(self, event: AuditEvent) -> list[SafeString]:
+        if event.deed != "changed":
+            return []
+        found = list(reading.changes(self.model, event, _MOST_CHARACTERS))
+        lines = [_line(each) for each in found[:_MOST_FIELDS]]
+        return lines if len(found) <= _MOST_FIELDS else [*lines, format_html("…")]
+
+    def _neighbour(self, object_id: str, event: AuditEvent | None) -> str:
+        return "" if event is None else self._entry_address(object_id, event)
+
+    def _entry_address(self, object_id: str, event: AuditEvent) -> str:
+        name = f"admin:{self.opts.app_label}_{self.opts.model_name}_history_entry"
+        return reverse(name, args=[object_id, event.pk])
+
+    def _row_address(self, object_id: str) -> str:
+        return reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_change", args=[object_id])
+
+    def _history_page(self, request: HttpRequest, template: str, context: dict[str, Any]) -> TemplateResponse:
+        request.current_app = self.admin_site.name
+        return TemplateResponse(
+            request, template, {**self.admin_site.each_context(request), "opts": self.opts, **context}
+        )
+
+
+def _line(change: reading.FieldChange) -> SafeString:
+    if change.before == change.after:  # neither is shown
+        return format_html("<strong>{}</strong>: {}", visible(change.label), change.after)
+    before, after = _cell(change.before), _cell(change.after)
+    return format_html("<strong>{}</strong>: {} → {}", visible(change.label), before, after)
+
+
+def _whole(value: Json) -> str:
+    if value is None:
+        return ""
+    return visible(value.replace("\r\n", "\n")) if isinstance(value, str) else pretty(value)
+
+
+def _cell(text: str) -> str:
+    return visible(text, one_line=True) or "–"

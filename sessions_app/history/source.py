@@ -1,0 +1,68 @@
+"""Where an edit comes from: by which way, and in which request. Every event of the history says it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from typing import Any
+
+from asgiref.sync import iscoroutinefunction
+from django.http import HttpRequest, HttpResponseBase
+from django.utils.decorators import sync_and_async_middleware
+
+ADMIN, REST, CLI, BUNDLE, SYSTEM = "admin", "rest", "cli", "bundle", "system"
+
+
+@dataclass(frozen=True, slots=True)
+class EditSource:
+    via: str = SYSTEM
+    request: HttpRequest | None = None
+
+    @property
+    def user(self) -> Any:
+        """Who makes the request: a user, a key's principal, or None outside of requests."""
+        return getattr(self.request, "user", None)
+
+
+_source: ContextVar[EditSource] = ContextVar("edit source", default=EditSource())  # noqa: B039 - frozen
+
+
+def current() -> EditSource:
+    return _source.get()
+
+
+@contextmanager
+def edits_via(via: str, request: HttpRequest | None = None) -> Iterator[None]:
+    """Let the edits inside say that they came this way; without `request` the one around stays."""
+    outer = _source.get()
+    token = _source.set(replace(outer, via=via, request=request or outer.request))
+    try:
+        yield
+    finally:
+        _source.reset(token)
+
+
+@sync_and_async_middleware
+def edit_source(get_response: Callable[[HttpRequest], Any]) -> Callable[[HttpRequest], Any]:
+    """Middleware: what a request edits was edited through the admin or through REST, by its user."""
+    if iscoroutinefunction(get_response):
+
+        async def serve_async(request: HttpRequest) -> HttpResponseBase:
+            with edits_via(_via(request), request):
+                answered: Awaitable[HttpResponseBase] = get_response(request)
+                return await answered
+
+        return serve_async
+
+    def serve(request: HttpRequest) -> HttpResponseBase:
+        with edits_via(_via(request), request):
+            response: HttpResponseBase = get_response(request)
+            return response
+
+    return serve
+
+
+def _via(request: HttpRequest) -> str:
+    return REST if request.path_info.startswith("/api/") else ADMIN

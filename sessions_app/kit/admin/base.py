@@ -1,0 +1,374 @@
+"""What the admin pages of every floor are made of: base classes, confirmations, marks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
+
+from django import forms
+from django.contrib import admin, messages
+from django.contrib.admin.exceptions import DisallowedModelAdminLookup
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.contrib.admin.options import IncorrectLookupParameters
+from django.contrib.admin.utils import unquote
+from django.contrib.admin.views.main import ERROR_FLAG
+from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet
+from django.http import Http404, HttpRequest
+from django.shortcuts import redirect
+from django.template.response import TemplateResponse
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext_lazy as _
+from unfold.decorators import action as theme_action
+
+from sessions_app.kit.admin.changelist import HubList, holds_nul, without_meaning
+from sessions_app.kit.admin.filters import controls
+from sessions_app.kit.admin.json_field import JSONEditor, JSONFormField
+from sessions_app.kit.admin.keyset import KeysetList
+from sessions_app.kit.admin.parts import ListPart
+from sessions_app.kit.admin.readonly import show_json
+from sessions_app.kit.fields import JSONText
+from sessions_app.kit.lists.filters import ListFilter
+from sessions_app.kit.lists.keyset import Keyset
+from sessions_app.kit.shown import clipped
+
+if TYPE_CHECKING:
+    _Base = admin.ModelAdmin[Any]
+
+    from django.contrib.admin.views.main import ChangeList as _List
+else:
+    from unfold.admin import ModelAdmin as _Base
+    from unfold.views import ChangeList as _List
+
+_MARKS = {
+    "good": "check_circle",
+    "bad": "error",
+    "wait": "schedule",
+    "off": "do_not_disturb_on",
+    "edit": "edit",
+    "warn": "warning",
+}
+
+
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+def detail_action(**options: Any) -> Callable[[_Method], _Method]:
+    """Make a method an action of one row's page; the theme's decorator, with its types and the row's own key."""
+
+    def decorate(method: _Method) -> _Method:
+        themed = theme_action(**options)(method)
+
+        @wraps(themed)
+        def with_key(page: Any, request: HttpRequest, **row: str) -> Any:
+            # Addresses quote even an underscore. A list's action has no row.
+            return themed(page, request, **{name: unquote(key) for name, key in row.items()})
+
+        return cast("_Method", with_key)
+
+    return decorate
+
+
+def mark(kind: str, word: object) -> SafeString:
+    """Give a state as icon and word in a colour; `kind` is one of good, bad, wait, edit, warn, off."""
+    return format_html(
+        '<span class="hub-mark hub-{}"><span class="material-symbols-outlined" aria-hidden="true">{}</span>{}</span>',
+        kind,
+        _MARKS[kind],
+        word,
+    )
+
+
+def is_confirmed(request: HttpRequest) -> bool:
+    """Whether the page that asks before a deed was answered with yes."""
+    return request.method == "POST" and "confirmed" in request.POST
+
+
+def back_of(request: HttpRequest, otherwise: str) -> str:
+    """Give the address of this hub from which a form was sent, as the form says it."""
+    back = request.POST.get("back", "")
+    return back if url_has_allowed_host_and_scheme(back, allowed_hosts=None) else otherwise
+
+
+def row_of(page: Any, request: HttpRequest, object_id: str) -> Any:
+    """Give the row that an address of an admin's page names; raise Http404."""
+    row = page.get_object(request, object_id)
+    if row is None:
+        raise Http404
+    return row
+
+
+def moment(field: str, words: Any) -> Any:
+    """Give a column, or a read-only field, that shows a time with its zone."""
+
+    @admin.display(description=words, ordering=field, empty_value="-")
+    def shown(row: Any) -> Any:
+        value = getattr(row, field)
+        if value is None:
+            return None
+        local = timezone.localtime(value)
+        return format_html(
+            '<time class="hub-time" datetime="{}">{}</time>', local.isoformat(), local.strftime("%Y-%m-%d %H:%M:%S %Z")
+        )
+
+    shown.__name__ = field  # what addresses call the column
+    return shown
+
+
+class HubAdmin(_Base):
+    """Tables with our sizes and JSON fields with our editor."""
+
+    list_per_page = 50
+    compressed_fields = False
+    list_filter_sheet = True
+    list_filter_submit = True
+    formfield_overrides = {JSONText: {"form_class": JSONFormField, "widget": JSONEditor}}
+    page_context: ClassVar[dict[str, Any]] = {}
+    """What every row's page tells its templates."""
+    filters: tuple[ListFilter, ...] = ()
+    """Of the list, declared; REST's list may have the same ones."""
+    parts: Sequence[ListPart] = ()
+    """Of the list: what it has beside its rows."""
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[_List]:
+        return HubList
+
+    def get_actions_detail(self, request: HttpRequest, object_id: Any) -> Any:
+        return super().get_actions_detail(request, unquote(object_id))  # type: ignore[misc, unused-ignore]
+
+    def get_changelist_instance(self, request: HttpRequest) -> Any:
+        """Give the list of an address. Raises IncorrectLookupParameters where it asks for what is not."""
+        if holds_nul(request.GET):  # which is no text for a database
+            raise IncorrectLookupParameters
+        return super().get_changelist_instance(request)
+
+    def get_urls(self) -> list[Any]:
+        return [*(url for part in self.parts for url in part.urls(self)), *super().get_urls()]
+
+    def get_list_filter(self, request: HttpRequest) -> Any:
+        return controls(self.filters) or super().get_list_filter(request)
+
+    def get_list_display(self, request: HttpRequest) -> Any:
+        columns: Any = super().get_list_display(request)
+        for part in self.parts:
+            columns = part.columns(self, request, list(columns))
+        return columns
+
+    def get_list_display_links(self, request: HttpRequest, list_display: Any) -> Any:
+        """Let the usual columns lead to the row, or the first one where they are not shown."""
+        if self.list_display_links is None:
+            return None
+        return [each for each in self.list_display_links if each in list_display] or list(list_display)[:1]
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
+        """Show the list with its parts."""
+        if not self.has_view_or_change_permission(request):
+            raise PermissionDenied
+        context: dict[str, Any] = {}
+        for part in self.parts:
+            if (other := part.instead(self, request)) is not None:
+                return other
+            context |= part.context(self, request)
+        answer = self._list_view(request, {**context, **(extra_context or {})})
+        shown = (getattr(answer, "context_data", None) or {}).get("cl")
+        for part in self.parts:
+            if shown is not None and (other := part.listed(self, request, shown)) is not None:
+                return other
+        return answer
+
+    def _list_view(self, request: HttpRequest, context: dict[str, Any]) -> Any:
+        """Show the list; what its address asks for in vain is left out, and said."""
+        refused: DisallowedModelAdminLookup | None = None
+        answer = None
+        try:
+            answer = super().changelist_view(request, context)
+        except DisallowedModelAdminLookup as error:
+            refused = error
+        is_wrong = refused is not None or getattr(answer, "url", "") == f"{request.path}?{ERROR_FLAG}=1"
+        if not is_wrong or request.method != "GET":
+            if refused is not None:
+                raise refused
+            return answer
+        query = request.GET.copy()
+        for name in without_meaning(request, self.get_changelist_instance):
+            said = _("Left out: %(name)s=%(value)s. This list has no such filter, or the filter takes no such value.")
+            messages.warning(request, said % {"name": clipped(name, 60), "value": clipped(query[name], 60)})
+            del query[name]
+        if query == request.GET:  # each has a meaning alone
+            query.clear()
+            messages.warning(request, _("These filters do not go together, so all are left out."))
+        return redirect(f"{request.path}?{query.urlencode(safe=',')}")
+
+    def _get_obj_does_not_exist_redirect(self, request: HttpRequest, opts: Any, object_id: str) -> Any:
+        # Django's own leads to the start page, away from the list and the filters that the operator came from.
+        said = _("There is no %(name)s %(key)s: it was never made, or is gone.")
+        messages.warning(request, said % {"name": opts.verbose_name, "key": clipped(unquote(object_id), 60)})
+        filters = request.GET.get("_changelist_filters", "")
+        return redirect(reverse(f"admin:{opts.app_label}_{opts.model_name}_changelist") + (filters and f"?{filters}"))
+
+    def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        context |= {"show_save_and_add_another": False, **self.page_context}
+        show_json(context["adminform"], self.model)
+        row = kwargs.get("obj")
+        if row is not None:
+            context |= self.beside(request, row)
+        return super().render_change_form(request, context, *args, **kwargs)
+
+    def beside(self, request: HttpRequest, row: Any) -> dict[str, Any]:
+        """Give what the templates of a row's page show beside its fields."""
+        return {}
+
+    def confirmation(
+        self,
+        request: HttpRequest,
+        *,
+        title: str,
+        items: Sequence[tuple[str, str]],
+        explanation: str,
+        button: str,
+        back: str,
+        action: str = "",
+        danger: bool = False,
+        reason: bool = False,
+        typed: str = "",
+        selected: Sequence[Any] = (),
+        hidden: Sequence[tuple[str, str]] = (),
+        form: forms.Form | None = None,
+    ) -> TemplateResponse | None:
+        """Give the page that asks before the deed, or None once the operator has confirmed it.
+
+        `items` are pairs of name and remark. `typed` is a word that must be written by hand. `reason` asks for
+        the reason of the change; it then stands in `request.POST["reason"]`. `hidden` is posted again. `form` asks
+        for more, bound where `is_confirmed(request)`; None is given only if it is valid.
+        """
+        confirmed = is_confirmed(request)
+        wrong = confirmed and bool(typed) and request.POST.get("typed", "").strip() != typed
+        if confirmed and not wrong and (form is None or form.is_valid()):
+            return None
+        return TemplateResponse(
+            request,
+            "admin/hub/confirm.html",
+            {
+                **self.admin_site.each_context(request),
+                "opts": self.opts,
+                "title": title,
+                "items": items,
+                "explanation": explanation,
+                "button": button,
+                "back": back,
+                "action": action,
+                "danger": danger,
+                "ask_reason": reason,
+                "reason": request.POST.get("reason", ""),
+                "typed": typed,
+                "wrong": wrong,
+                "selected": selected,
+                "checkbox_name": ACTION_CHECKBOX_NAME,
+                "hidden": hidden,
+                "form": form,
+            },
+        )
+
+    def confirmation_of(
+        self,
+        request: HttpRequest,
+        queryset: QuerySet[Any],
+        action: str,
+        title: Callable[[int], str],
+        explanation: str,
+        button: str,
+        *,
+        touched: QuerySet[Any] | None = None,
+        untouched: Callable[[int], str] | None = None,
+        remarks: Callable[[list[Any]], Mapping[Any, str]] = lambda rows: {},
+        **more: Any,
+    ) -> TemplateResponse | None:
+        """Give the page that asks before an action on selected rows, or None once the operator has confirmed it.
+
+        `touched` are the rows that the action would change; `untouched` says of how many others that it would not.
+        """
+        names, count = names_and_count(queryset if touched is None else touched, remarks=remarks)
+        others = 0 if touched is None else queryset.count() - count
+        if others and untouched is not None:
+            explanation = f"{explanation} {untouched(others) % {'count': others}}"
+        return self.confirmation(
+            request,
+            title=title(count) % {"count": count},
+            items=names,
+            explanation=explanation,
+            button=button,
+            back=request.get_full_path(),
+            action=action,
+            selected=list(queryset.values_list("pk", flat=True)),
+            **more,
+        )
+
+    def outcomes_page(
+        self, request: HttpRequest, *, title: str, rows: Sequence[tuple[str, SafeString, str]], back: str
+    ) -> TemplateResponse:
+        """Give the page that says what became of each row of a selection: name, mark, remark."""
+        context = {"opts": self.opts, "title": title, "rows": rows, "back": back}
+        return TemplateResponse(request, "admin/hub/outcome.html", {**self.admin_site.each_context(request), **context})
+
+
+class ReadOnlyAdmin(HubAdmin):
+    """Shows what the hub records; nothing is added, changed or deleted here."""
+
+    compressed_fields = True
+    page_context: ClassVar[dict[str, Any]] = {"show_history": False}
+
+    def has_add_permission(self, request: HttpRequest, obj: Any | None = None) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any | None = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any | None = None) -> bool:
+        return False
+
+    def history_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> Any:
+        raise PermissionDenied  # records have no history: they do not change
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any | None = None) -> Any:
+        return [name for _title, options in self.get_fieldsets(request, obj) for name in options["fields"]]
+
+    def get_fields(self, request: HttpRequest, obj: Any | None = None) -> Any:
+        return self.fields or ()
+
+
+class UncountedAdmin(ReadOnlyAdmin):
+    """A read-only list over a table of any size."""
+
+    show_full_result_count = False
+    show_facets = admin.ShowFacets.NEVER  # a facet is a count of the whole table
+    list_max_show_all = 0
+    sortable_by = ()
+    keyset: type[Keyset[Any]] = Keyset
+    """Reads the pages; what bounds them."""
+    is_windowed = False
+    """Whether some query of the list has no index."""
+    window = 5000
+    """So many rows a page looks through for what no index finds."""
+    indexed: tuple[str, ...] = ()
+    """Fields, beside that of the order, by which an index finds rows in the order of the list."""
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[_List]:
+        return KeysetList
+
+
+def names_and_count(
+    queryset: QuerySet[Any], most: int = 50, remarks: Callable[[list[Any]], Mapping[Any, str]] = lambda rows: {}
+) -> tuple[list[tuple[str, str]], int]:
+    """Give the first names of a selection, each with what `remarks` says of it by key, and the count of all."""
+    count = queryset.count()
+    rows = list(queryset[:most])
+    said = remarks(rows)
+    names = [(clipped(row, 80), said.get(row.pk, "")) for row in rows]
+    if count > most:
+        names.append(("…", str(_("and %(count)d more") % {"count": count - most})))
+    return names, count

@@ -1,0 +1,51 @@
+"""Parts of a list's page: the page asks each of its parts, in their order, and knows of none what it does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from django.contrib import admin
+from django.http import HttpRequest, HttpResponseBase
+from django.urls import URLPattern
+
+if TYPE_CHECKING:
+    from sessions_app.kit.admin.base import HubAdmin
+    from sessions_app.kit.admin.changelist import HubList
+
+Column = str | Callable[..., Any]
+"""Of a list: a name that its page knows, or what draws a row's cell."""
+
+
+class ListPart:
+    """What a list has beside its rows; `page` is the admin of the list."""
+
+    def urls(self, page: HubAdmin) -> list[URLPattern]:
+        """Give addresses of its own, below that of the list."""
+        return []
+
+    def instead(self, page: HubAdmin, request: HttpRequest) -> HttpResponseBase | None:
+        """Give an answer in place of the list, before any row is read."""
+        return None
+
+    def columns(self, page: HubAdmin, request: HttpRequest, usual: list[Column]) -> list[Column]:
+        """Give the columns to show, of those that the parts before it show."""
+        return usual
+
+    def context(self, page: HubAdmin, request: HttpRequest) -> dict[str, Any]:
+        """Give what the templates of the list show of it."""
+        return {}
+
+    def listed(self, page: HubAdmin, request: HttpRequest, shown: HubList) -> HttpResponseBase | None:
+        """See the rows that were read; may change what is shown of them, or give another answer."""
+        return None
+
+
+def column(words: Any, draw: Callable[[Any], object], *, ordering: str | None = None) -> Callable[[Any, Any], Any]:
+    """Make a column, or a read-only field, of what `draw` gives for a row; a method of an admin class."""
+
+    @admin.display(description=words, ordering=ordering)
+    def shown(page: Any, row: Any) -> object:
+        return draw(row)
+
+    return shown

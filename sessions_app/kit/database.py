@@ -1,0 +1,157 @@
+"""Connections of their own for the threads that must not share Django's: the ledger's writer, the follower."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import Any, ParamSpec, TypeVar
+
+from channels.db import database_sync_to_async
+from django.db import InterfaceError, InternalError, OperationalError, connection, connections, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models import QuerySet
+from django.db.transaction import TransactionManagementError
+
+_IN_FAILED_TRANSACTION = "25P02"
+"""PostgreSQL refuses whatever follows a failed statement of a transaction."""
+_CANCELLED = "57014"
+_Parameters = ParamSpec("_Parameters")
+_Result = TypeVar("_Result")
+_PAUSE_SECONDS = 0.1
+"""Between two tries: after a restart of the database each connection of the pool may be a dead one."""
+_INSTRUCTIONS = 5_000
+"""Of SQLite between two looks at the clock: a fraction of a millisecond, where all is in memory."""
+
+
+def driver() -> Any:
+    """Give the module of the database's driver, with the errors of PEP 249: `sqlite3` or `psycopg`."""
+    connection: Any = connections["default"]
+    return connection.Database
+
+
+def is_away(error: BaseException | None) -> bool:
+    """Whether the database could not be used just now, which is nobody's mistake and passes.
+
+    The last two as well: Django's validation swallows what fails while it checks a constraint, and then the next
+    statement of the transaction meets it, in Django or in PostgreSQL.
+    """
+    if isinstance(error, InternalError):
+        return getattr(error.__cause__, "sqlstate", "") == _IN_FAILED_TRANSACTION
+    return isinstance(error, OperationalError | InterfaceError | TransactionManagementError)
+
+
+async def persistently(
+    seconds: float, function: Callable[_Parameters, _Result], *args: _Parameters.args, **kwargs: _Parameters.kwargs
+) -> _Result:
+    """Run what uses Django's connection off the event loop, and again on another connection while the database is away.
+
+    `function` must be one that may be repeated. Raises its last error when `seconds` are over.
+    """
+    until = time.monotonic() + seconds
+    while True:
+        try:
+            return await database_sync_to_async(function)(*args, **kwargs)
+        except Exception as error:
+            if not is_away(error) or time.monotonic() >= until:
+                raise
+        await asyncio.sleep(_PAUSE_SECONDS)
+
+
+class TookTooLong(Exception):
+    """A statement was ended before it was done."""
+
+
+@contextlib.contextmanager
+def at_most(seconds: float) -> Iterator[None]:
+    """Let no statement of Django's connection take longer: it ends in TookTooLong. For reading only."""
+    connection.ensure_connection()
+    try:
+        with _sqlite_at_most(seconds) if connection.vendor == "sqlite" else _postgresql_at_most(seconds):
+            yield
+    except OperationalError as error:
+        if not _was_ended(error.__cause__):
+            raise
+        raise TookTooLong from error
+
+
+@contextlib.contextmanager
+def _sqlite_at_most(seconds: float) -> Iterator[None]:
+    raw, until = connection.connection, time.monotonic() + seconds
+    raw.set_progress_handler(lambda: time.monotonic() > until, _INSTRUCTIONS)
+    try:
+        yield
+    finally:
+        raw.set_progress_handler(None, 0)
+
+
+@contextlib.contextmanager
+def _postgresql_at_most(seconds: float) -> Iterator[None]:
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("SELECT current_setting('statement_timeout')")
+        before = cursor.fetchone()[0]
+        cursor.execute("SELECT set_config('statement_timeout', %s, true)", [str(max(1, int(seconds * 1000)))])
+        yield
+        # It holds until the end of the transaction, which may be that of a caller.
+        cursor.execute("SELECT set_config('statement_timeout', %s, true)", [before])
+
+
+def _was_ended(error: BaseException | None) -> bool:
+    if isinstance(error, sqlite3.Error):
+        return error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT
+    return getattr(error, "sqlstate", None) == _CANCELLED
+
+
+def delete_in_slices(rows: QuerySet[Any], most: int = 1000) -> int:
+    """Delete rows, so many in a transaction, and give their number: whoever writes on SQLite comes in between."""
+    total = 0
+    while True:
+        some = list(rows.order_by().values_list("pk", flat=True)[:most])
+        removed, _ = rows.model._default_manager.filter(pk__in=some).delete()
+        total += int(removed)
+        if len(some) < most:
+            return total
+
+
+class Dedicated:
+    """One raw connection to the hub's database, opened at first use by the thread that uses it.
+
+    `raw` is a `sqlite3.Connection` in autocommit mode or a `psycopg.Connection` in autocommit mode.
+    """
+
+    def __init__(self, prepare: Callable[[Any, bool], None] | None = None) -> None:
+        """`prepare(raw, is_sqlite)` sets up each new connection."""
+        self._prepare = prepare
+        self._wrapper: BaseDatabaseWrapper | None = None
+        self.is_sqlite = connections["default"].vendor == "sqlite"
+
+    @property
+    def raw(self) -> Any:
+        if self._wrapper is None:
+            wrapper = connections.create_connection("default")
+            # Outside the pool: this connection is held for the life of the process.
+            wrapper.settings_dict = {**wrapper.settings_dict, "OPTIONS": {**wrapper.settings_dict["OPTIONS"]}}
+            wrapper.settings_dict["OPTIONS"].pop("pool", None)
+            self._wrapper = wrapper
+            try:
+                wrapper.connect()
+                if self._prepare is not None:
+                    self._prepare(wrapper.connection, self.is_sqlite)
+            except BaseException:
+                self.close()
+                raise
+        return self._wrapper.connection
+
+    def timestamp(self, seconds: float) -> str:
+        """Give a time (seconds since the epoch) as text that the database takes for a timestamp."""
+        text = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
+        return text if self.is_sqlite else text + "+00"
+
+    def close(self) -> None:
+        wrapper, self._wrapper = self._wrapper, None
+        if wrapper is not None:
+            with contextlib.suppress(Exception):  # one that broke cannot be closed any more
+                wrapper.close()

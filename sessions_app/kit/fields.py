@@ -1,0 +1,73 @@
+"""Model fields that every floor uses."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from django import forms
+from django.core.exceptions import ValidationError
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+from sessions_app.protocol import json
+
+logger = logging.getLogger(__name__)
+
+if TYPE_CHECKING:
+    _Text = models.TextField[Any, Any]
+else:
+    _Text = models.TextField
+
+
+class JSONText(_Text):
+    """JSON kept as text, so that key order, numbers and every keyword come back as they were written.
+
+    `jsonb` reorders keys, turns `1e2` into `100` and refuses NUL. Schemas and audit bodies must not change.
+    """
+
+    description = "JSON, kept as text"
+
+    if TYPE_CHECKING:  # what the plugin of the type checker reads
+        _pyi_private_set_type: Any
+        _pyi_private_get_type: Any
+
+    def from_db_value(self, value: str | None, expression: Any, connection: Any) -> Any:
+        return None if value is None else json.loads_stored(value)
+
+    def to_python(self, value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        try:
+            return json.loads(value.encode())
+        except Exception as error:
+            raise ValidationError(_("This is not valid JSON: %(why)s"), params={"why": error}) from error
+
+    def get_prep_value(self, value: Any) -> str | None:
+        return None if value is None else json.dumps(value).decode()
+
+    def value_to_string(self, obj: models.Model) -> Any:
+        return self.value_from_object(obj)
+
+    def formfield(self, **kwargs: Any) -> Any:
+        return super(models.TextField, self).formfield(**{"form_class": forms.JSONField, **kwargs})
+
+    def validate(self, value: Any, model_instance: models.Model | None) -> None:
+        if value in ({}, [], "", 0, False) and self.blank:
+            return
+        super().validate(value, model_instance)
+
+
+def readable_rows(rows: Any) -> Iterable[Any]:
+    """Give all rows of a queryset, or those that can be read where the text of one is no JSON."""
+    try:
+        return list(rows)
+    except ValueError:
+        found = []
+        for key in list(rows.values_list("pk", flat=True)):
+            try:
+                found.append(rows.get(pk=key))
+            except ValueError:
+                logger.exception("The %s with id %s cannot be read and is left out", rows.model.__name__, key)
+        return found

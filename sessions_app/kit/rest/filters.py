@@ -1,0 +1,200 @@
+"""REST's query parameters for the filters of a list, made from their declarations (`kit.lists.filters`).
+
+What is not declared is refused: a filter that is ignored shows rows that were not asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC
+from functools import cache, singledispatch
+from typing import Any
+
+from django import forms
+from django.core.exceptions import ValidationError as Invalid
+from django.db.models import Model, QuerySet
+from django_filters import rest_framework as filters  # type: ignore[import-untyped]
+from django_filters.fields import IsoDateTimeField  # type: ignore[import-untyped]
+from django_filters.utils import translate_validation  # type: ignore[import-untyped]
+from drf_spectacular.utils import extend_schema_field
+from rest_framework.exceptions import ValidationError
+from rest_framework.request import Request
+
+from sessions_app.kit.lists.filters import Between, During, ListFilter, OneOf, TextIs, WholeNumber, YesOrNo
+from sessions_app.kit.rest.lists import KeysetPagination
+from sessions_app.protocol.errors import InvalidParams
+
+LARGEST_INTEGER = 2**31 - 1
+"""What an integer column of PostgreSQL holds."""
+_NONE = (None, "")
+
+
+class _MomentField(IsoDateTimeField):  # type: ignore[misc]
+    def to_python(self, value: Any) -> Any:
+        moment = super().to_python(value)
+        try:
+            return moment and moment.astimezone(UTC)
+        except OverflowError as error:
+            raise Invalid("This moment lies outside the years 1 to 9999 in UTC.") from error
+
+
+class MomentParameter(filters.IsoDateTimeFilter):  # type: ignore[misc]
+    """An ISO 8601 moment; UTC where it names no offset."""
+
+    field_class = _MomentField
+
+
+@extend_schema_field({"type": "boolean"})
+class BooleanParameter(filters.TypedChoiceFilter):  # type: ignore[misc]
+    """`true` or `false`. The stock filter takes any other word for "no filter"."""
+
+    def __init__(self, **options: Any) -> None:
+        options["choices"] = (("true", "true"), ("false", "false"))
+        super().__init__(coerce=lambda word: word == "true", **options)
+
+
+class IntegerParameter(filters.Filter):  # type: ignore[misc]
+    field_class = forms.IntegerField
+
+    def __init__(self, *, least: int | None, **options: Any) -> None:
+        least = -LARGEST_INTEGER - 1 if least is None else least
+        super().__init__(min_value=least, max_value=LARGEST_INTEGER, **options)
+        extend_schema_field({"type": "integer", "minimum": least, "maximum": LARGEST_INTEGER})(self)
+
+
+@singledispatch
+def parameters(declared: ListFilter) -> dict[str, filters.Filter]:
+    """Give the parameters of one filter by name; kinds that a floor declares for itself are registered there."""
+    raise TypeError(f"No parameter is known for {type(declared).__name__}.")
+
+
+@parameters.register
+def _(declared: TextIs) -> dict[str, filters.Filter]:
+    return {declared.name: filters.CharFilter(strip=False, **_described(declared))}
+
+
+@parameters.register
+def _(declared: OneOf) -> dict[str, filters.Filter]:
+    return {declared.name: filters.ChoiceFilter(choices=declared.offered, **_described(declared))}
+
+
+@parameters.register
+def _(declared: YesOrNo) -> dict[str, filters.Filter]:
+    return {declared.name: BooleanParameter(**_described(declared))}
+
+
+@parameters.register
+def _(declared: WholeNumber) -> dict[str, filters.Filter]:
+    return {declared.name: IntegerParameter(least=declared.least, **_described(declared))}
+
+
+@parameters.register
+def _(declared: Between) -> dict[str, filters.Filter]:
+    return {f"{end}_{declared.name}": IntegerParameter(least=0, **_described(declared)) for end in ("min", "max")}
+
+
+@parameters.register
+def _(declared: During) -> dict[str, filters.Filter]:
+    ends = {"after": "included", "before": "excluded"}
+    words = "ISO 8601, this moment {}; without an offset it is UTC."
+    return {
+        f"{declared.name}_{end}": MomentParameter(field_name=declared.of, help_text=words.format(word))
+        for end, word in ends.items()
+    }
+
+
+@cache
+def _names(declared: ListFilter) -> tuple[str, ...]:
+    return tuple(parameters(declared))
+
+
+def _described(declared: ListFilter) -> dict[str, Any]:
+    return {"field_name": declared.of, **({"help_text": declared.help_text} if declared.help_text else {})}
+
+
+class FilterSet(filters.FilterSet):  # type: ignore[misc]
+    """The parameters of the declared filters, and the rows that they let through."""
+
+    declared: Sequence[ListFilter] = ()
+
+    @classmethod
+    def get_filters(cls) -> dict[str, filters.Filter]:
+        offered = [each for each in cls.declared if each.over_rest]
+        return {name: made for each in offered for name, made in parameters(each).items()}
+
+    def filter_queryset(self, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        for each, value in self.given():
+            queryset = each.narrow(queryset, value)
+        return queryset
+
+    def given(self) -> list[tuple[ListFilter, Any]]:
+        """Give the filters for which the request has a value."""
+        found = [(each, self._value(each)) for each in self.declared if each.over_rest]
+        return [(each, value) for each, value in found if value not in (*_NONE, (None, None))]
+
+    def _value(self, declared: ListFilter) -> Any:
+        values = tuple(self.form.cleaned_data.get(name) for name in _names(declared))
+        return values if len(values) > 1 else values[0]
+
+
+@cache
+def filter_set(model: type[Model], declared: Sequence[ListFilter]) -> type[FilterSet]:
+    """Give the filter set of a list that declares its filters and needs no more of them."""
+    meta = type("Meta", (), {"model": model, "fields": []})
+    return type(f"{model.__name__}Filters", (FilterSet,), {"declared": declared, "Meta": meta})
+
+
+class StrictFilterBackend(filters.DjangoFilterBackend):  # type: ignore[misc]
+    """Narrows a list by the filters that its view declares: `filters`, or a `filterset_class` made of them.
+
+    Refuses unknown, repeated and empty query parameters.
+    """
+
+    def get_filterset_class(self, view: Any, queryset: QuerySet[Any] | None = None) -> type[FilterSet] | None:
+        own: type[FilterSet] | None = getattr(view, "filterset_class", None)
+        declared = getattr(view, "filters", ())
+        if own is not None or not declared or queryset is None:
+            return own
+        model: type[Model] = queryset.model
+        return filter_set(model, declared)
+
+    def filter_queryset(self, request: Request, queryset: QuerySet[Any], view: Any) -> QuerySet[Any]:
+        if getattr(view, "detail", False):
+            _refuse_strange(request, ())
+            return queryset
+        rows: QuerySet[Any] = super().filter_queryset(request, queryset, view)
+        return rows
+
+    def get_filterset(self, request: Request, queryset: QuerySet[Any], view: Any) -> Any:
+        """Refuse what the view does not know. A view names in `parameters` those that are no filters."""
+        filterset = self.get_filterset_class(view, queryset)
+        pages = KeysetPagination.PARAMETERS if getattr(view, "paginator", None) else ()
+        own = getattr(view, "parameters", ())
+        _refuse_strange(request, (*(filterset.base_filters if filterset else ()), *pages, *own))
+        return super().get_filterset(request, queryset, view)
+
+    def valid_filterset(self, request: Request, queryset: QuerySet[Any], view: Any) -> Any:
+        """Give the view's filter set, or raise ValidationError; for views that need more of it than its rows."""
+        filterset = self.get_filterset(request, queryset, view)
+        if not filterset.is_valid():
+            raise translate_validation(filterset.errors)
+        return filterset
+
+
+def _refuse_strange(request: Request, known: tuple[str, ...]) -> None:
+    strange = sorted(set(request.query_params) - set(known))
+    if strange:
+        here = f"Known here: {', '.join(sorted(known))}." if known else "This address takes none."
+        raise InvalidParams(
+            f"Unknown query parameter: {', '.join(name[:60] for name in strange)}. {here}",
+            unknown=strange,
+            known=sorted(known),
+        )
+    problems = {}
+    for name, values in request.query_params.lists():
+        if len(values) > 1:
+            problems[name] = ["Give it once."]
+        elif not values[0]:
+            problems[name] = ["It has no value. Leave the parameter out, or give a value."]
+    if problems:
+        raise ValidationError(problems)

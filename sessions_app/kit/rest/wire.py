@@ -1,0 +1,53 @@
+"""JSON in and out of REST, by the hub's one strict decoder and encoder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import IO, Any
+
+from django.conf import settings
+from rest_framework.negotiation import BaseContentNegotiation
+from rest_framework.parsers import BaseParser
+from rest_framework.renderers import BaseRenderer
+
+from sessions_app.protocol import json
+from sessions_app.protocol.errors import PayloadTooLarge
+
+
+class JSONParser(BaseParser):
+    """Strict JSON up to MCPHUB_MAX_BODY_BYTES."""
+
+    media_type = "application/json"
+
+    def parse(
+        self, stream: IO[Any], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
+    ) -> Any:
+        limit = settings.MCPHUB_MAX_BODY_BYTES
+        raw = stream.read(limit + 1)
+        if len(raw) > limit:
+            raise PayloadTooLarge(f"The body is larger than {limit} bytes. Send less.", limit_bytes=limit)
+        json.refuse_many(raw)
+        return json.loads(raw)
+
+
+class JSONRenderer(BaseRenderer):
+    """Writes what the audit stored, lone surrogates included, which the stock renderer cannot encode."""
+
+    media_type = "application/json"
+    format = "json"
+    charset = None
+
+    def render(
+        self, data: Any, accepted_media_type: str | None = None, renderer_context: Mapping[str, Any] | None = None
+    ) -> bytes:
+        return b"" if data is None else json.dumps(data)
+
+
+class AnyAccept(BaseContentNegotiation):
+    """For answers that are a stream: whatever Accept says, errors are JSON."""
+
+    def select_parser(self, request: Any, parsers: Any) -> Any:
+        return parsers[0]
+
+    def select_renderer(self, request: Any, renderers: Any, format_suffix: str | None = None) -> Any:
+        return renderers[0], renderers[0].media_type

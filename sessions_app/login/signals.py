@@ -1,0 +1,26 @@
+"""What each login and logout leaves, by whichever page somebody came or goes."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from django.contrib.auth.signals import user_logged_in, user_logged_out
+from django.http import HttpRequest
+
+from sessions_app.login import events
+from sessions_app.login.session_store import OPENED_AT
+
+
+def connect() -> None:
+    user_logged_in.connect(_begin, dispatch_uid="login begins")
+    user_logged_out.connect(_end, dispatch_uid="login ends")
+
+
+def _begin(sender: Any, request: HttpRequest, **_: Any) -> None:
+    request.session[OPENED_AT] = time.time()
+
+
+def _end(sender: Any, request: HttpRequest, user: Any, **_: Any) -> None:
+    if user is not None:
+        events.ended(user, request.META.get("REMOTE_ADDR", ""))

@@ -1,0 +1,33 @@
+"""The tables of this floor. Django looks for them here, and other modules import them from here."""
+
+from sessions_app.history.models import AuditEvent
+from sessions_app.login.models import LoginLimit
+from sessions_app.models.lists import ListColumns, SavedView
+from sessions_app.models.processes import ProcessTransport, ServerProcess
+from sessions_app.models.sessions import (
+    ApiKey,
+    BusEvent,
+    McpSession,
+    RateLimitBucket,
+    RemoteConnection,
+    ResourceSubscription,
+    StreamEvent,
+)
+from sessions_app.refused_requests import RefusedRequest
+
+__all__ = [
+    "ApiKey",
+    "AuditEvent",
+    "BusEvent",
+    "ListColumns",
+    "LoginLimit",
+    "McpSession",
+    "ProcessTransport",
+    "RateLimitBucket",
+    "RefusedRequest",
+    "RemoteConnection",
+    "ResourceSubscription",
+    "SavedView",
+    "ServerProcess",
+    "StreamEvent",
+]

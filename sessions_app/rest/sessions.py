@@ -1,0 +1,101 @@
+"""REST over sessions: who is connected, who was, and an end to a session."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema, extend_schema_view
+from rest_framework import mixins, serializers, status
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from sessions_app import store
+from sessions_app.filters import SESSION_FILTERS
+from sessions_app.kit.rest.writing import RowSerializer, RowViewSet
+from sessions_app.models import McpSession
+from sessions_app.protocol.errors import MethodNotAllowed
+
+
+class SessionSerializer(RowSerializer[McpSession]):
+    """A client's session."""
+
+    class Meta:
+        model = McpSession
+        fields = [
+            "session_id",
+            "transport",
+            "state",
+            "protocol_version",
+            "client_name",
+            "client_version",
+            "client_capabilities",
+            "principal",
+            "caller_label",
+            "is_implicit",
+            "created_at",
+            "initialized_at",
+            "last_activity_at",
+            "expires_at",
+            "ended_at",
+            "end_reason",
+        ]
+        read_only_fields = fields
+
+
+class ClosingSerializer(serializers.Serializer[Any]):
+    """What can be changed of a session: it can be closed."""
+
+    state = serializers.ChoiceField(choices=[(McpSession.State.CLOSED.value, McpSession.State.CLOSED.value)])
+
+    def to_internal_value(self, data: Any) -> Any:
+        if isinstance(data, dict) and (unknown := data.keys() - self.fields.keys()):
+            raise serializers.ValidationError({name: ["Only state is changed here."] for name in unknown})
+        return super().to_internal_value(data)
+
+
+_CLOSING = {
+    "type": "object",
+    "properties": {"state": {"enum": [McpSession.State.CLOSED.value]}},
+    "required": ["state"],
+    "additionalProperties": False,
+}
+"""Written out: of a serializer in a PATCH it would be told that nothing is required."""
+
+
+@extend_schema_view(
+    list=extend_schema(summary="Sessions, newest first"),
+    retrieve=extend_schema(summary="One session"),
+    partial_update=extend_schema(
+        summary="Close a session",
+        description="Its client must initialize again. A session that has ended stays as it is.",
+        request={"application/json": _CLOSING},
+        responses={204: None},
+    ),
+)
+class SessionViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, RowViewSet[McpSession]):
+    queryset = McpSession.objects.defer("implicit_key")
+    serializer_class = SessionSerializer
+    filters = SESSION_FILTERS
+    ordering = ("-created_at", "-session_id")
+    lookup_value_regex = "[^/]+"
+    required_scope = {"read": "audit:read", "write": "catalog:write"}
+    required_permission = {"read": "sessions_app.view_mcpsession", "write": "sessions_app.change_mcpsession"}
+    missing = "There is no such session. GET /api/sessions/ lists them."
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        super().initial(request, *args, **kwargs)
+        store.expire_due()
+
+    def partial_update(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        session = self.get_object()
+        ClosingSerializer(data=request.data).is_valid(raise_exception=True)
+        McpSession.objects.filter(pk=session.pk).close(f"closed over REST by {request.user}"[:100], by=request.user)
+        return Response(status=status.HTTP_204_NO_CONTENT)
+
+    def http_method_not_allowed(self, request: Any, *args: Any, **kwargs: Any) -> Response:
+        if request.method == "DELETE" and self.detail:
+            raise MethodNotAllowed(
+                'Sessions are not deleted: the audit names them. Close it: PATCH {"state": "closed"}.',
+                allowed=["GET", "PATCH"],
+            )
+        return super().http_method_not_allowed(request, *args, **kwargs)

@@ -1,0 +1,94 @@
+"""Rules of this app's tables that the database keeps itself, besides its constraints."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sessions_app.kit.triggers import Announce, Notify, RefuseUpdate, Rule
+
+CLOCKS_DIFFER_SECONDS = 300
+"""So far the clocks of a hub and of its database may be apart."""
+
+_PROCESS_STEPS = ", ".join(
+    f"'{step}'"
+    for step in (
+        "stopped>starting",
+        "starting>running",
+        "running>stopping",
+        "stopping>stopped",
+        "stopped>error",
+        "starting>error",
+        "running>error",
+        "stopping>error",
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RefuseFuture:
+    """Refuse a row of `table` whose moment `column` lies in the future, by the clock of the database."""
+
+    table: str
+    column: str
+    name: str
+    message: str
+
+    def sqlite(self) -> list[str]:
+        later = f"strftime('%Y-%m-%d %H:%M:%f', 'now', '+{CLOCKS_DIFFER_SECONDS} seconds')"
+        return [
+            statement
+            for event in ("INSERT", f"UPDATE OF {self.column}")
+            for name in [f"{self.name}_{event.split()[0].lower()}"]
+            for statement in (
+                f"DROP TRIGGER IF EXISTS {name}",
+                f"CREATE TRIGGER {name} BEFORE {event} ON {self.table} WHEN NEW.{self.column} > {later} "
+                f"BEGIN SELECT RAISE(ABORT, '{self.message}'); END",
+            )
+        ]
+
+    def postgresql(self) -> list[str]:
+        later = f"clock_timestamp() + interval '{CLOCKS_DIFFER_SECONDS} seconds'"
+        return [
+            f"CREATE OR REPLACE FUNCTION {self.name}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+            f"RAISE EXCEPTION '{self.message}' USING ERRCODE = 'integrity_constraint_violation'; END $$",
+            f"CREATE OR REPLACE TRIGGER {self.name} BEFORE INSERT OR UPDATE OF {self.column} ON {self.table} "
+            f"FOR EACH ROW WHEN (NEW.{self.column} > {later}) EXECUTE FUNCTION {self.name}()",
+        ]
+
+
+RULES: tuple[Rule, ...] = (
+    RefuseUpdate(
+        "sessions_app_mcpsession",
+        "mcphub_session_state_terminal",
+        "OLD.state IN ('closed', 'expired') AND NEW.state <> OLD.state",
+        "an ended session stays ended",
+    ),
+    RefuseFuture(
+        "sessions_app_mcpsession",
+        "created_at",
+        "mcphub_session_not_in_future",
+        "a session does not begin in the future: set the clock",
+    ),
+    RefuseUpdate(
+        "sessions_app_serverprocess",
+        "mcphub_process_status_steps",
+        f"NEW.status <> OLD.status AND OLD.status || '>' || NEW.status NOT IN ({_PROCESS_STEPS})",
+        "a process goes stopped, starting, running, stopping, stopped, or from any of them to error",
+    ),
+    Notify(),
+    Announce(
+        "sessions_app_apikey",
+        "keys_changed",
+        (
+            "name",
+            "secret_hash",
+            "previous_hash",
+            "previous_until",
+            "scopes",
+            "calls_per_minute",
+            "expires_at",
+            "revoked_at",
+        ),
+    ),
+    Announce("sessions_app_apikey_groups", "keys_changed"),
+)

@@ -1,0 +1,106 @@
+"""What the pictures of docs/operators.md show: tools, offers, approvals, keys and calls of a hub in use."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.utils import timezone
+
+from mcphub.chat.models import ChatApproval
+from sessions_app.models import ApiKey
+from tests.rigs import seeding
+from tests.tools_catalog.proposals import definition, offer
+from tools_catalog.discovery import reconcile
+from tools_catalog.models import McpConnection, McpToolDefinition
+
+
+def let_operator_in(password: str) -> None:
+    _operator(password)
+
+
+def fill(password: str) -> None:
+    person = _operator(password)
+    made = [
+        ("search_issues", "Find issues", "Finds issues of a project by words.", _schema(query="Words to look for.")),
+        ("get_invoice", "Get an invoice", "Gives one invoice with its lines.", _schema(number="Such as 2026-0815.")),
+        (
+            "create_ticket",
+            "Open a ticket",
+            "Opens a ticket for the service desk.",
+            _schema(subject="One line.", text="What happened."),
+        ),
+        (
+            "list_orders",
+            "List orders",
+            "Gives the orders of a customer, newest first.",
+            _schema(customer="Customer number."),
+        ),
+        (
+            "delete_draft",
+            "Delete a draft",
+            "Deletes a draft. It cannot be brought back.",
+            _schema(id="Id of the draft."),
+        ),
+    ]
+    for name, title, words, takes in made:
+        McpToolDefinition.objects.create(
+            name=name,
+            title=title,
+            description=words,
+            input_schema=takes,
+            backend="http",
+            configuration={"url": "https://desk.example.com/api/" + name},
+            read_only=name.startswith(("get", "list", "search")),
+            destructive=name.startswith("delete"),
+        )
+    connection = McpConnection.objects.create(
+        slug="tracker",
+        title="Issue tracker",
+        transport="streamable-http",
+        url="https://tracker.example.com/mcp",
+        enabled=False,
+        policy="hold_all",
+    )
+    first = definition("find_bugs", description="Find bugs by words.", inputSchema=_schema(query="Words."))
+    offer(connection, first)
+    for row in connection.tools.all():
+        reconcile.approve(row, author=person, reason="Needed by the service desk")
+    offer(
+        connection,
+        {**first, "description": "Find bugs by words, in all projects. Also reads closed ones."},
+        definition("close_bug", description="Close a bug.", inputSchema=_schema(id="Id of the bug.")),
+    )
+    now = timezone.now()
+    ChatApproval.objects.create(
+        id="mcpr_7f3a",
+        principal="key:2",
+        caller_label="Service desk assistant",
+        turn_id="t",
+        call_id="call_1",
+        tool_name="delete_draft",
+        tool_version="1",
+        arguments={"id": "draft-118"},
+        binding="0" * 64,
+        created_at=now,
+        expires_at=now + timedelta(hours=1),
+    )
+    keys = ("Service desk assistant", ["tools:list", "tools:call", "chat"]), ("Nightly report", ["audit:read"])
+    for name, scopes in keys:
+        ApiKey.issue(name, scopes=scopes, expires_at=now + timedelta(days=60))
+    seeding.calls(1500, [name for name, *_ in made] + ["echo", "add"], days=2)
+    seeding.seal()
+
+
+def _operator(password: str) -> User:
+    person = User.objects.filter(username="operator").first() or User(username="operator")
+    person.is_staff = person.is_superuser = True
+    person.set_password(password)
+    person.save()
+    return person
+
+
+def _schema(**properties: str) -> dict[str, Any]:
+    described = {name: {"type": "string", "description": words} for name, words in properties.items()}
+    return {"type": "object", "properties": described, "required": list(properties)}

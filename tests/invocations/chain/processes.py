@@ -1,0 +1,50 @@
+"""The sealing process, started as a hub starts it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from invocations.chain import service
+
+
+class Process:
+    """A sealing process as a hub starts it."""
+
+    def __init__(self, **more: Any) -> None:
+        options = {
+            "database": service.where(),
+            "folder": str(service.keys().folder),
+            "seal_seconds": 0.05,
+            "checkpoint_seconds": 3600,
+            "checkpoints": str(service.checkpoints()),
+            "verify_seconds": 0.1,
+            "known": None,
+            "places": [],
+            "signing": None,
+            "checkpoint_tries": 2,
+            **more,
+        }
+        words = [sys.executable, "-m", "invocations.chain.process"]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
+        self.child = subprocess.Popen(
+            words, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=Path.cwd()
+        )
+        assert self.child.stdin is not None
+        self.child.stdin.write(json.dumps(options) + "\n")
+        self.child.stdin.flush()
+
+    def hears(self, words: str) -> str:
+        """Wait for a sentence that holds these words."""
+        assert self.child.stdout is not None
+        for line in self.child.stdout:
+            if words in (sentence := json.loads(line)[1]):
+                return sentence
+        raise AssertionError(f"The process ended and did not say {words!r}.")
+
+    def end(self) -> None:
+        self.child.communicate(timeout=60)

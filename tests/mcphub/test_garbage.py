@@ -1,0 +1,65 @@
+"""What nobody needs any more goes, although it refers to itself."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Iterator
+
+import pytest
+
+from mcphub.process.garbage import GarbageWatch
+from sessions_app.models import ApiKey
+from tests.rest import by_token, error_of
+
+MANY = 20_000
+LARGE = 80 * 1024 * 1024
+
+
+class Cycle:
+    def __init__(self) -> None:
+        self.own = self
+        self.content = bytearray(LARGE)
+        self.content[::4096] = b"x" * (LARGE // 4096)  # pages that were written are resident
+
+
+@pytest.fixture
+def uncollected() -> Iterator[None]:
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+@pytest.mark.usefixtures("uncollected")
+def test_a_process_that_has_grown_collects_cycles() -> None:
+    watch = GarbageWatch()
+    kept = weakref.ref(Cycle())
+    assert kept() is not None
+    watch.look()
+    assert kept() is None
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("uncollected")
+def test_a_refused_body_is_named_in_part_and_let_go() -> None:
+    _, token = ApiKey.issue("k", scopes=["catalog:write", "audit:read"])
+    body = {f"unknown-{number}": number for number in range(MANY)}
+    answer = by_token(token).put("/api/error-mappings/timeout/", body, content_type="application/json")
+    fields = error_of(answer, 400, "invalid_params")["details"]["fields"]
+    assert len(fields) == 21
+    assert fields["*"] == [f"{MANY - 20} more fields are wrong."]
+    assert len(answer.content) < 20_000
+    del body, answer
+    assert not [found for found in gc.get_objects() if type(found) is dict and f"unknown-{MANY - 1}" in found]
+
+
+@pytest.mark.django_db
+def test_names_and_words_of_a_refusal_are_bounded() -> None:
+    _, token = ApiKey.issue("k", scopes=["catalog:write", "audit:read"])
+    body = {"n" * 100_000: 1, "message_template": 5, "severity": "s" * 100_000}
+    answer = by_token(token).put("/api/error-mappings/timeout/", body, content_type="application/json")
+    error_of(answer, 400, "invalid_params")
+    assert len(answer.content) < 20_000

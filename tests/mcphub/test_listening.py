@@ -1,0 +1,92 @@
+"""Signs of life on the streams that a process holds."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from mcphub.server.listening import EVERY_LIST, HEARTBEAT, Streams
+from sessions_app.protocol.errors import ServerBusy
+
+INTERVAL_SECONDS = 0.02
+MANY = 1_000_000
+"""Messages, far more than are sent until the beats have come."""
+
+
+def test_a_stream_that_is_never_silent_hears_beats() -> None:
+    async def main() -> None:
+        streams = Streams(INTERVAL_SECONDS, 1, 1)
+        streams.start()
+        stream = streams.open("caller", "session", EVERY_LIST)
+        stream.push(b"news")
+        beats = 0
+        for _ in range(MANY):
+            if await anext(stream) == HEARTBEAT:
+                beats += 1
+            else:
+                stream.push(b"news")
+                await asyncio.sleep(0)
+            if beats == 5:
+                break
+        await streams.stop()
+        assert beats == 5
+
+    asyncio.run(main())
+
+
+def test_who_does_not_read_is_owed_one_beat_only() -> None:
+    async def main() -> None:
+        streams = Streams(INTERVAL_SECONDS, 2, 2)
+        streams.start()
+        slow, quick = streams.open("caller", "slow", EVERY_LIST), streams.open("caller", "quick", EVERY_LIST)
+        for _ in range(10):
+            assert await anext(quick) == HEARTBEAT
+        await streams.stop()
+        assert [message async for message in slow] == [HEARTBEAT]
+
+    asyncio.run(main())
+
+
+def test_a_stream_that_is_gone_makes_room_and_is_beaten_no_more() -> None:
+    async def main() -> None:
+        streams = Streams(INTERVAL_SECONDS, 2, 2)
+        streams.start()
+        gone, stays = streams.open("caller", "gone", EVERY_LIST), streams.open("caller", "stays", EVERY_LIST)
+        with pytest.raises(ServerBusy):
+            streams.open("caller", "late", EVERY_LIST)
+        streams.remove(gone)
+        late = streams.open("caller", "late", EVERY_LIST)
+        assert [await anext(stays) for _ in range(3)] == [HEARTBEAT] * 3
+        assert await anext(late) == HEARTBEAT
+        await streams.stop()
+        assert [message async for message in gone] == []
+
+    asyncio.run(main())
+
+
+def test_a_caller_at_its_bound_leaves_room_for_others() -> None:
+    async def main() -> None:
+        streams = Streams(INTERVAL_SECONDS, 3, 1)
+        first = streams.open("greedy", "one", EVERY_LIST)
+        with pytest.raises(ServerBusy, match="Close some"):
+            streams.open("greedy", "two", EVERY_LIST)
+        streams.open("modest", "three", EVERY_LIST)
+        streams.remove(first)
+        streams.remove(first)
+        streams.open("greedy", "four", EVERY_LIST)
+        with pytest.raises(ServerBusy):
+            streams.open("greedy", "five", EVERY_LIST)
+
+    asyncio.run(main())
+
+
+def test_only_streams_of_the_callers_named_end() -> None:
+    async def main() -> None:
+        streams = Streams(INTERVAL_SECONDS, 3, 3)
+        gone, stays = streams.open("revoked", None, EVERY_LIST), streams.open("other", None, EVERY_LIST)
+        streams.end_of({"revoked"})
+        assert [message async for message in gone] == []
+        assert not stays.is_closed
+
+    asyncio.run(main())

@@ -1,0 +1,79 @@
+"""What a line of the log looks like."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from typing import Any
+
+import pytest
+from django.test import RequestFactory
+
+from invocations.redaction.policy import RedactionPolicy
+from invocations.redaction.records import of_call as of_call_now
+from mcphub.process.logs import formatter
+
+
+def a_record(**more: Any) -> logging.LogRecord:
+    return logging.makeLogRecord(
+        {"name": "mcphub", "levelname": "WARNING", "msg": "%s is \u00fc", "args": ("it",), "created": 0.25, **more}
+    )
+
+
+def test_a_line_of_json_holds_event_logger_level_time_and_what_was_given() -> None:
+    line = formatter("json").format(a_record(tool="house.weather", seconds=1.5, reason=ValueError("no")))
+    assert "\n" not in line
+    assert json.loads(line) == {
+        "event": "it is \u00fc",
+        "logger": "mcphub",
+        "level": "warning",
+        "tool": "house.weather",
+        "seconds": 1.5,
+        "reason": "ValueError('no')",
+        "timestamp": "1970-01-01T00:00:00.250000Z",
+    }
+
+
+def test_a_line_for_a_terminal_says_the_same_in_columns() -> None:
+    line = formatter("console").format(a_record(tool="house.weather"))
+    assert line == (
+        "1970-01-01T00:00:00.250000Z [warning  ] it is \u00fc                        [mcphub] tool='house.weather'"
+    )
+
+
+@pytest.mark.parametrize("style", ["json", "console"])
+def test_of_a_request_the_path_is_said_and_not_the_query(style: Any) -> None:
+    request = RequestFactory().get("/admin/", {"token": "s3cret"})
+    line = formatter(style).format(a_record(request=request, status_code=404))
+    assert "/admin/" in line
+    assert "s3cret" not in line
+
+
+@pytest.mark.parametrize("style", ["json", "console"])
+def test_a_traceback_is_part_of_the_record(style: Any) -> None:
+    try:
+        raise ValueError("no")
+    except ValueError:
+        formatted = formatter(style).format(a_record(exc_info=sys.exc_info()))
+    said = json.loads(formatted)["exception"] if style == "json" else formatted.split("\n", 1)[1]
+    assert said.startswith("Traceback (most recent call last):")
+    assert said.endswith("ValueError: no")
+
+
+@pytest.mark.parametrize("style", ["json", "console"])
+def test_secrets_of_a_known_form_and_those_of_the_call_under_way_are_not_logged(style: Any) -> None:
+    formed, marked = "ghp_" + "a1" * 18, "hunter-in-the-wood"
+    of_call = RedactionPolicy(keys=[("k", b"k" * 32)]).hidden()
+    of_call.seek([marked])
+    token = of_call_now.set(of_call)
+    try:
+        raise ValueError(f"no {formed} for {marked}")
+    except ValueError as error:
+        record = a_record(exc_info=sys.exc_info(), args=(f"{formed} {marked}",), told=[formed, marked], cause=error)
+        line = formatter(style).format(record)
+    finally:
+        of_call_now.reset(token)
+    assert (formed in line, marked in line, line.count("redacted:") >= 6) == (False, False, True)
+    assert style == "console" or json.loads(line)["told"][0].startswith("redacted:")
+    assert marked in formatter(style).format(a_record(args=(marked,)))

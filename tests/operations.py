@@ -1,0 +1,179 @@
+"""What happens to a hub's rows beside its clients: edits of an operator, and looks at what the hub wrote.
+
+`Hub.operate` runs a function of this module, or of another that imports no test, in a process that has the hub's
+settings. Arguments and results are JSON. A model is named as `app.Model`.
+
+    python -m tests.operations    that process: a request on each line of standard input, an answer on each of output
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import traceback
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+
+def count(model: str, **filters: Any) -> int:
+    return _rows(model, filters).count()  # type: ignore[no-any-return]
+
+
+def values(model: str, field: str, **filters: Any) -> list[Any]:
+    """One column of the rows, oldest first."""
+    return list(_rows(model, filters).order_by("pk").values_list(field, flat=True))
+
+
+def create(model: str, **fields: Any) -> Any:
+    """Give the id of a new row."""
+    return _model(model).objects.create(**fields).pk
+
+
+def update(model: str, filters: Mapping[str, Any], **fields: Any) -> int:
+    """Change rows by one statement."""
+    return _rows(model, filters).update(**fields)  # type: ignore[no-any-return]
+
+
+def change(model: str, filters: Mapping[str, Any], **fields: Any) -> int:
+    """Change each row as a form does; give how many there were."""
+    rows = list(_rows(model, filters))
+    for row in rows:
+        for name, value in fields.items():
+            setattr(row, name, value)
+        row.full_clean()
+        row.save()
+    return len(rows)
+
+
+def delete(model: str, **filters: Any) -> None:
+    _rows(model, filters).delete()
+
+
+def issue_key(name: str, scopes: Sequence[str] | None = None, **limits: Any) -> str:
+    """Give the text of a new key; without `scopes` it may do everything."""
+    from sessions_app.models import ApiKey
+
+    return ApiKey.issue(name, scopes=list(ApiKey.Scope.values if scopes is None else scopes), **limits)[1]
+
+
+def revoke_key(name: str, reason: str = "") -> int:
+    """Give how many keys had the name."""
+    from sessions_app.models import ApiKey
+
+    return ApiKey.objects.filter(name=name).revoke(reason)
+
+
+def expire_key(name: str) -> int:
+    """Let keys end now; give how many had the name."""
+    from django.utils import timezone
+
+    from sessions_app.models import ApiKey
+
+    return ApiKey.objects.filter(name=name).update(expires_at=timezone.now())
+
+
+def close_session(session: str, reason: str) -> None:
+    from sessions_app import store
+    from sessions_app.protocol.lifecycle import SessionEvent
+
+    store.end([session], SessionEvent.CLOSE, reason)
+
+
+def keep_secret(name: str, value: str, origins: str, users: str, places: str = "headers.Authorization") -> None:
+    from tools_catalog.models import Secret
+
+    row = Secret(name=name, origins=origins, users=users, places=places)
+    row.set_value(value)
+    row.save()
+
+
+def show_to_group_only(model: str, filters: Mapping[str, Any], group: str) -> None:
+    """Hide rows from everybody but the members of a group, which need not exist yet."""
+    from django.contrib.auth.models import Group
+
+    for row in _rows(model, filters):
+        row.groups.add(Group.objects.get_or_create(name=group)[0])
+
+
+def show_to_all(model: str, filters: Mapping[str, Any]) -> None:
+    for row in _rows(model, filters):
+        row.groups.clear()
+
+
+def relate(model: str, pk: Any, field: str, others: Mapping[str, Any]) -> None:
+    """Put all rows that fit into a field that holds many."""
+    related = getattr(_model(model).objects.get(pk=pk), field)
+    related.set(related.model.objects.filter(**others))
+
+
+def create_superuser(name: str, password: str) -> None:
+    from django.contrib.auth.models import User
+
+    User.objects.create_superuser(name, password=password)
+
+
+def approve_offers(connection: str) -> None:
+    """Approve all that an upstream offers, as a person does on the page of offers."""
+    from django.contrib.auth.models import User
+
+    from tools_catalog.discovery import reconcile
+    from tools_catalog.models import McpUpstreamTool
+
+    for offer in McpUpstreamTool.objects.filter(connection__slug=connection):
+        reconcile.approve(offer, author=User.objects.first(), reason="tutorial")
+
+
+def cancel_task(task_id: str) -> bool:
+    from invocations.mapping.load import load_error_map
+    from invocations.models import McpTask
+    from invocations.tasks import store
+
+    task = McpTask.objects.get(task_id=task_id)
+    return store.cancel(task.task_id, task.invocation_id, load_error_map())
+
+
+def retain(days_from_now: int, **policy: int) -> None:
+    """Apply a policy of retention as it will be applied then, and take it back."""
+    from datetime import timedelta
+
+    from django.db import connection
+    from django.utils import timezone
+
+    from invocations.chain import retention, service
+    from invocations.chain.models import AuditPolicy
+
+    AuditPolicy(**policy).save()
+    retention.apply(service.log_on(connection), service.keys(), now=timezone.now() + timedelta(days=days_from_now))
+    AuditPolicy().save()
+
+
+def _model(label: str) -> Any:
+    from django.apps import apps
+
+    return apps.get_model(label)
+
+
+def _rows(model: str, filters: Mapping[str, Any]) -> Any:
+    return _model(model).objects.filter(**filters)
+
+
+def _main() -> None:
+    import os
+
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mcphub.settings")
+    import django
+
+    django.setup()
+    for line in sys.stdin:
+        result, failure = None, ""
+        try:
+            module, name, positional, named = json.loads(line)
+            result = getattr(import_module(module), name)(*positional, **named)
+        except Exception:
+            failure = traceback.format_exc()
+        print(json.dumps([result, failure], default=str), flush=True)
+
+
+if __name__ == "__main__":
+    _main()

@@ -1,0 +1,249 @@
+"""Floods: of headers, sockets, unanswered calls, costly bodies and guesses, while another key goes on."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import httpx2
+
+from tests import operations
+from tests.rigs.attacks.target import CALLS, CONNECTIONS, Attack, Target, need
+from tests.servers import until
+from tests.wire.speech import Speaker
+from tests.wire.test_login import Browser
+from tests.wire.toolbox import Apart, Box
+
+SOCKETS = 1000
+GUESSES = 200
+SLOW_SECONDS = 2.0
+"""What a bystander may wait beside a flood on a loaded machine."""
+PING_SECONDS, PING_GOAL_SECONDS = 1.0, 0.1
+"""What one body may delay the ping of another key on a loaded machine, and on a quiet one."""
+ELSEWHERE = "127.0.0.2"
+"""Another address of this machine, for who is no part of the flood."""
+
+
+def long_headers(target: Target) -> str:
+    """Four sockets that send headers without end."""
+    before = target.resident_mib()
+    sent = 0
+    for _ in range(4):
+        with socket.create_connection(("127.0.0.1", target.hub.port), timeout=20) as line:
+            line.sendall(b"GET /live HTTP/1.1\r\nX-Endless: ")
+            with contextlib.suppress(OSError):
+                while sent < 256 * 2**20:
+                    sent += line.send(b"x" * 65536)
+    grown = target.resident_mib() - before
+    need(grown < 64, f"the hub grew by {grown:.0f} MiB")
+    need(sent < 64 * 2**20, f"it took {sent >> 20} MiB of headers")
+    return f"it took {sent >> 10} KiB of headers and grew by {max(grown, 0):.0f} MiB"
+
+
+def many_sockets(target: Target) -> str:
+    """A thousand sockets that dribble, of one address and of twenty; somebody else asks for probes and the console."""
+    opened: list[socket.socket] = []
+    try:
+        for number in range(SOCKETS):
+            with contextlib.suppress(OSError):
+                address = "127.0.0.1" if number < SOCKETS // 2 else f"127.0.1.{number % 20}"
+                line = socket.create_connection(("127.0.0.1", target.hub.port), timeout=5, source_address=(address, 0))
+                opened.append(line)
+                line.sendall(b"GET" if number % 2 else b"GET /live HTTP/1.1\r\nX-Slow: ")
+        took = {}
+        transport = httpx2.HTTPTransport(local_address=ELSEWHERE)
+        with httpx2.Client(base_url=target.hub.url, transport=transport, timeout=30) as client:
+            for path in ("/live", "/ready", "/admin/login/"):
+                began = time.monotonic()
+                status = client.get(path).status_code
+                took[path] = time.monotonic() - began
+                need(status == 200, f"{path} was answered with {status}")
+    finally:
+        for line in opened:
+            line.close()
+    need(max(took.values()) < SLOW_SECONDS, f"slow: {took}")
+    until(lambda: httpx2.get(f"{target.hub.url}/live", timeout=30).status_code == 200, 60)
+    said = ", ".join(f"{path} in {seconds * 1000:.0f} ms" for path, seconds in took.items())
+    return f"{len(opened)} sockets were opened, {CONNECTIONS} may be; beside them {said}"
+
+
+def greedy_key(target: Target) -> str:
+    """One key that fills every place with calls nobody ends; another one calls; then the greedy key is revoked."""
+    greedy, box = target.key("greedy"), Box(target.hub)
+    with contextlib.ExitStack() as stack:
+        speakers = [stack.enter_context(Speaker(target.hub.url, greedy)) for _ in range(2 * CALLS * target.workers)]
+        calls = [Apart(lambda one=one: one.modern_call("hold", {"name": box.name})) for one in speakers]
+        until(lambda: box.has("began"))
+        with Speaker(target.hub.url, target.hub.key) as other:
+            began = time.monotonic()
+            answers = [other.modern_call("add", {"a": 1, "b": 2}) for _ in range(20)]
+            slowest = (time.monotonic() - began) / len(answers)
+        statuses = Counter(answer.status_code for answer in answers)
+        wrong = [answer.text[:200] for answer in answers if "structuredContent" not in answer.text]
+        target.hub.operate(operations.revoke_key, "greedy", "attack")
+        ended = [call.settled() for call in calls]
+    need(not wrong, f"the other key got {statuses}: {wrong[:1]}")
+    need(slowest < SLOW_SECONDS, f"a call of the other key took {slowest:.1f} s")
+    told = Counter(_outcome(answer) for answer in ended)
+    return f"{len(calls)} calls of one key ended {dict(told)}; another key's took {slowest * 1000:.0f} ms each"
+
+
+def _outcome(answer: httpx2.Response | None) -> str:
+    if answer is None:
+        return "without answer"
+    for word in ("rate_limited", "server_busy", "cancelled", "unauthorized", "was released"):
+        if word in answer.text:
+            return word
+    return f"status {answer.status_code}"
+
+
+def revoked_key(target: Target) -> str:
+    """Streams, a call and a session that are open when their key is revoked."""
+    key, box = target.key("revoked"), Box(target.hub)
+    with Speaker(target.hub.url, key) as speaker:
+        session = speaker.open_session()
+        with (
+            speaker.streaming("GET", mcp_session_id=session, content_type=None) as (_, listening),
+            speaker.streaming("GET", path="/sse", content_type=None) as (_, old),
+        ):
+            assert "endpoint" in next(old)
+            call = Apart(lambda: speaker.call(session, "hold", {"name": box.name}))
+            until(lambda: box.has("began"))
+            target.hub.operate(operations.revoke_key, "revoked", "attack")
+            began = time.monotonic()
+            rest = [*listening, *old]
+            outcome = _outcome(call.settled())
+            took = time.monotonic() - began
+        need(not rest, f"the streams still said {rest}")
+        need(outcome == "cancelled", f"the call ended {outcome}")
+        status = speaker.in_session(session, "ping").status_code
+    need(status == 401, f"the session still answers {status}")
+    need(took < SLOW_SECONDS, f"they ended after {took:.1f} s")
+    return f"two streams and a call ended within {took * 1000:.0f} ms of the commit, the call as cancelled"
+
+
+@dataclass
+class Pings:
+    """How long another key waits for its pings, all the while."""
+
+    slowest: float = 0.0
+    count: int = 0
+    problems: list[str] = field(default_factory=list)
+
+
+@contextlib.contextmanager
+def pinging(target: Target) -> Iterator[Pings]:
+    found, stop = Pings(), threading.Event()
+
+    def ping() -> None:
+        with Speaker(target.hub.url, target.hub.key) as speaker:
+            session = speaker.open_session()
+            while not stop.is_set():
+                began = time.monotonic()
+                status = speaker.in_session(session, "ping").status_code
+                found.slowest = max(found.slowest, time.monotonic() - began)
+                found.count += 1
+                if status != 200:
+                    found.problems.append(f"status {status}")
+
+    # Connections fall to the workers by chance: enough of them that the worker with the body is among theirs.
+    threads = [threading.Thread(target=ping, daemon=True) for _ in range(1 if target.workers == 1 else 4)]
+    for thread in threads:
+        thread.start()
+    try:
+        until(lambda: found.count > 3 * len(threads))
+        yield found
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join(30)
+
+
+def costly_bodies(target: Target) -> str:
+    """The worst body of each kind, just under the bound of 4 MiB."""
+    with target.rest(target.key("schemer", "catalog:write", "tools:list")) as editor:
+        schemas = {
+            "numbers": {"items": {"multipleOf": 0.0001}},
+            "texts": {"items": {"anyOf": [{"const": f"choice {number}"} for number in range(200)]}},
+        }
+        for name, items in schemas.items():
+            schema = {"type": "object", "properties": {"list": {"type": "array", **items}}}
+            tool = {"name": f"costly_{name}", "description": "x", "input_schema": schema, "backend": "http"}
+            made = editor.post(
+                "/api/tool-definitions/", json={**tool, "configuration": {"url": "https://api.example.org/x"}}
+            )
+            assert made.status_code == 201, made.text
+    most = 4 * 2**20 - 4096
+    bodies: dict[str, bytes] = {
+        "empty objects": b"[" + b"{}," * (most // 3 - 2) + b"{}]",
+        "brackets": b"[" * (most // 2) + b"]" * (most // 2),
+        "a number": b"1" * most,
+        "members": b"{" + b",".join(b'"%d":1' % number for number in range(300_000)) + b"}",
+    }
+    took: dict[str, float] = {}
+    with Speaker(target.hub.url, target.key("costly")) as speaker:
+        until(lambda: "costly_texts" in speaker.modern("tools/list").text)
+        speaker.http.timeout = 60
+        headers: dict[str, dict[str, str | None]] = {name: {} for name in bodies}
+        for name, tool, items in (
+            ("multipleOf", "costly_numbers", [number + 0.123 for number in range(250_000)]),
+            ("const", "costly_texts", ["none of them"] * 250_000),
+            ("few const", "costly_texts", ["none of them"] * 90_000),
+        ):
+            params = {"name": tool, "arguments": {"list": items}}
+            # Written before the pings begin: this process is no part of what is measured.
+            bodies[name] = json.dumps(speaker.modern_body("tools/call", params)).encode()
+            headers[name] = speaker.modern_headers("tools/call", params)
+        answered = {}
+        for name, body in bodies.items():
+            with pinging(target) as pings:
+                answered[name] = speaker.post(body, **headers[name])
+            took[name] = pings.slowest
+            need(not pings.problems, f"beside {name} another key got {pings.problems[:1]}")
+    said = ", ".join(f"{name} {seconds * 1000:.0f} ms ({answered[name].status_code})" for name, seconds in took.items())
+    need(max(took.values()) < PING_SECONDS, f"another key's slowest ping: {said}")
+    beyond = [name for name, seconds in took.items() if seconds > PING_GOAL_SECONDS]
+    missed = f"; beyond the goal of {PING_GOAL_SECONDS * 1000:.0f} ms: {', '.join(beyond)}" if beyond else ""
+    return f"another key's slowest ping beside it: {said}{missed}"
+
+
+def guesses(target: Target) -> str:
+    """Guesses at one name, forty at once, while somebody opens the login page."""
+    name = "guessed"
+    target.hub.operate(operations.create_superuser, name, "a long password")
+    browsers = [Browser(target.hub, "") for _ in range(40)]
+    try:
+        slowest = 0.0
+        with ThreadPoolExecutor(40) as threads:
+            under_way = [threads.submit(browsers[at % 40].guess, name) for at in range(GUESSES)]
+            while not all(guess.done() for guess in under_way):
+                began = time.monotonic()
+                assert httpx2.get(f"{target.hub.url}/admin/login/", timeout=60).status_code == 200
+                slowest = max(slowest, time.monotonic() - began)
+            statuses = Counter(guess.result().status_code for guess in under_way)
+    finally:
+        for browser in browsers:
+            browser.http.close()
+    kinds = target.hub.operate(operations.values, "sessions_app.AuditEvent", "kind", kind__startswith="login.")
+    told = dict(Counter(kinds))
+    need(statuses[429] + statuses[503] > GUESSES // 2, f"answered with {dict(statuses)}")
+    need("login.failed" in told, f"the events are {told}")
+    need(slowest < 5, f"the page took {slowest:.1f} s")
+    return f"answered with {dict(statuses)}; events {json.dumps(told)}; the page took {slowest * 1000:.0f} ms at most"
+
+
+ATTACKS = [
+    Attack("4a", "four sockets with headers without end", long_headers),
+    Attack("4b", "a thousand sockets that dribble", many_sockets),
+    Attack("5", "one key holds all places", greedy_key),
+    Attack("6", "what is open outlives its key", revoked_key),
+    Attack("7", "one body holds the event loop", costly_bodies),
+    Attack("8", "two hundred guesses at a password", guesses),
+]

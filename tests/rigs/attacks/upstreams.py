@@ -1,0 +1,99 @@
+"""An upstream that speaks in the hub's name: forms for passwords, addresses that run scripts, the client's model."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from tests.rigs.attacks.target import Attack, Target, need
+from tests.servers import until
+from tests.upstreams.conftest import Operator, child
+from tests.wire.input_requests import ALL, calling
+from tests.wire.speech import Speaker
+
+
+def form(name: str) -> dict[str, Any]:
+    return {"message": "Please.", "requestedSchema": {"type": "object", "properties": {name: {"type": "string"}}}}
+
+
+def address(url: str) -> dict[str, Any]:
+    return {"mode": "url", "message": "Please.", "url": url, "elicitationId": "one"}
+
+
+ELICIT = "elicitation/create"
+QUESTIONS: list[tuple[str, dict[str, Any]]] = [
+    (ELICIT, form("password")),
+    (ELICIT, form("api_key")),
+    (ELICIT, address("javascript:alert(1)")),
+    (ELICIT, address("http://phish.example/")),
+    (ELICIT, address("data:text/html,x")),
+    ("sampling/createMessage", {"messages": [], "maxTokens": 10, "includeContext": "allServers"}),
+    ("roots/list", {}),
+]
+
+
+def ask(speaker: Speaker, method: str, params: dict[str, Any]) -> tuple[list[dict[str, Any]], str]:
+    """Let the upstream ask; give what reached the client, who answers nothing but this, and what the call said."""
+    session = speaker.open_session(**ALL)
+    reached = []
+    with calling(speaker, session, "insolent.ask", {"method": method, "params": params}) as (answer, events):
+        if "event-stream" not in answer.headers["content-type"]:
+            answer.read()
+            return reached, answer.text
+        for event in events:
+            if "result" in event or "error" in event:
+                return reached, json.dumps(event)
+            if "id" in event:
+                reached.append(event)
+                given = {"jsonrpc": "2.0", "id": event["id"], "result": {"action": "decline"}}
+                speaker.post(given, mcp_session_id=session)
+    return reached, ""
+
+
+def insolence(target: Target) -> str:
+    connected(target)
+    with Speaker(target.hub.url, target.hub.key) as speaker:
+        until(lambda: "insolent.ask" in speaker.modern("tools/list").text)
+        passed = []
+        for method, params in QUESTIONS:
+            reached, said = ask(speaker, method, params)
+            if reached:
+                passed.append(f"{method} {params}")
+            else:
+                assert said, f"{method} {params} ended without an answer"
+        reached, _ = ask(speaker, ELICIT, form("branch"))
+        need(bool(reached), "an honest question did not reach the client")
+        words = reached[0]["params"]["message"]
+    need(not passed, f"{len(passed)} of {len(QUESTIONS)} reached the client: {passed}")
+    need("insolent" in words, f"the words do not say who asks: {words!r}")
+    return f"{len(QUESTIONS)} of {len(QUESTIONS)} did not reach the client; an honest one reads {words!r}"
+
+
+def on_record(target: Target) -> str:
+    """What an upstream asked stands beside its call."""
+    connected(target)
+    with Speaker(target.hub.url, target.hub.key) as speaker:
+        until(lambda: "insolent.ask" in speaker.modern("tools/list").text)
+        ask(speaker, ELICIT, form("canary_of_a_question"))
+    [call] = target.hub.rows(tool="insolent.ask", limit=1)
+    found = target.hub.rows(asked_by=call["invocation_id"])
+    need(bool(found), "no row says that the call asked anything")
+    told = found[0]
+    need("canary_of_a_question" in json.dumps(told["arguments"]), f"the row does not say what was asked: {told}")
+    need(told["connection"] == "insolent", f"the row does not say who asked: {told['connection']}")
+    return f"a row beside the call has {told['method']}, who asked and what"
+
+
+def connected(target: Target) -> None:
+    operator = Operator(target.hub)
+    try:
+        operator.row("insolent")
+    except AssertionError:
+        operator.connect("insolent", **child("insolent", "insolent.py", sys.executable))
+
+
+ATTACKS = [
+    Attack("10a", "an upstream asks in the hub's name", insolence),
+    Attack("10b", "what an upstream asked is on record", on_record),
+]

@@ -1,0 +1,1 @@
+"""An operator's app with a kind of tool of its own."""

@@ -1,0 +1,72 @@
+"""What is installed with the hub is what the hub uses, and docs/decisions.md says what for."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import tomllib
+from collections.abc import Iterator
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+HOME = Path(__file__).parent.parent
+PACKAGES = ("mcphub", "invocations", "tools_catalog", "sessions_app")
+
+GIVEN = {"django-eventstream", "jsonschema"}
+"""Of the owner's list, and not imported yet: docs/decisions.md says why they are installed."""
+
+PART_OF = {
+    "annotated-types": "pydantic",
+    "asgiref": "django",
+    "drf-spectacular-sidecar": "drf-spectacular",
+    "httpcore2": "httpx2",
+    "pydantic-core": "pydantic",
+    "requests": "youtube-transcript-api",
+}
+"""Packages whose types a declared package takes and gives: they come with it, in the version that it wants."""
+
+
+def imported() -> Iterator[str]:
+    """Give the names of modules that the product imports, or names as applications and middleware."""
+    for package in PACKAGES:
+        for source in (HOME / package).rglob("*.py"):
+            for node in ast.walk(ast.parse(source.read_text())):
+                if isinstance(node, ast.Import):
+                    yield from (alias.name for alias in node.names)
+                elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                    yield node.module
+    for node in ast.parse((HOME / "mcphub" / "settings.py").read_text()).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in ("INSTALLED_APPS", "MIDDLEWARE"):
+            yield from (each.value for each in ast.walk(node) if isinstance(each, ast.Constant))
+
+
+def used() -> set[str]:
+    """Give the distributions that the product uses."""
+    distributions = packages_distributions()
+    roots = {name.partition(".")[0] for name in imported()} - sys.stdlib_module_names - set(PACKAGES)
+    return {name.lower().replace("_", "-") for root in roots for name in distributions.get(root, [])}
+
+
+def declared() -> set[str]:
+    project = tomllib.loads((HOME / "pyproject.toml").read_text())["project"]
+    return {re.split(r"[\[<>=~]", entry)[0] for entry in project["dependencies"]}
+
+
+def test_what_is_declared_is_used() -> None:
+    assert declared() - used() == GIVEN
+
+
+def test_what_is_used_is_declared() -> None:
+    wanted = {PART_OF.get(name, name) for name in used()}
+    assert wanted - declared() == set()
+
+
+def test_every_runtime_dependency_has_its_reason() -> None:
+    rows = re.findall(r"^\| `([\w-]+)[^`]*` \| (.+) \|$", (HOME / "docs" / "decisions.md").read_text(), re.MULTILINE)
+    assert len(rows) == len(dict(rows))
+    assert set(dict(rows)) == declared()

@@ -1,0 +1,44 @@
+"""Connections to upstreams as their rows: made as a form makes them, and as the admin shows them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def connect(words: dict[str, Any]) -> None:
+    """Add a connection; of one that runs a child, `profile` has the words of the launch profile."""
+    from tools_catalog.models import LaunchProfile, McpConnection
+
+    profile = words.pop("profile", None)
+    if profile is not None:
+        words["profile"] = LaunchProfile(**profile)
+        words["profile"].full_clean()
+        words["profile"].save()
+    row = McpConnection(**words)
+    row.full_clean()
+    row.save()
+
+
+def unknown(slugs: list[str]) -> int:
+    """Count connections whose tools are not known, and may soon be."""
+    from tools_catalog.models import McpConnection
+
+    rows = McpConnection.objects.filter(slug__in=slugs, discovered_at=None)
+    return sum(row.status != "error" for row in rows)
+
+
+def row(slug: str) -> dict[str, Any]:
+    from tools_catalog.models import McpConnection
+
+    found = McpConnection.objects.get(slug=slug)
+    link = found.links.first()
+    return {
+        "status": found.status,
+        "discovered": found.discovered_at is not None,
+        "links": found.links.count(),
+        "error": link.error_message if link else "",
+        "version": link.protocol_version if link else "",
+        "restarts": link.restarts if link else 0,
+        "stderr": link.stderr if link else "",
+        "states": {tool.upstream_name: tool.state for tool in found.tools.all()},
+    }

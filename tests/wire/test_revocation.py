@@ -1,0 +1,74 @@
+"""A key that is revoked, or expires, ends what is open under it: streams, sessions, questions, tasks and calls."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests import operations
+from tests.servers import Hub, until
+from tests.wire.speech import Speaker, error_of
+from tests.wire.toolbox import Apart, Box
+
+
+@pytest.fixture
+def brief(hub: Hub) -> Iterator[tuple[str, Speaker]]:
+    name = f"brief-{uuid.uuid4().hex[:8]}"
+    with Speaker(hub.url, hub.operate(operations.issue_key, name, ["tools:list", "tools:call"])) as speaker:
+        until(lambda: speaker.modern("tools/list").status_code == 200)
+        yield name, speaker
+
+
+@pytest.mark.parametrize("end", [operations.revoke_key, operations.expire_key], ids=["revoked", "expired"])
+def test_what_is_open_under_a_key_ends_with_it(hub: Hub, brief: tuple[str, Speaker], box: Box, end: Any) -> None:
+    name, speaker = brief
+    session = speaker.open_session()
+    body = speaker.modern_body("subscriptions/listen", {"notifications": {"toolsListChanged": True}}, "s")
+    with (
+        speaker.streaming("GET", mcp_session_id=session, content_type=None) as (_, listening),
+        speaker.streaming("GET", path="/sse", content_type=None) as (_, old),
+        speaker.streaming("POST", body, **speaker.modern_headers("subscriptions/listen")) as (_, told),
+    ):
+        assert next(told)["method"] == "notifications/subscriptions/acknowledged"
+        assert "endpoint" in next(old)
+        call = Apart(lambda: speaker.call(session, "hold", {"name": box.name}))
+        until(lambda: box.has("began"))
+        assert hub.operate(end, name) == 1
+        assert list(listening) == list(old) == []
+        assert [message["id"] for message in told] == ["s"]
+        answer = call.answer().json()
+    assert answer["result"]["_meta"]["mcphub/error"]["errorCode"] == "cancelled"
+    held = {"arguments__contains": box.name}
+    assert hub.operate(operations.values, "invocations.McpToolInvocation", "error_code", **held) == ["cancelled"]
+    [key] = hub.operate(operations.values, "sessions_app.ApiKey", "pk", name=name)
+    mine = {"principal": f"key:{key}"}
+    until(lambda: set(hub.operate(operations.values, "sessions_app.McpSession", "state", **mine)) == {"closed"})
+    assert error_of(speaker.in_session(session, "ping"))["data"]["errorCode"] == "unauthorized"
+
+
+def test_a_question_ends_with_the_key_that_was_asked(hub: Hub, brief: tuple[str, Speaker], box: Box) -> None:
+    name, speaker = brief
+    session = speaker.open_session(elicitation={})
+    with speaker.streaming(
+        "POST",
+        {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "impatient", "arguments": {}}},
+        mcp_session_id=session,
+    ) as (_, heard):
+        asked = next(heard)
+        assert asked["method"] == "elicitation/create"
+        hub.operate(operations.revoke_key, name, "lost")
+        (last,) = [message for message in heard if message.get("id") == 1]
+    assert last["result"]["_meta"]["mcphub/error"]["errorCode"] == "cancelled"
+
+
+def test_another_key_goes_on(hub: Hub, brief: tuple[str, Speaker], speaker: Speaker) -> None:
+    session = speaker.open_session()
+    with speaker.streaming("GET", mcp_session_id=session, content_type=None) as (_, listening):
+        hub.operate(operations.revoke_key, brief[0], "lost")
+        until(lambda: brief[1].modern("tools/list").status_code == 401)
+        assert speaker.call(session, "add", {"a": 1, "b": 2}).json()["result"]["structuredContent"] == {"result": 3}
+        assert speaker.http.delete("/mcp", headers=speaker.headers(mcp_session_id=session)).status_code == 204
+        assert list(listening) == []

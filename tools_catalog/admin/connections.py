@@ -1,0 +1,394 @@
+"""The pages of connections to other MCP servers, and of the commands that some of them run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from asgiref.sync import async_to_sync
+from django import forms
+from django.conf import settings
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
+from django.db.models import Count, Q, QuerySet, prefetch_related_objects
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.template.response import TemplateResponse
+from django.urls import path, reverse
+from django.utils import timezone
+from django.utils.html import format_html, format_html_join
+from django.utils.translation import gettext as _t
+from django.utils.translation import gettext_lazy as _
+
+from sessions_app import bus
+from sessions_app.history.pages import RecordedAdmin
+from sessions_app.kit.admin.base import detail_action, mark, moment
+from sessions_app.kit.admin.parts import column
+from sessions_app.kit.shown import clipped, mono, visible
+from tools_catalog.admin.launch import shown_held
+from tools_catalog.filters import CONNECTION_FILTERS
+from tools_catalog.models import McpConnection, McpUpstreamTool
+from tools_catalog.upstream import probe
+from tools_catalog.vault import secret_for
+
+if TYPE_CHECKING:
+    from django.utils.safestring import SafeString
+
+    _FormBase = forms.ModelForm[McpConnection]
+else:
+    _FormBase = forms.ModelForm
+
+_TOLD_OF = {
+    "approved": _("%(count)d served"),
+    "new": _("%(count)d new"),
+    "changed": _("%(count)d changed"),
+    "refused": _("%(count)d refused"),
+    "gone": _("%(count)d no longer offered"),
+    "rejected": _("%(count)d rejected"),
+}
+"""State of what it offers -> how many there are of it."""
+_WAITING = ("state__in=new,changed,refused",)
+LAUNCH = "tools_catalog.launch_mcpconnection"
+STATUS_MARKS = {"connecting": "wait", "connected": "good", "disconnected": "off", "error": "bad"}
+_CHANGED = moment("updated_at", _("changed"))
+_CONNECTED = moment("connected_at", _("connected"))
+_USED = moment("last_used", _("last used"))
+_LISTED = moment("discovered_at", _("tools listed"))
+_STDIO = McpConnection.Transport.STDIO
+
+
+def may_write(user: Any, transport: str) -> bool:
+    """Whether the person may save, and so test, a connection of this transport: stdio runs a program."""
+    return transport != _STDIO or user.has_perm(LAUNCH)
+
+
+class ConnectionForm(_FormBase):
+    user: Any = None
+
+    class Meta:
+        model = McpConnection
+        exclude: list[str] = []
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or self.cleaned_data
+        transport = cleaned.get("transport") or self.instance.transport
+        if not may_write(self.user, transport):
+            self.add_error(None, _t("A connection that runs a program needs the permission of an upstream manager."))
+        return cleaned
+
+
+@admin.register(McpConnection)
+class McpConnectionAdmin(RecordedAdmin):
+    form = ConnectionForm
+    list_display = ["shown_slug", "shown_title", "transport", "shown_status", "shown_tools", "policy", _LISTED]
+    list_display_links = ["shown_slug"]
+    filters = CONNECTION_FILTERS
+    search_fields = ["slug", "title", "url"]
+    autocomplete_fields = ["groups"]
+    actions = ["refresh_selected"]
+    actions_detail = ["test_it", "refresh_it", "show_tools", "reconnect_it", "drain_it", "enable_it"]
+    readonly_fields = [
+        "shown_status",
+        _CONNECTED,
+        _USED,
+        "shown_links",
+        "shown_confinement",
+        "shown_tools",
+        _LISTED,
+        _CHANGED,
+    ]
+    fieldsets = [
+        (None, {"fields": ["slug", "title", "enabled"]}),
+        (
+            _("State"),
+            {"fields": ["shown_status", _CONNECTED, _USED, "shown_links", "shown_confinement", "shown_tools", _LISTED]},
+        ),
+        (_("How it is reached"), {"fields": ["transport", "url", "headers", "profile", "sessions"]}),
+        (
+            _("What it may ask of the client"),
+            {"fields": ["may_ask", "may_ask_secrets", "may_sample", "may_list_roots"]},
+        ),
+        (_("What is served of it"), {"fields": ["policy", "keeps_serving", "prefix", "groups", "refresh_seconds"]}),
+        (
+            _("Limits"),
+            {
+                "classes": ["collapse"],
+                "fields": [
+                    "starts_eagerly",
+                    "idle_seconds",
+                    "connect_seconds",
+                    "max_concurrent",
+                    "max_response_bytes",
+                    "max_notifications",
+                    _CHANGED,
+                ],
+            },
+        ),
+    ]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[McpConnection]:
+        rows = McpConnection.objects.with_status().select_related("profile")
+        counts = {
+            f"{state}_count": Count("tools", filter=Q(tools__state=state), distinct=True)
+            for state in McpUpstreamTool.State.values
+        }
+        return rows.annotate(**counts)
+
+    def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        if (row := context.get("original")) is not None:
+            prefetch_related_objects([row], "links")  # several fields of the page are made of them
+        return super().render_change_form(request, context, *args, **kwargs)
+
+    def get_form(self, request: HttpRequest, obj: Any | None = None, change: bool = False, **kwargs: Any) -> Any:
+        form = super().get_form(request, obj, change, **kwargs)
+        return type(form.__name__, (form,), {"user": request.user})
+
+    def formfield_for_choice_field(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        if db_field.name == "transport" and not request.user.has_perm(LAUNCH):
+            kwargs["choices"] = [choice for choice in McpConnection.Transport.choices if choice[0] != _STDIO]
+        return super().formfield_for_choice_field(db_field, request, **kwargs)
+
+    def get_readonly_fields(self, request: HttpRequest, obj: McpConnection | None = None) -> Any:
+        closed = [*self.readonly_fields]
+        if obj is not None:
+            closed += ["slug", "transport"]
+        if not request.user.has_perm(LAUNCH):
+            closed.append("profile")
+        return closed
+
+    def has_change_permission(self, request: HttpRequest, obj: McpConnection | None = None) -> bool:
+        allowed = super().has_change_permission(request, obj)
+        return allowed and (obj is None or may_write(request.user, obj.transport))
+
+    def has_write_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
+        row = None if object_id is None else McpConnection.objects.filter(pk=object_id).first()
+        return self.has_change_permission(request, row)
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any | None = None) -> bool:
+        return False  # tools and the audit name it: it is disabled instead
+
+    shown_slug = column(_("name"), lambda row: mono(row.slug), ordering="slug")
+    shown_title = column(_("title"), lambda row: clipped(row.title, 60) or "-", ordering="title")
+
+    @admin.display(description=_("status"))
+    def shown_status(self, row: McpConnection) -> SafeString:
+        if not row.enabled:
+            return mark("off", _("Disabled"))
+        return mark(STATUS_MARKS[row.status], McpConnection.Status(row.status).label)
+
+    @admin.display(description=_("tools"))
+    def shown_tools(self, row: McpConnection) -> SafeString | str:
+        counts = {state: getattr(row, f"{state}_count", 0) for state in _TOLD_OF}
+        address = f"{reverse('admin:tools_catalog_mcpupstreamtool_changelist')}?connection__id__exact={row.pk}"
+        return format_html_join(
+            ", ",
+            '<a class="hub-link" href="{}&state__exact={}">{}</a>',
+            ((address, state, words % {"count": counts[state]}) for state, words in _TOLD_OF.items() if counts[state]),
+        ) or _t("none yet")
+
+    @admin.display(description=_("processes"))
+    def shown_links(self, row: McpConnection) -> SafeString | str:
+        links = list(row.links.all()) if row.pk else []
+        if not links:
+            return _t("No process holds it now.")
+        return format_html_join(
+            "",
+            '<div><p>{} {} {}</p><p class="hub-subtle">{}</p>{}</div>',
+            (
+                (
+                    mark(STATUS_MARKS[link.status], link.get_status_display()),
+                    _pause(link),
+                    mono(link.process_id[:8]),
+                    _link_words(link),
+                    format_html('<pre class="hub-json">{}</pre>', visible(link.stderr)) if link.stderr else "",
+                )
+                for link in links
+            ),
+        )
+
+    @admin.display(description=_("confinement of the child"))
+    def shown_confinement(self, row: McpConnection) -> SafeString | str:
+        return shown_held(row.profile) if row.profile is not None else _t("It runs no program on this machine.")
+
+    def get_urls(self) -> list[Any]:
+        page = path("<int:pk>/test/", self.admin_site.admin_view(self.test_view), name="connection_test")
+        return [page, *super().get_urls()]
+
+    @detail_action(description=_("Test"), icon="network_check", url_path="test-it", permissions=["write"])
+    def test_it(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        return redirect("admin:connection_test", pk=object_id)
+
+    @detail_action(description=_("List the tools again"), icon="refresh", url_path="refresh", permissions=["write"])
+    def refresh_it(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        row, back = self._row_to_write(request, object_id)
+        asked = self.confirmation(
+            request,
+            title=_t("List the tools of %(name)s again?") % {"name": row.slug},
+            items=[(row.slug, row.title)],
+            explanation=_t("The hub asks the server for its lists. What is new or changed waits for a decision."),
+            button=_t("List again"),
+            back=back,
+        )
+        if asked is not None:
+            return asked
+        self._refresh(request, [row])
+        return redirect(back)
+
+    @detail_action(description=_("Its tools"), icon="build", url_path="its-tools", permissions=["view"])
+    def show_tools(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        address = reverse("admin:tools_catalog_mcpupstreamtool_changelist")
+        return redirect(f"{address}?connection__id__exact={int(object_id)}")
+
+    @detail_action(description=_("Reconnect"), icon="cached", url_path="reconnect", permissions=["write"])
+    def reconnect_it(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        row, back = self._row_to_write(request, object_id)
+        asked = self.confirmation(
+            request,
+            title=_t("Connect %(name)s anew?") % {"name": row.slug},
+            items=[(row.slug, row.title)],
+            explanation=_t(
+                "Calls under way end on the old connection, new ones take the new. A child is started anew."
+            ),
+            button=_t("Reconnect"),
+            back=back,
+        )
+        if asked is not None:
+            return asked
+        bus.publish(bus.UPSTREAM_RECONNECT, row.slug)
+        messages.success(request, _t("Every process that uses %(name)s connects anew.") % {"name": row.slug})
+        return redirect(back)
+
+    @detail_action(description=_("Drain and disable"), icon="pause_circle", url_path="drain", permissions=["drain"])
+    def drain_it(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        row, back = self._row_to_write(request, object_id)
+        count = row.tools.filter(state="approved").count()
+        asked = self.confirmation(
+            request,
+            title=_t("Drain and disable %(name)s?") % {"name": row.slug},
+            items=[(row.slug, row.title)],
+            explanation=_t(
+                "Its tools, resources and prompts (%(count)d served) are withdrawn. Running calls "
+                "finish, then the connection is closed. It can be enabled again."
+            )
+            % {"count": count},
+            button=_t("Drain and disable"),
+            back=back,
+            reason=True,
+            danger=True,
+        )
+        return asked or self._switch(request, row, False, back)
+
+    @detail_action(description=_("Enable"), icon="play_circle", url_path="enable", permissions=["enable"])
+    def enable_it(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        row, back = self._row_to_write(request, object_id)
+        asked = self.confirmation(
+            request,
+            title=_t("Enable %(name)s?") % {"name": row.slug},
+            items=[(row.slug, row.title)],
+            explanation=_t("Its approved tools, resources and prompts are served again."),
+            button=_t("Enable"),
+            back=back,
+            reason=True,
+        )
+        return asked or self._switch(request, row, True, back)
+
+    def has_drain_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
+        return self._may_switch(request, object_id, True)
+
+    def has_enable_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
+        return self._may_switch(request, object_id, False)
+
+    def _may_switch(self, request: HttpRequest, object_id: Any, enabled: bool) -> bool:
+        row = McpConnection.objects.filter(pk=object_id, enabled=enabled).first() if object_id else None
+        return row is not None and self.has_change_permission(request, row)
+
+    def _row_to_write(self, request: HttpRequest, object_id: str) -> tuple[McpConnection, str]:
+        row = get_object_or_404(McpConnection, pk=object_id)
+        if not self.has_change_permission(request, row):
+            raise PermissionDenied
+        return row, reverse("admin:tools_catalog_mcpconnection_change", args=[row.pk])
+
+    def _switch(self, request: HttpRequest, row: McpConnection, enabled: bool, back: str) -> HttpResponse:
+        row.enabled = enabled
+        row.change_reason = request.POST.get("reason", "")
+        row.save(update_fields=["enabled", "updated_at"])
+        done = _t("%(name)s is enabled.") if enabled else _t("%(name)s is disabled; calls under way end in their time.")
+        messages.success(request, done % {"name": row.slug})
+        return redirect(back)
+
+    @admin.action(description=_("List the tools of the selected connections again"), permissions=["write"])
+    def refresh_selected(self, request: HttpRequest, queryset: QuerySet[McpConnection]) -> None:
+        self._refresh(request, [row for row in queryset if may_write(request.user, row.transport)])
+
+    def _refresh(self, request: HttpRequest, rows: list[McpConnection]) -> None:
+        for row in rows:
+            bus.publish(bus.UPSTREAM_REFRESH, row.slug)
+        names = ", ".join(clipped(row.slug, 32) for row in rows)
+        address = reverse("admin:tools_catalog_mcpupstreamtool_changelist")
+        query = "&".join([f"connection__id__in={','.join(str(row.pk) for row in rows)}", *_WAITING])
+        link = format_html('<a class="hub-link" href="{}?{}">{}</a>', address, query, _t("What waits for a decision"))
+        message = _t("Asked for the tools of: %(names)s.") % {"names": names}
+        self.message_user(request, format_html("{} {}", message, link), messages.SUCCESS)
+
+    def test_view(self, request: HttpRequest, pk: int) -> HttpResponse:
+        row = get_object_or_404(McpConnection, pk=pk)
+        # Only what is saved is tested, and only by who may save it: a test runs what the row says.
+        if not self.has_change_permission(request, row):
+            raise PermissionDenied
+        steps: list[probe.Step] | None = None
+        if request.method == "POST":
+            steps = async_to_sync(probe.probe)(row.spec(), secret_for, settings.MCPHUB_VERSION)
+        words = {
+            probe.ADDRESS: _t("The address may be reached"),
+            probe.CONNECT: _t("It answers and speaks MCP"),
+            probe.LIST: _t("It lists its tools"),
+        }
+        return TemplateResponse(
+            request,
+            "admin/hub/connection_test.html",
+            {
+                **self.admin_site.each_context(request),
+                "opts": self.opts,
+                "object": row,
+                "connection": row,
+                "title": _t("Test"),
+                "ran": steps is not None,
+                "steps": [
+                    {
+                        "words": words[step.kind],
+                        "mark": mark("good", _t("OK")) if step.is_good else mark("bad", _t("Failed")),
+                        "outcome": visible(step.outcome),
+                        "milliseconds": step.milliseconds,
+                    }
+                    for step in steps or []
+                ],
+                "back": reverse("admin:tools_catalog_mcpconnection_change", args=[pk]),
+            },
+        )
+
+
+def _pause(link: Any) -> SafeString | str:
+    """Say whether this process makes calls to it: after failures in a row it pauses, and then tries with one."""
+    if link.paused_until is None:
+        return ""
+    failures = {"failures": link.failed_in_a_row}
+    if link.paused_until > timezone.now():
+        left = max(1, round((link.paused_until - timezone.now()).total_seconds()))
+        words = _t("Left alone for %(seconds)d s after %(failures)d failed calls in a row")
+        return mark("bad", words % {**failures, "seconds": left})
+    return mark("wait", _t("The next call is a trial, after %(failures)d failed calls in a row") % failures)
+
+
+def _link_words(link: Any) -> str:
+    words = [_t("runs the one child of the hub")] if link.holds_lease else []
+    words += [visible(link.error_message)] if link.error_message else []
+    if link.server:
+        words.append(visible(link.server, one_line=True))
+    if link.protocol_version:
+        words.append(f"MCP {link.protocol_version}")
+    if link.latency_ms is not None:
+        words.append(_t("last answer after %(latency)d ms") % {"latency": round(link.latency_ms)})
+    words.append(
+        _t("%(calls)d calls, %(failures)d failed, connected again %(restarts)d times")
+        % {"calls": link.calls, "failures": link.failures, "restarts": link.restarts}
+    )
+    return " · ".join(words)

@@ -1,0 +1,93 @@
+"""The page of services: the APIs behind HTTP tools."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django.contrib import admin
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import path, reverse
+from django.utils.translation import gettext as _t
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
+
+from sessions_app.history.pages import RecordedAdmin
+from sessions_app.kit.admin.base import detail_action, moment, row_of
+from sessions_app.kit.admin.parts import column
+from sessions_app.kit.shown import breakable, clipped, mono
+from tools_catalog.admin import imports as admin_imports
+from tools_catalog.admin.switch import SwitchActions
+from tools_catalog.filters import tools_of
+from tools_catalog.models import HttpService
+
+if TYPE_CHECKING:
+    pass
+
+_CHANGED = moment("updated_at", _("changed"))
+_REGISTERED = moment("created_at", _("registered"))
+
+
+@admin.register(HttpService)
+class HttpServiceAdmin(SwitchActions, RecordedAdmin):
+    list_display = ["shown_slug", "shown_url", "kind", "version", "shown_count", "state", _CHANGED]
+    list_display_links = ["shown_slug"]
+    list_filter = ["enabled", "kind"]
+    list_select_related = False  # no column follows a relation
+    search_fields = ["slug", "title", "url"]
+    search_help_text = _("Name, title or address")
+    actions = ["enable_selected", "disable_selected"]
+    actions_detail = ["import_again", "show_tools"]
+    actions_list = ["import_new"]
+    readonly_fields = ["shown_count", _REGISTERED, _CHANGED]
+    fieldsets = [
+        (None, {"fields": ["slug", "title", "enabled"]}),
+        (_("How it is reached"), {"fields": ["url", "headers"]}),
+        (_("What it is"), {"fields": ["kind", "version", "shown_count", _REGISTERED, _CHANGED]}),
+    ]
+
+    def get_readonly_fields(self, request: HttpRequest, obj: HttpService | None = None) -> Any:
+        return [*self.readonly_fields, *(["slug"] if obj is not None else [])]
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any | None = None) -> bool:
+        return False  # tools name it: it is disabled instead
+
+    shown_slug = column(_("name"), lambda row: mono(row.slug), ordering="slug")
+    shown_url = column(_("address"), lambda row: breakable(clipped(row.url, 80)), ordering="url")
+    shown_count = column(_("tools"), lambda row: str(tools_of(row.slug).count()) if row.pk else "-")
+
+    def get_urls(self) -> list[Any]:
+        def view(request: HttpRequest) -> HttpResponse:
+            return admin_imports.import_view(self, request)
+
+        return [path("import/", self.admin_site.admin_view(view), name="service_import"), *super().get_urls()]
+
+    @detail_action(description=_("Import a description"), icon="upload_file", url_path="take", permissions=["import"])
+    def import_new(self, request: HttpRequest) -> HttpResponse:
+        return redirect("admin:service_import")
+
+    @detail_action(description=_("Import a description"), icon="upload_file", url_path="again", permissions=["import"])
+    def import_again(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        slug = row_of(self, request, object_id).slug
+        return redirect(f"{reverse('admin:service_import')}?service={slug}")
+
+    def has_import_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
+        return request.user.has_perms(admin_imports.NEEDED)
+
+    @detail_action(description=_("Its tools"), icon="build", url_path="its-tools", permissions=["view"])
+    def show_tools(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        slug = row_of(self, request, object_id).slug
+        return redirect(f"{reverse('admin:tools_catalog_mcptooldefinition_changelist')}?service={slug}")
+
+    def switch_words(self, enabled: bool, count: int) -> tuple[str, str, str]:
+        if enabled:
+            return (
+                ngettext("Enable %(count)d service?", "Enable %(count)d services?", count),
+                _t("Their tools are served again within a quarter of a second."),
+                ngettext("%(count)d service enabled: %(names)s.", "%(count)d services enabled: %(names)s.", count),
+            )
+        return (
+            ngettext("Disable %(count)d service?", "Disable %(count)d services?", count),
+            _t("None of their tools is served. Enabling them again undoes this."),
+            ngettext("%(count)d service disabled: %(names)s.", "%(count)d services disabled: %(names)s.", count),
+        )

@@ -1,0 +1,153 @@
+"""The columns of the list of tools: what each is, whether it may be called, and how much it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from django.contrib import admin
+from django.contrib.admin.templatetags.admin_urls import add_preserved_filters
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.formats import number_format
+from django.utils.html import format_html
+from django.utils.translation import gettext as _t
+from django.utils.translation import gettext_lazy as _
+
+from sessions_app.kit.admin.base import mark, moment
+from sessions_app.kit.admin.parts import column
+from sessions_app.kit.shown import breakable, clipped, visible
+from tools_catalog import usage
+from tools_catalog.admin.switch import SwitchActions
+from tools_catalog.kinds.registry import KINDS, by_approval
+from tools_catalog.models import McpToolDefinition, McpUpstreamTool
+
+if TYPE_CHECKING:
+    from django.utils.safestring import SafeString
+
+_OF_USE = ("last_called", "calls", "failures")
+_APPROVAL = {
+    "new": ("wait", _("Waiting")),
+    "changed": ("wait", _("Change waits")),
+    "approved": ("good", _("Approved")),
+    "rejected": ("off", _("Rejected")),
+    "refused": ("bad", _("Refused")),
+    "gone": ("off", _("Gone")),
+}
+_LAST = moment("last_called", "")
+
+
+class ToolList(SwitchActions):
+    list_display = [
+        "shown_name",
+        "source",
+        "state",
+        "version",
+        "effects",
+        "approval",
+        "last_called",
+        "calls",
+        "failures",
+    ]
+    list_display_links = None  # the title stands in the cell of the name, and is no part of the link
+
+    def get_list_display(self, request: HttpRequest) -> Any:
+        columns = super().get_list_display(request)
+        if request.user.has_perm(usage.PERMISSION):
+            return columns
+        return [column for column in columns if column not in _OF_USE]
+
+    def get_changelist_instance(self, request: HttpRequest) -> Any:
+        """Give the list with what other tables say of its rows, read for all of them at once."""
+        listed = super().get_changelist_instance(request)
+        listed.result_list = rows = list(listed.result_list)
+        recent = usage.recent([row.name for row in rows]) if request.user.has_perm(usage.PERMISSION) else {}
+        kinds = by_approval()
+        offers = McpUpstreamTool.objects.filter(tool__in=[row.pk for row in rows if row.backend in kinds])
+        states = dict(offers.values_list("tool", "state"))
+        preserved: dict[str, Any] = {"opts": self.opts, "preserved_filters": self.get_preserved_filters(request)}
+        for row in rows:
+            page = reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_change", args=[row.pk])
+            row.page = add_preserved_filters(preserved, page)
+            row.recent, row.approval_state = recent.get(row.name, usage.Recent()), states.get(row.pk)
+        return listed
+
+    def switch_remarks(self, request: HttpRequest, rows: list[Any], enabled: bool) -> Mapping[Any, str]:
+        if enabled or not request.user.has_perm(usage.PERMISSION):
+            return {}
+        found = usage.callers([row.name for row in rows])
+        return {row.pk: called_by(found.get(row.name, usage.Callers())) for row in rows}
+
+    @admin.display(description=_("name"), ordering="name")
+    def shown_name(self, tool: Any) -> SafeString:
+        title = format_html(
+            '<br><span class="hub-cell hub-subtle" title="{}">{}</span>',
+            visible(tool.description[:500]),
+            clipped(tool.title, 60),
+        )
+        return format_html(
+            '<a class="hub-link hub-mono" href="{}">{}</a>{}',
+            tool.page,
+            breakable(tool.name),
+            title if tool.title else "",
+        )
+
+    @admin.display(description=_("source"), ordering="backend")
+    def source(self, tool: McpToolDefinition) -> SafeString:
+        """Say what is behind the tool: a function, a service, a connection."""
+        kind = KINDS.get(tool.backend)
+        behind = kind.source(tool.configuration) if kind is not None and isinstance(tool.configuration, dict) else ""
+        return format_html(
+            '{}<br><span class="hub-cell hub-subtle" title="{}">{}</span>',
+            kind.short_label if kind is not None else tool.backend,
+            visible(behind, one_line=True),
+            clipped(behind, 60),
+        )
+
+    @admin.display(description=_("effects"))
+    def effects(self, tool: McpToolDefinition) -> SafeString:
+        if tool.read_only:
+            what = mark("good", _("Read-only"))
+        else:
+            what = mark("warn", _("Destructive")) if tool.destructive else mark("edit", _("Writes"))
+        more = [_t("idempotent")] if tool.idempotent and not tool.read_only else []
+        more += [_t("open world")] if tool.open_world else []
+        return format_html('{}<br><span class="hub-subtle">{}</span>', what, ", ".join(more))
+
+    @admin.display(description=_("approval"))
+    def approval(self, tool: Any) -> SafeString | str:
+        """Say whether what the upstream offers now is what was approved; the hub's own tools need no approval."""
+        return mark(*_APPROVAL[tool.approval_state]) if tool.approval_state in _APPROVAL else "–"
+
+    last_called = column(_("last called"), lambda tool: _LAST(tool.recent) or "–")
+
+    @admin.display(description=_("calls, 24 h"))
+    def calls(self, tool: Any) -> SafeString | str:
+        recent: usage.Recent = tool.recent
+        words = number_format(recent.calls, force_grouping=True)
+        if not recent.link or not recent.calls:
+            return words
+        label = _t("%(count)s calls of %(name)s") % {"count": words, "name": clipped(tool.name, 64)}
+        return format_html('<a class="hub-link" href="{}" aria-label="{}">{}</a>', recent.link, label, words)
+
+    @admin.display(description=_("errors"))
+    def failures(self, tool: Any) -> SafeString | str:
+        recent: usage.Recent = tool.recent
+        if not recent.calls:
+            return "–"
+        words = f"{number_format(100 * recent.errors / recent.calls, 1)} %"
+        return mark("bad", words) if recent.errors else words
+
+
+def called_by(found: usage.Callers) -> str:
+    """Say who called a tool in the last days."""
+    if not found.counted:
+        return _t("Not called in the last %(days)d days.") % {"days": usage.DAYS}
+    counted = [(clipped(each, 90), number_format(each.calls, force_grouping=True)) for each in found.counted]
+    names = ", ".join(f"{name}: {calls}" for name, calls in counted)
+    if found.is_whole:
+        return _t("Called in the last %(days)d days by %(names)s.") % {"days": usage.DAYS, "names": names}
+    return _t("Its newest calls came from %(names)s; there are more in the last %(days)d days.") % {
+        "days": usage.DAYS,
+        "names": names,
+    }

@@ -1,0 +1,213 @@
+"""The catalogue's pages: tools with their versions, and the secrets that HTTP tools send."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from django.contrib import admin
+from django.http import HttpRequest
+from django.shortcuts import redirect
+from django.urls import NoReverseMatch, path, reverse
+from django.utils.html import format_html
+from django.utils.translation import gettext as _t
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
+
+from sessions_app.history.pages import RecordedAdmin
+from sessions_app.kit.admin.base import detail_action, moment
+from sessions_app.kit.admin.check import CheckedForm
+from sessions_app.kit.admin.json_field import JSONFormField
+from sessions_app.kit.admin.parts import column
+from sessions_app.kit.shown import visible
+from tools_catalog import usage
+from tools_catalog.admin import bundle, definition
+from tools_catalog.admin.bulk import BulkActions
+from tools_catalog.admin.forms import SecretForm, ToolForm
+from tools_catalog.admin.tool_list import ToolList
+from tools_catalog.admin.versions import VersionPages
+from tools_catalog.filters import TOOL_FILTERS
+from tools_catalog.kinds.registry import KINDS
+from tools_catalog.models import McpToolDefinition, Secret
+
+if TYPE_CHECKING:
+    from django.http import HttpResponse
+
+_CHANGED = moment("updated_at", _("changed"))
+_REGISTERED = moment("created_at", _("registered"))
+
+
+_RUN = _("How it is run")
+
+
+def _own_fields() -> list[str]:
+    """Name the fields of the tool's form that are no columns."""
+    return [*(name for kind in KINDS.values() for name in kind.form_fields), "change_reason"]
+
+
+def _not_served(tool: McpToolDefinition) -> str:
+    return KINDS[tool.backend].not_served(tool) if tool.enabled and tool.backend in KINDS else ""
+
+
+@admin.register(McpToolDefinition)
+class McpToolDefinitionAdmin(VersionPages, CheckedForm, BulkActions, ToolList, RecordedAdmin):
+    form = ToolForm
+    checked_fields = ("name", "input_schema", "output_schema", "configuration", "meta", "requirements")
+    filters = TOOL_FILTERS
+    list_select_related = False  # no column follows a relation
+    search_fields = ["name", "title", "description"]
+    search_help_text = _("Name, title or description")
+    autocomplete_fields = ["groups"]
+    actions = ["enable_selected", "disable_selected", *BulkActions.bulk_actions]
+    actions_detail = ["try_it", "show_calls", "show_versions"]
+    actions_list = ["as_a_file"]
+    change_form_before_template = "admin/hub/tool_note.html"
+    change_form_after_template = "admin/hub/definition.html"
+    readonly_fields = ["version", _REGISTERED, _CHANGED]
+    fieldsets = [
+        (_("What models read"), {"fields": ["name", "title", "description"]}),
+        (_("Arguments and result"), {"fields": ["input_schema", "output_schema"]}),
+        (_RUN, {"fields": ["backend", "configuration", "timeout_seconds", "task_support"]}),
+        (_("What it does"), {"fields": ["read_only", "destructive", "idempotent", "open_world", "retry_safe"]}),
+        (_("Who may call it"), {"fields": ["enabled", "groups", "calls_per_minute"]}),
+        (_("More"), {"classes": ["collapse"], "fields": ["meta", "requirements", "version", _REGISTERED, _CHANGED]}),
+        (_("This change"), {"fields": ["change_reason"]}),
+    ]
+
+    def get_form(self, request: HttpRequest, obj: Any | None = None, change: bool = False, **kwargs: Any) -> Any:
+        # The fields that the form adds to the model's must not be looked for on the model.
+        named = kwargs.pop("fields", None)
+        if named is None:
+            named = [name for _title, options in self.get_fieldsets(request, obj) for name in options["fields"]]
+        kwargs["fields"] = named and [name for name in named if name not in _own_fields()]
+        return super().get_form(request, obj, change, **kwargs)
+
+    def get_fieldsets(self, request: HttpRequest, obj: Any | None = None) -> Any:
+        if self.has_change_permission(request, obj) or (obj is None and self.has_add_permission(request)):
+            backend, *rest = next(options["fields"] for title, options in self.fieldsets if title == _RUN)
+            named = [name for kind in KINDS.values() for name in kind.form_fields]
+            return [
+                (title, {**options, "fields": [backend, *named, *rest]} if title == _RUN else options)
+                for title, options in self.fieldsets
+            ]
+        return [  # the form's own fields stand in the form only, which a reader does not get
+            (title, {**options, "fields": kept})
+            for title, options in self.fieldsets
+            if (kept := [name for name in options["fields"] if name not in _own_fields()])
+        ]
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any | None = None) -> bool:
+        return False
+
+    def beside(self, request: HttpRequest, row: McpToolDefinition) -> dict[str, Any]:
+        tool = McpToolDefinition.objects.get(pk=row.pk)  # as clients read it, not as the form would have it
+        words = "\n".join([tool.title, tool.description])
+        return {
+            "not_served": _not_served(tool),
+            "definition": definition.shown(tool),
+            "unhidden": visible(words) if visible(words) != words else "",
+        }
+
+    def save_model(self, request: HttpRequest, obj: McpToolDefinition, form: Any, change: bool) -> None:
+        obj.change_author = request.user
+        obj.change_reason = form.cleaned_data.get("change_reason", "")
+        super().save_model(request, obj, form, change)
+
+    def get_urls(self) -> list[Any]:
+        wrap = self.admin_site.admin_view
+        pages = [
+            path("bundle/", wrap(partial(bundle.bundle_view, self)), name="catalogue_bundle"),
+            path("bundle/file/", wrap(partial(bundle.export_view, self)), name="catalogue_export"),
+            path("<int:pk>/versions/", wrap(self.versions_view), name="tool_versions"),
+            path("<int:pk>/versions/<str:number>/", wrap(self.difference_view), name="tool_version"),
+            path("<int:pk>/versions/<str:number>/restore/", wrap(self.restore_view), name="tool_version_restore"),
+        ]
+        return pages + super().get_urls()
+
+    # Actions on one tool -----------------------------------------------------------------------------
+
+    @detail_action(description=_("Export, import"), icon="import_export", url_path="as-a-file", permissions=["view"])
+    def as_a_file(self, request: HttpRequest) -> HttpResponse:
+        return redirect("admin:catalogue_bundle")
+
+    @detail_action(description=_("Versions"), icon="difference", url_path="all-versions", permissions=["view"])
+    def show_versions(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        return redirect("admin:tool_versions", pk=object_id)
+
+    @detail_action(description=_("Calls"), icon="monitoring", url_path="its-calls", permissions=["calls"])
+    def show_calls(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        return redirect("tool_calls", pk=object_id)
+
+    def has_calls_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
+        return request.user.has_perm(usage.PERMISSION)
+
+    @detail_action(description=_("Try it"), icon="play_arrow", url_path="try-it", permissions=["try"])
+    def try_it(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        return redirect("tool_try", pk=object_id)
+
+    def has_try_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
+        try:
+            reverse("tool_try", args=[1])
+        except NoReverseMatch:
+            return False
+        return request.user.has_perm("tools_catalog.try_mcptooldefinition")
+
+    # Actions on many ---------------------------------------------------------------------------------
+
+    def switch_words(self, enabled: bool, count: int) -> tuple[str, str, str]:
+        if enabled:
+            return (
+                ngettext("Enable %(count)d tool?", "Enable %(count)d tools?", count),
+                _t("Clients see and can call these tools again within a quarter of a second."),
+                ngettext("%(count)d tool enabled: %(names)s.", "%(count)d tools enabled: %(names)s.", count),
+            )
+        return (
+            ngettext("Disable %(count)d tool?", "Disable %(count)d tools?", count),
+            _t(
+                "Clients no longer see these tools, and calls to them are refused and recorded. Calls under way "
+                "finish. Enabling them again undoes this."
+            ),
+            ngettext("%(count)d tool disabled: %(names)s.", "%(count)d tools disabled: %(names)s.", count),
+        )
+
+    def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        field = super().formfield_for_dbfield(db_field, request, **kwargs)
+        if isinstance(field, JSONFormField) and db_field.name == "configuration":
+            field.required = False  # a Python tool's is made from the chosen function
+        return field
+
+
+_BOUND = ("origins", "places", "users")
+
+
+@admin.register(Secret)
+class SecretAdmin(RecordedAdmin):
+    form = SecretForm
+    list_display = ["name", "mask", "origins", "users", "shown_fingerprint", _CHANGED]
+    search_fields = ["name"]
+    readonly_fields = ["mask", "shown_fingerprint", _CHANGED]
+    fieldsets = [(None, {"fields": ["name", *_BOUND, "value", "mask", "shown_fingerprint", _CHANGED]})]
+    add_fieldsets = [(None, {"fields": ["name", *_BOUND, "value"]})]
+
+    shown_fingerprint = column(
+        _("fingerprint"), lambda secret: format_html('<span class="hub-mono">{}</span>', secret.fingerprint[:20])
+    )
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Secret | None = None) -> list[str]:
+        # The value is sealed under the row's name, so the name stays.
+        return [*self.readonly_fields, "name"] if obj is not None else []
+
+    def get_fieldsets(self, request: HttpRequest, obj: Any | None = None) -> Any:
+        if obj is not None and not self.has_change_permission(request, obj):
+            return [(None, {"fields": ["name", *_BOUND, "mask", "shown_fingerprint", _CHANGED]})]
+        return super().get_fieldsets(request, obj)
+
+    def get_form(self, request: HttpRequest, obj: Any | None = None, change: bool = False, **kwargs: Any) -> Any:
+        kwargs.setdefault("fields", [*_BOUND] if obj is not None else ["name", *_BOUND])
+        return super().get_form(request, obj, change, **kwargs)
+
+    def save_model(self, request: HttpRequest, obj: Secret, form: Any, change: bool) -> None:
+        if value := form.cleaned_data.get("value"):
+            obj.set_value(value)
+            obj.change_reason = _t("new value") if change else ""
+        super().save_model(request, obj, form, change)

@@ -1,0 +1,93 @@
+"""The page of toolsets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django.conf import settings
+from django.contrib import admin
+from django.http import HttpRequest
+from django.utils.html import format_html
+from django.utils.translation import gettext as _t
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
+
+from sessions_app.history.pages import RecordedAdmin
+from sessions_app.kit.admin.base import moment
+from sessions_app.kit.admin.parts import column
+from sessions_app.kit.shown import clipped, mono, visible
+from tools_catalog.admin.switch import SwitchActions
+from tools_catalog.catalog.toolsets import matches
+from tools_catalog.filters import TOOLSET_FILTERS
+from tools_catalog.models import McpToolDefinition, McpToolset
+
+if TYPE_CHECKING:
+    from django.utils.safestring import SafeString
+
+_CHANGED = moment("updated_at", _("changed"))
+_REGISTERED = moment("created_at", _("registered"))
+_MOST_SHOWN = 200
+
+
+@admin.register(McpToolset)
+class McpToolsetAdmin(SwitchActions, RecordedAdmin):
+    list_display = ["shown_slug", "shown_title", "mode", "shown_count", "state", _CHANGED]
+    list_display_links = ["shown_slug"]
+    filters = TOOLSET_FILTERS
+    list_select_related = False  # no column follows a relation
+    search_fields = ["slug", "title", "description"]
+    search_help_text = _("Name, title or description")
+    autocomplete_fields = ["tools", "groups"]
+    actions = ["enable_selected", "disable_selected"]
+    readonly_fields = ["shown_address", "shown_tools", _REGISTERED, _CHANGED]
+    fieldsets = [
+        (_("What clients see"), {"fields": ["slug", "shown_address", "title", "description", "mode"]}),
+        (_("Its tools"), {"fields": ["tools", "patterns", "shown_tools"]}),
+        (_("Who may use it"), {"fields": ["enabled", "groups", _REGISTERED, _CHANGED]}),
+    ]
+
+    def get_readonly_fields(self, request: HttpRequest, obj: McpToolset | None = None) -> Any:
+        # Clients are configured with the address, so the name stays.
+        return [*self.readonly_fields, *(["slug"] if obj is not None else [])]
+
+    shown_slug = column(_("name"), lambda row: mono(row.slug), ordering="slug")
+    shown_title = column(_("title"), lambda row: clipped(row.title, 80) or "-", ordering="title")
+    shown_address = column(
+        _("address"),
+        lambda row: (
+            mono(settings.MCPHUB_PUBLIC_URL.rstrip("/") + row.path) if row.pk else _t("Known once it is saved.")
+        ),
+    )
+    shown_count = column(_("tools"), lambda row: str(len(_names(row))))
+
+    @admin.display(description=_("tools in it now"))
+    def shown_tools(self, row: McpToolset) -> SafeString | str:
+        names = _names(row) if row.pk else []
+        if not names:
+            return _t("None.")
+        shown = [visible(name, one_line=True) for name in names[:_MOST_SHOWN]]
+        more = len(names) - len(shown)
+        words = ", ".join(shown) + (" " + _t("and %(count)d more") % {"count": more} if more else "")
+        return format_html('<span class="hub-mono">{}</span>', words)
+
+    def switch_words(self, enabled: bool, count: int) -> tuple[str, str, str]:
+        if enabled:
+            return (
+                ngettext("Enable %(count)d toolset?", "Enable %(count)d toolsets?", count),
+                _t("Clients can use their addresses again within a quarter of a second."),
+                ngettext("%(count)d toolset enabled: %(names)s.", "%(count)d toolsets enabled: %(names)s.", count),
+            )
+        return (
+            ngettext("Disable %(count)d toolset?", "Disable %(count)d toolsets?", count),
+            _t("Their addresses answer that nothing is there. The tools stay as they are."),
+            ngettext("%(count)d toolset disabled: %(names)s.", "%(count)d toolsets disabled: %(names)s.", count),
+        )
+
+
+def _names(row: McpToolset) -> list[str]:
+    """Give the names of the tools that the row selects now, by choice or by pattern."""
+    chosen, patterns = set(row.tools.values_list("name", flat=True)), row.patterns.split()
+    if not patterns:
+        return sorted(chosen)
+    known = McpToolDefinition.objects.values_list("name", flat=True)
+    return sorted(chosen | {name for name in known if matches(name, patterns)})

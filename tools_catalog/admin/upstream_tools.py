@@ -1,0 +1,209 @@
+"""The inbox of what upstreams offer: differences side by side, approved or rejected, one by one or many at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django.contrib import admin, messages
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.translation import gettext as _t
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
+
+from sessions_app.history.pages import RecordedAdmin
+from sessions_app.kit.admin.base import detail_action, mark, moment, names_and_count
+from sessions_app.kit.admin.difference import difference
+from sessions_app.kit.admin.parts import column
+from sessions_app.kit.shown import cell, clipped, mono, pretty, visible
+from tools_catalog.discovery import reconcile as discovery
+from tools_catalog.filters import OFFER_FILTERS
+from tools_catalog.models import McpUpstreamTool
+
+if TYPE_CHECKING:
+    from django.utils.safestring import SafeString
+
+STATE_MARKS = {"new": "wait", "changed": "warn", "approved": "good", "rejected": "off", "refused": "bad", "gone": "off"}
+_SEEN = moment("seen_at", _("seen so"))
+_DECIDED = moment("decided_at", _("decided"))
+
+
+@admin.register(McpUpstreamTool)
+class McpUpstreamToolAdmin(RecordedAdmin):
+    list_display = ["shown_name", "kind", "connection", "shown_here", "shown_state", "listed_remark", _SEEN]
+    sortable_by = ()
+    list_display_links = ["shown_name"]
+    filters = OFFER_FILTERS
+    list_select_related = ["connection", "tool", "resource", "prompt"]
+    search_fields = ["upstream_name", "name"]
+    actions = ["approve_selected", "reject_selected"]
+    actions_detail = ["approve_it", "reject_it"]
+    change_form_before_template = "admin/hub/upstream_tool.html"
+    readonly_fields = [
+        "connection",
+        "kind",
+        "shown_name",
+        "shown_state",
+        "shown_remark",
+        "shown_served",
+        _SEEN,
+        _DECIDED,
+        "decided_by",
+    ]
+    fieldsets = [
+        (
+            None,
+            {
+                "fields": [
+                    "connection",
+                    "kind",
+                    "shown_name",
+                    "name",
+                    "shown_state",
+                    "shown_remark",
+                    "shown_served",
+                    _SEEN,
+                    _DECIDED,
+                    "decided_by",
+                ]
+            },
+        )
+    ]
+
+    shown_name = column(_("name there"), lambda row: mono(row.upstream_name[:100]), ordering="upstream_name")
+    shown_here = column(_("name here"), lambda row: mono(_name_of(row)[:100]), ordering="name")
+    shown_state = column(
+        _("state"), lambda row: mark(STATE_MARKS[row.state], McpUpstreamTool.State(row.state).label), ordering="state"
+    )
+
+    @admin.display(description=_("remark"))
+    def listed_remark(self, row: McpUpstreamTool) -> SafeString:
+        return cell(self.shown_remark(row))
+
+    @admin.display(description=_("remark"))
+    def shown_remark(self, row: McpUpstreamTool) -> str:
+        if row.state == "refused":
+            return visible(row.refusal, one_line=True)
+        if row.renamed_from:
+            return _t("was called %(name)s until now") % {"name": clipped(row.renamed_from, 80)}
+        changed = sorted(discovery.overrides(row))
+        return _t("Written differently here: %(fields)s") % {"fields": ", ".join(changed)} if changed else "-"
+
+    @admin.display(description=_("served as"))
+    def shown_served(self, row: McpUpstreamTool) -> SafeString | str:
+        served = row.served
+        if served is None:
+            return "-"
+        link = reverse(f"admin:tools_catalog_{served._meta.model_name}_change", args=[served.pk])
+        return format_html('<a class="hub-link" href="{}">{}</a>', link, clipped(_name_of(row), 100))
+
+    def get_readonly_fields(self, request: HttpRequest, obj: McpUpstreamTool | None = None) -> Any:
+        # Once it is served, its name is changed there; a URI never is.
+        keeps_name = obj is not None and (obj.served is not None or obj.kind in ("resource", "template"))
+        return [*self.readonly_fields, *(["name"] if keeps_name else [])]
+
+    def has_add_permission(self, request: HttpRequest, obj: Any | None = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any | None = None) -> bool:
+        return False
+
+    def has_approve_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
+        return request.user.has_perm("tools_catalog.approve_mcpupstreamtool")
+
+    def save_model(self, request: HttpRequest, obj: McpUpstreamTool, form: Any, change: bool) -> None:
+        obj.refusal = discovery.refusal_of(obj)  # under its new name it may be another
+        super().save_model(request, obj, form, change)
+
+    def beside(self, request: HttpRequest, row: McpUpstreamTool) -> dict[str, Any]:
+        approved = row.approved if row.approved_digest else {}
+        overridden = discovery.overrides(row).items()
+        return {
+            "fields": difference(approved, row.seen) if approved != row.seen else [],
+            "is_first": not approved,
+            "whole": pretty(row.seen),
+            "overridden": [(name, difference({name: theirs}, {name: ours})) for name, (theirs, ours) in overridden],
+        }
+
+    # Decisions ---------------------------------------------------------------------------------------
+
+    @detail_action(description=_("Approve"), icon="check_circle", url_path="approve-it", permissions=["approve"])
+    def approve_it(self, request: HttpRequest, object_id: str) -> Any:
+        rows = McpUpstreamTool.objects.filter(pk=get_object_or_404(McpUpstreamTool, pk=object_id).pk)
+        back = reverse("admin:tools_catalog_mcpupstreamtool_change", args=[object_id])
+        return self._decide(request, rows, True, back) or redirect(back)
+
+    @detail_action(description=_("Reject"), icon="cancel", url_path="reject-it", permissions=["approve"])
+    def reject_it(self, request: HttpRequest, object_id: str) -> Any:
+        rows = McpUpstreamTool.objects.filter(pk=get_object_or_404(McpUpstreamTool, pk=object_id).pk)
+        back = reverse("admin:tools_catalog_mcpupstreamtool_change", args=[object_id])
+        return self._decide(request, rows, False, back) or redirect(back)
+
+    @admin.action(description=_("Approve the selected definitions"), permissions=["approve"])
+    def approve_selected(self, request: HttpRequest, queryset: QuerySet[McpUpstreamTool]) -> Any:
+        return self._decide(request, queryset, True, request.get_full_path(), "approve_selected")
+
+    @admin.action(description=_("Reject the selected definitions"), permissions=["approve"])
+    def reject_selected(self, request: HttpRequest, queryset: QuerySet[McpUpstreamTool]) -> Any:
+        return self._decide(request, queryset, False, request.get_full_path(), "reject_selected")
+
+    def _decide(
+        self, request: HttpRequest, queryset: QuerySet[McpUpstreamTool], approves: bool, back: str, action: str = ""
+    ) -> HttpResponse | None:
+        rows = queryset.exclude(state__in=["approved", "gone"])
+        names, count = names_and_count(rows)
+        if approves:
+            title = ngettext("Approve %(count)d definition?", "Approve %(count)d definitions?", count)
+            explanation = _t(
+                "Clients see them as the upstream describes them now, and can use them. What was written differently "
+                "here stays. Look at the differences first: descriptions are read by models."
+            )
+        else:
+            title = ngettext("Reject %(count)d definition?", "Reject %(count)d definitions?", count)
+            explanation = _t(
+                "Rejected definitions are not served. A definition that the "
+                "upstream changes again waits for a decision again."
+            )
+        page = self.confirmation(
+            request,
+            title=title % {"count": count},
+            items=names,
+            explanation=explanation,
+            reason=approves,
+            button=_t("Approve") if approves else _t("Reject"),
+            back=back,
+            action=action,
+            danger=not approves,
+            selected=list(rows.values_list("pk", flat=True)) if action else (),
+        )
+        if page is not None:
+            return page
+        done = 0
+        for row in rows:
+            try:
+                if approves:
+                    discovery.approve(row, author=request.user, reason=request.POST.get("reason", ""))
+                else:
+                    discovery.reject(row, author=request.user)
+            except discovery.ApprovalRefused as error:
+                words = f"{clipped(row.upstream_name, 64)}: {visible(error, one_line=True)}"
+                self.message_user(request, words, messages.ERROR)
+            else:
+                done += 1
+        if approves:
+            message = ngettext("%(count)d definition approved.", "%(count)d definitions approved.", done)
+        else:
+            message = ngettext("%(count)d definition rejected.", "%(count)d definitions rejected.", done)
+        self.message_user(request, message % {"count": done}, messages.SUCCESS if done else messages.WARNING)
+        return None
+
+
+def _name_of(row: McpUpstreamTool) -> str:
+    """The name by which clients ask for it, or would."""
+    served = row.served
+    if served is None:
+        return row.name
+    return str(served.uri if row.resource is not None else served.name)

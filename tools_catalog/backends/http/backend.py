@@ -1,0 +1,238 @@
+"""Any HTTP API as a tool: a request per call, or one a page, and its answer as content.
+
+The configuration is data that an operator or an importer wrote; `HttpConfiguration.parse` refuses what is
+not safe to send. Every request leaves through the egress guard, and an answer is read only up to its limit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from dataclasses import dataclass
+from typing import Any
+
+import httpx2
+
+from sessions_app.protocol import errors, json
+from tools_catalog.backends.http.answer import content_of, data, optional, picked, read, scrubbed, shaped
+from tools_catalog.backends.http.configuration import HttpConfiguration, Pages, Service
+from tools_catalog.backends.http.template import Secrets, Values, header_text
+from tools_catalog.call.base import Json, ToolResult
+from tools_catalog.call.content import text_block
+from tools_catalog.call.context import ToolContext
+from tools_catalog.egress import guard as egress
+
+__all__ = ["HttpBackend", "HttpConfiguration", "Service", "read"]
+
+EXCERPT_BYTES = 2048
+"""How much of an error's body a model is shown."""
+_PASSING = frozenset({429, 502, 503, 504})
+"""Statuses after which the same request may succeed."""
+_FIRST_PAUSE_SECONDS = 0.25
+_LONGEST_PAUSE_SECONDS = 10.0
+
+
+@dataclass(slots=True)
+class _Request:
+    """What one call sends, of which paging changes the address."""
+
+    url: httpx2.URL
+    headers: dict[str, str]
+    content: bytes | None
+    secrets: list[str]
+
+
+@dataclass(slots=True)
+class _Received:
+    status: int
+    body: bytes
+    kind: str
+    charset: str
+
+
+class HttpBackend:
+    """Calls one HTTP API. `secret` is asked at every call for values, with the destination that they go to.
+
+    Without `client` the running loop's shared one is used. `retries` says whether requests may be sent again, as
+    often as the configuration says: only where the operator marked the tool as safe for that. A configuration that
+    was not parsed yet is parsed, which may raise ValueError. `user` is the tool, as bindings of secrets name it.
+    """
+
+    def __init__(
+        self,
+        configuration: HttpConfiguration | dict[str, Json],
+        *,
+        secret: Secrets,
+        client: httpx2.AsyncClient | None = None,
+        retries: bool = False,
+        user: str = "",
+    ) -> None:
+        if not isinstance(configuration, HttpConfiguration):
+            configuration = HttpConfiguration.parse(configuration)
+        self._configuration = configuration
+        self._secret = secret
+        self._client = client
+        self._to = configuration.destination.of(user) if user else configuration.destination
+        self._retries = configuration.retries if retries else 0
+
+    async def call(self, arguments: dict[str, Json], context: ToolContext) -> ToolResult:
+        """Send the request and give its answer.
+
+        Raises `ArgumentsInvalid`, `ToolTimeout`, `ConnectionFailed` (nothing was sent), `TransportError`
+        (something may have been), `UpstreamError` for a status outside `success`, `ResultInvalid` for an
+        answer that is too large or not what the configuration promises.
+        """
+        configuration = self._configuration
+        values = Values(arguments, self._secret, self._to)
+        request = _request(configuration, values)
+        seconds = max(0.0, min(configuration.timeout_seconds, context.deadline.remaining_seconds()))
+        deadline = asyncio.get_running_loop().time() + seconds
+        try:
+            async with asyncio.timeout(seconds):
+                if configuration.pages is not None:
+                    return await self._pages(configuration.pages, request, deadline)
+                received = await self._send(request, deadline, configuration.max_response_bytes)
+                if not received.body:
+                    said = f"The service answered with status {received.status} and no content."
+                    return ToolResult(content=[text_block(said)])
+                uri = str(request.url.copy_with(query=None))
+                return content_of(configuration, received.body, received.kind, received.charset, uri)
+        except TimeoutError as exc:
+            raise errors.ToolTimeout(
+                f"The service did not answer within {seconds:g} seconds.", timeout_seconds=seconds
+            ) from exc
+
+    async def aclose(self) -> None:
+        """Nothing to release: the client is shared."""
+
+    async def _send(self, request: _Request, deadline: float, limit: int) -> _Received:
+        """Send one request, again where that is safe and there is time."""
+        loop = asyncio.get_running_loop()
+        attempt = 0
+        while True:
+            try:
+                return await self._once(request, deadline - loop.time(), limit)
+            except (errors.ConnectionFailed, errors.TransportError, errors.UpstreamError) as error:
+                attempt += 1
+                pause = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2**attempt) * random.uniform(0.5, 1)  # noqa: S311
+                if error.retry_after_seconds is not None:
+                    pause = max(pause, error.retry_after_seconds)
+                passing = not isinstance(error, errors.UpstreamError) or error.details["status"] in _PASSING
+                if attempt > self._retries or not passing or loop.time() + pause >= deadline:
+                    raise
+            await asyncio.sleep(pause)
+
+    async def _once(self, request: _Request, seconds: float, limit: int) -> _Received:
+        configuration = self._configuration
+        timeout = httpx2.Timeout(max(0.0, seconds), connect=min(egress.CONNECT_SECONDS, max(0.0, seconds)))
+        client = self._client or egress.shared_client()
+        try:
+            async with egress.stream(
+                client,
+                configuration.method,
+                request.url,
+                headers=request.headers,
+                content=request.content,
+                timeout=timeout,
+            ) as response:
+                return await _received(configuration, response, request.secrets, limit)
+        except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as exc:
+            raise errors.ConnectionFailed from exc
+        except httpx2.TimeoutException as exc:
+            raise TimeoutError from exc
+        except httpx2.HTTPError as exc:
+            raise errors.TransportError from exc
+
+    async def _pages(self, pages: Pages, request: _Request, deadline: float) -> ToolResult:
+        """Read page after page, up to the limits of pages, bytes and time."""
+        configuration = self._configuration
+        first, items = request.url, []
+        number, left = pages.number, configuration.max_response_bytes
+        if number is not None:
+            request.url = first.copy_merge_params({pages.query: number})
+        more = True
+        for _ in range(pages.most):
+            received = await self._send(request, deadline, left)
+            left -= len(received.body)
+            try:
+                page = json.loads(received.body)
+            except (errors.ProtocolError, ValueError) as exc:
+                raise errors.ResultInvalid("The service's answer is not valid JSON.") from exc
+            found = picked(page, pages.items)
+            if not isinstance(found, list):
+                raise errors.ResultInvalid("The service's answer has no list of items, which this tool gives back.")
+            items += shaped(configuration, found)
+            onward = _onward(pages, page, found, request.url, first, number)
+            if onward is None:
+                more = False
+                break
+            request.url, number = onward
+        return data({"items": items, "more": more})
+
+
+def _onward(
+    pages: Pages, page: Json, found: list[Any], here: httpx2.URL, first: httpx2.URL, number: int | None
+) -> tuple[httpx2.URL, int | None] | None:
+    """Give address and number of the next page; None after the last."""
+    if pages.last is not None and optional(page, pages.last) is True:
+        return None
+    if number is not None:
+        return (first.copy_merge_params({pages.query: number + 1}), number + 1) if found else None
+    value = optional(page, pages.cursor if pages.cursor is not None else pages.next or ())
+    if value in (None, "", False):
+        return None
+    if pages.cursor is not None:
+        if not isinstance(value, str | int):
+            raise errors.ResultInvalid("The service names its next page by what is neither a text nor a number.")
+        return first.copy_merge_params({pages.query: value}), None
+    if not isinstance(value, str):
+        raise errors.ResultInvalid("The service names its next page by what is no address.")
+    try:
+        there = here.join(value)
+    except httpx2.InvalidURL as exc:
+        raise errors.ResultInvalid("The service names its next page by what is no address.") from exc
+    # The credentials of the tool go with the request: only the query may differ.
+    same = (there.scheme, there.raw_host, there.port) == (first.scheme, first.raw_host, first.port)
+    if not same or there.raw_path.partition(b"?")[0] != first.raw_path.partition(b"?")[0] or there.userinfo:
+        raise errors.ResultInvalid("The service names a next page at another address, which is not followed.")
+    return there.copy_with(fragment=None), None
+
+
+def _request(configuration: HttpConfiguration, values: Values) -> _Request:
+    url = configuration.url.render(values)
+    headers = {"Accept": "application/json, text/*;q=0.9, */*;q=0.5"}
+    body = configuration.body.render(values, configuration.used_arguments)
+    if body is not None:
+        headers["Content-Type"] = body[0]
+    names = {name.lower(): name for name in headers}
+    for name, template in configuration.headers:
+        text = header_text(name, template, values)
+        if text is not None:
+            headers.pop(names.get(name.lower(), ""), None)
+            headers[name] = text
+    return _Request(url, headers, None if body is None else body[1], values.used_secrets)
+
+
+async def _received(
+    configuration: HttpConfiguration, response: httpx2.Response, secrets: list[str], limit: int
+) -> _Received:
+    status = response.status_code
+    if status not in configuration.success:
+        excerpt, _ = await read(response, EXCERPT_BYTES)
+        text = scrubbed(excerpt, secrets).decode("utf-8", "replace").strip()
+        error = errors.UpstreamError(
+            f"The service answered with status {status}{f': {text}' if text else '.'}", status=status, excerpt=text
+        )
+        after = response.headers.get("retry-after", "")
+        if status in _PASSING and after.isdecimal() and len(after) < 6:
+            error.retry_after_seconds = float(after)
+        raise error
+    body, is_whole = await read(response, limit)
+    if not is_whole:
+        raise errors.ResultInvalid(
+            f"The service's answer is larger than the {configuration.max_response_bytes} bytes that this tool accepts. "
+            "Ask for less.",
+            max_response_bytes=configuration.max_response_bytes,
+        )
+    kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return _Received(status, scrubbed(body, secrets), kind, response.charset_encoding or "utf-8")

@@ -1,0 +1,380 @@
+"""How the configuration of an HTTP tool and the arguments of a call become one request.
+
+Pure: nothing is sent here. Scheme, host, port and the literal parts of the path are fixed when the
+configuration is parsed; an argument can fill a path segment, a query value, a header value or the body, and
+is encoded so that it stays inside. Secrets are resolved while rendering and are in no configuration.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
+
+import httpx2
+
+from sessions_app.protocol import errors
+from tools_catalog.bindings import Destination, origin_of
+from tools_catalog.call.base import Json
+from tools_catalog.call.content import dump
+from tools_catalog.secrets import SecretError
+
+Secrets = Callable[[str, Destination], str]
+"""Gives the secret of a name for a destination.
+
+Raises LookupError for one that is not set, SecretError for a damaged one, ExecutionError for a foreign destination.
+"""
+
+_PLACEHOLDER = re.compile(r"\{\{|\}\}|\{([^{}]+)\}")
+_SECRET = "secret:"  # noqa: S105 - the marker of a reference, not a secret
+_BASIC = "basic:"
+_UNSAFE_IN_PATH = re.compile(r"[\x00-\x1f\x7f]")
+_UNSAFE_IN_HEADER = re.compile(r"[^\x20-\x7e\t]")
+_DECODINGS_TRIED = 3
+"""How many layers of percent-encoding servers and proxies are assumed to take off."""
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """Text with `{argument}` and `{secret:NAME}` in it, split once. `{{` and `}}` are braces.
+
+    `{+argument}` is several segments of a path.
+    """
+
+    parts: tuple[str | tuple[str, str], ...]
+    place: str = ""
+    """Where its secrets go: `headers.NAME`, `query.NAME`, `body.…`."""
+
+    @classmethod
+    def parse(cls, text: str, where: str, *, allow_secrets: bool = True, allow_basic: bool = False) -> Template:
+        """Raises ValueError, naming `where`, for braces that are no placeholder.
+
+        `{basic:NAME}` is the secret `user:password` as HTTP's Basic scheme sends it (RFC 7617).
+        """
+        parts: list[str | tuple[str, str]] = []
+        literal, end = "", 0
+        for match in [*_PLACEHOLDER.finditer(text), None]:
+            between = text[end : match.start()] if match is not None else text[end:]
+            if "{" in between or "}" in between:
+                raise ValueError(f"{where}: a brace that is not part of a {{placeholder}}. Write {{{{ for a brace.")
+            literal += between
+            if match is not None and match[1] is None:
+                literal += match[0][0]
+            elif literal:
+                parts.append(literal)
+                literal = ""
+            if match is None:
+                break
+            end = match.end()
+            name = match[1]
+            if name is None:
+                continue
+            if name.startswith((_SECRET, _BASIC)):
+                if not allow_secrets:
+                    raise ValueError(f"{where}: a secret must not be part of the path.")
+                if name.startswith(_BASIC) and not allow_basic:
+                    raise ValueError(f"{where}: {{basic:NAME}} stands in headers.")
+                kind, _, secret = name.partition(":")
+                parts.append((kind, secret))
+            elif name.startswith("+"):
+                if text != match[0] or allow_secrets:
+                    raise ValueError(f"{where}: {{{name}}} stands alone, between two slashes of the path.")
+                parts.append(("segments", name[1:]))
+            else:
+                parts.append(("argument", name))
+        return cls(tuple(parts), where)
+
+    @property
+    def arguments(self) -> Iterator[str]:
+        return (part[1] for part in self.parts if isinstance(part, tuple) and part[0] in ("argument", "segments"))
+
+    @property
+    def secrets(self) -> Iterator[str]:
+        return (part[1] for part in self.parts if isinstance(part, tuple) and part[0] in ("secret", "basic"))
+
+    @property
+    def is_several(self) -> bool:
+        return any(isinstance(part, tuple) and part[0] == "segments" for part in self.parts)
+
+    @property
+    def sole_argument(self) -> str | None:
+        """The argument's name when the template is nothing but its placeholder."""
+        if len(self.parts) == 1 and isinstance(self.parts[0], tuple) and self.parts[0][0] == "argument":
+            return self.parts[0][1]
+        return None
+
+    def fill(self, values: Values, encode: Callable[[str, Json], str]) -> str | None:
+        """Give the text, or None when an argument is absent. `encode(name, value)` makes text of a value."""
+        if any(values.arguments.get(name) is None for name in self.arguments):
+            return None
+        return "".join(
+            part
+            if isinstance(part, str)
+            else values.secret(part[1], self.place)
+            if part[0] == "secret"
+            else values.basic(part[1], self.place)
+            if part[0] == "basic"
+            else encode(part[1], values.arguments[part[1]])
+            for part in self.parts
+        )
+
+
+class Values:
+    """The arguments of one call and the secrets it used, which the answer is searched for."""
+
+    def __init__(self, arguments: dict[str, Json], secret: Secrets, to: Destination) -> None:
+        self.arguments = arguments
+        self._to = to
+        self.used_secrets: list[str] = []
+        self._secret = secret
+
+    def secret(self, name: str, place: str) -> str:
+        try:
+            value = self._secret(name, self._to.at(place))
+        except (LookupError, SecretError) as exc:
+            raise errors.ExecutionError(
+                f"The secret '{name}' of this tool is not set or cannot be read. Tell the operator.", secret=name
+            ) from exc
+        self.used_secrets.append(value)
+        return value
+
+    def basic(self, name: str, place: str) -> str:
+        """Give a secret `user:password` in base64."""
+        value = self.secret(name, place)
+        coded = b64encode(value.encode("utf-8", "surrogatepass")).decode("ascii")
+        self.used_secrets += [coded, value.partition(":")[2]]
+        return coded
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UrlTemplate:
+    """A URL whose origin is fixed and whose path segments and query values may hold placeholders."""
+
+    origin: str
+    host: str
+    """As the request will name it: ASCII, in lower case."""
+    segments: tuple[Template, ...]
+    query: tuple[tuple[str, Template], ...]
+
+    @classmethod
+    def parse(cls, text: str, query: dict[str, str], base: str = "") -> UrlTemplate:
+        """Read a URL; with `base`, the address of a service, what follows it. Raises ValueError."""
+        if base:
+            if "{" in base or "}" in base or "?" in base:
+                raise ValueError("url: the address of a service is literal, and has no query.")
+            if text and not text.startswith("/"):
+                raise ValueError("url: of a service's tool it begins with / and is added to the service's address.")
+            text = base.rstrip("/") + text if text else base
+        if re.search(r"[\x00-\x20\x7f\\]", text):
+            raise ValueError("url: spaces, control characters and backslashes are not allowed.")
+        try:
+            split = urlsplit(text)
+            port = split.port
+        except ValueError as exc:
+            raise ValueError(f"url: {exc}.") from exc
+        if split.scheme not in ("http", "https"):
+            raise ValueError("url: must start with https:// or http://.")
+        if "{" in split.netloc or "}" in split.netloc:
+            raise ValueError("url: scheme, host and port must be literal; placeholders belong to the path.")
+        if "@" in split.netloc:
+            raise ValueError("url: must not contain a user name or password. Use a header with a secret.")
+        if not split.hostname:
+            raise ValueError("url: has no host.")
+        if split.fragment or text.endswith("#"):
+            raise ValueError("url: must not have a fragment.")
+        if port == 0:
+            raise ValueError("url: the port is not valid.")
+        origin = f"{split.scheme}://{split.netloc}"
+        try:
+            host = httpx2.URL(origin).raw_host.decode("ascii")
+        except (UnicodeError, httpx2.InvalidURL) as exc:
+            raise ValueError("url: the host is not valid.") from exc
+        segments = tuple(Template.parse(segment, "url", allow_secrets=False) for segment in split.path.split("/")[1:])
+        for segment in segments:
+            if any(isinstance(part, str) and ("{" in part or "}" in part) for part in segment.parts):
+                raise ValueError("url: a brace cannot be part of the path.")
+            literal = segment.parts[0] if len(segment.parts) == 1 else None
+            if isinstance(literal, str) and unquote(literal) in (".", ".."):
+                raise ValueError("url: the path must not contain '.' or '..' segments.")
+        in_url = parse_qsl(split.query, keep_blank_values=True)
+        pairs = [(name, value, "url") for name, value in in_url]
+        pairs += [(name, value, f"query.{name}") for name, value in query.items()]
+        for name, _, where in pairs:
+            if "{" in name or "}" in name:
+                raise ValueError(f"{where}: the name of a query parameter must be literal.")
+        return cls(
+            origin=origin,
+            host=host,
+            segments=segments,
+            query=tuple(
+                (name, replace(Template.parse(value, where), place=f"query.{name}")) for name, value, where in pairs
+            ),
+        )
+
+    @property
+    def plain_origin(self) -> str:
+        """The origin as bindings of secrets name it."""
+        return origin_of(self.origin)
+
+    @property
+    def templates(self) -> Iterator[Template]:
+        yield from self.segments
+        yield from (template for _, template in self.query)
+
+    def render(self, values: Values) -> httpx2.URL:
+        """Give the URL of one call. Raises `ArgumentsInvalid` for a value that cannot be part of it."""
+        path = "".join(f"/{self._segment(segment, values)}" for segment in self.segments)
+        pairs: list[tuple[str, str]] = []
+        for name, template in self.query:
+            argument = template.sole_argument
+            value = values.arguments.get(argument) if argument is not None else None
+            if isinstance(value, list):
+                pairs.extend((name, scalar_text(item)) for item in value if item is not None)
+                continue
+            filled = template.fill(values, lambda _, item: scalar_text(item))
+            if filled is not None:
+                pairs.append((name, filled))
+        try:
+            query = urlencode(pairs, quote_via=quote, safe="")
+            url = httpx2.URL(f"{self.origin}{path or '/'}{'?' + query if query else ''}")
+        except (UnicodeEncodeError, httpx2.InvalidURL) as exc:
+            raise errors.ArgumentsInvalid("An argument cannot be written into the URL.") from exc
+        # The last word, should the URL library ever read what was built here differently.
+        if url.raw_host != self.host.encode() or url.raw_path.partition(b"?")[0] != (path or "/").encode("ascii"):
+            raise errors.ArgumentsInvalid("An argument cannot be written into the path of the URL.")
+        return url
+
+    @staticmethod
+    def _segment(segment: Template, values: Values) -> str:
+        filled = segment.fill(values, _several if segment.is_several else _path_text)
+        if filled is None:
+            missing = ", ".join(name for name in segment.arguments if values.arguments.get(name) is None)
+            raise errors.ArgumentsInvalid(f"The argument {missing} is part of the URL. Add it.")
+        for name in segment.arguments:
+            if filled == "" or unquote(filled) in (".", ".."):  # of several each was looked at
+                raise errors.ArgumentsInvalid(f"The argument {name} cannot be empty, '.' or '..'.")
+        return filled
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BodyTemplate:
+    """`kind` is none, arguments (whatever is used nowhere else) or template."""
+
+    kind: str
+    encoding: str
+    leaves: Any = None
+
+    def templates(self) -> Iterator[Template]:
+        yield from _templates_in(self.leaves)
+
+    def render(self, values: Values, used: frozenset[str]) -> tuple[str, bytes] | None:
+        """Give content type and bytes, or None for a request without a body."""
+        if self.kind == "none":
+            return None
+        if self.kind == "arguments":
+            data: Json = {name: value for name, value in values.arguments.items() if name not in used}
+        else:
+            data = _fill_leaf(self.leaves, values)
+            if data is _ABSENT:  # the body is one argument, and it was left out
+                return None
+        try:
+            if self.encoding == "text":
+                return "text/plain; charset=utf-8", scalar_text(data).encode("utf-8")
+            if self.encoding == "json":
+                return "application/json", dump(data).encode("utf-8")
+            pairs = [
+                (name, scalar_text(item))
+                for name, value in data.items()
+                for item in (value if isinstance(value, list) else [value])
+                if item is not None
+            ]
+            return "application/x-www-form-urlencoded", urlencode(pairs).encode("ascii")
+        except (errors.ResultInvalid, UnicodeEncodeError) as exc:
+            raise errors.ArgumentsInvalid("An argument cannot be written into the body.") from exc
+
+
+def parse_leaves(value: Json, where: str) -> Any:
+    """Compile the strings of a body template; the rest stays as it is."""
+    if isinstance(value, dict):
+        return {name: parse_leaves(item, f"{where}.{name}") for name, item in value.items()}
+    if isinstance(value, list):
+        return [parse_leaves(item, f"{where}.{index}") for index, item in enumerate(value)]
+    return Template.parse(value, where) if isinstance(value, str) else value
+
+
+def header_text(name: str, template: Template, values: Values) -> str | None:
+    """Give a header's value, None when its argument is absent. Raises `ArgumentsInvalid` for line breaks."""
+
+    def encode(argument: str, value: Json) -> str:
+        text = scalar_text(value)
+        if _UNSAFE_IN_HEADER.search(text):
+            raise errors.ArgumentsInvalid(
+                f"The argument {argument} is sent as a header and may hold only visible ASCII characters."
+            )
+        return text
+
+    filled = template.fill(values, encode)
+    if filled is not None and _UNSAFE_IN_HEADER.search(filled):
+        raise errors.ExecutionError(f"A secret of this tool cannot be sent in the header {name}.")
+    return filled
+
+
+def scalar_text(value: Json) -> str:
+    """Write a JSON value as the text that a URL or a form expects; compound values as JSON."""
+    return value if isinstance(value, str) else dump(value)
+
+
+def _path_text(name: str, value: Json) -> str:
+    if isinstance(value, (dict, list)):
+        raise errors.ArgumentsInvalid(f"The argument {name} is part of the URL and must be text or a number.")
+    text = scalar_text(value)
+    seen = text
+    for _ in range(_DECODINGS_TRIED):
+        if _UNSAFE_IN_PATH.search(seen) or {".", ".."} & set(re.split(r"[/\\]", seen)):
+            raise errors.ArgumentsInvalid(
+                f"The argument {name} is part of the URL and may not hold '.' or '..' steps or control characters."
+            )
+        seen = unquote(seen)
+    try:
+        return quote(text, safe="")
+    except UnicodeEncodeError as exc:
+        raise errors.ArgumentsInvalid(f"The argument {name} is not valid Unicode text.") from exc
+
+
+def _several(name: str, value: Json) -> str:
+    """Write `a/b/c` as segments, none of which is empty or a step."""
+    if not isinstance(value, str):
+        raise errors.ArgumentsInvalid(f"The argument {name} is part of the URL and must be text.")
+    segments = value.strip("/").split("/")
+    if "" in segments:
+        raise errors.ArgumentsInvalid(f"The argument {name} is a path and may not hold empty parts.")
+    return "/".join(_path_text(name, segment) for segment in segments)
+
+
+def _templates_in(leaves: Any) -> Iterator[Template]:
+    if isinstance(leaves, Template):
+        yield leaves
+    elif isinstance(leaves, (dict, list)):
+        for item in leaves.values() if isinstance(leaves, dict) else leaves:
+            yield from _templates_in(item)
+
+
+_ABSENT = object()
+
+
+def _fill_leaf(leaf: Any, values: Values) -> Any:
+    if isinstance(leaf, dict):
+        pairs = ((name, _fill_leaf(item, values)) for name, item in leaf.items())
+        return {name: item for name, item in pairs if item is not _ABSENT}
+    if isinstance(leaf, list):
+        return [item for item in (_fill_leaf(part, values) for part in leaf) if item is not _ABSENT]
+    if not isinstance(leaf, Template):
+        return leaf
+    sole = leaf.sole_argument
+    if sole is not None:
+        return values.arguments.get(sole, _ABSENT)
+    filled = leaf.fill(values, lambda _, value: scalar_text(value))
+    return _ABSENT if filled is None else filled

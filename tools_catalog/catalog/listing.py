@@ -1,0 +1,142 @@
+"""A list of the catalogue as its callers see it: pages that are bytes, made once, and signed cursors between them.
+
+A cursor names the last entry of a page, so that entries which come or go meanwhile neither repeat nor hide
+others. It is bound to the list, the protocol revision and the audience that it was given to.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+import logging
+from bisect import bisect_right
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from django.conf import settings
+from django.utils.crypto import salted_hmac
+
+from sessions_app.protocol import json, revisions
+from sessions_app.protocol.errors import InvalidParams
+
+logger = logging.getLogger(__name__)
+
+_MAC_BYTES = 16
+
+
+class Audience(Protocol):
+    """What of a caller decides which entries it sees."""
+
+    @property
+    def groups(self) -> frozenset[int]: ...
+    @property
+    def sees_everything(self) -> bool: ...
+
+
+class Entry(Protocol):
+    """One entry of a list."""
+
+    @property
+    def enabled(self) -> bool: ...
+    @property
+    def groups(self) -> frozenset[int]: ...
+    @property
+    def definition(self) -> dict[str, Any]:
+        """In its newest form; older revisions are made from it."""
+        ...
+
+
+def is_visible(entry: Entry, caller: Audience) -> bool:
+    return not entry.groups or caller.sees_everything or not entry.groups.isdisjoint(caller.groups)
+
+
+class Listing:
+    """One list at one moment. `entries` are by position, a text that is the entry's own and orders the list.
+
+    `scope` tells lists of the same member apart.
+    """
+
+    def __init__(
+        self,
+        member: str,
+        entries: Mapping[str, Entry],
+        shaped: Callable[[revisions.Revision, Mapping[str, Any]], dict[str, Any]],
+        scope: str = "",
+    ) -> None:
+        self._member = member
+        self._scope = scope
+        self._entries = dict(sorted(entries.items()))
+        self._shaped = shaped
+        self._size = settings.MCPHUB_LIST_PAGE_SIZE
+        self._restricting: frozenset[int] = frozenset().union(*(entry.groups for entry in entries.values()))
+        self._pages: dict[Any, bytes] = {}
+        self._parts: dict[Any, tuple[list[str], list[bytes]]] = {}
+        """Positions and encoded entries, kept of lists with several pages only."""
+
+    @property
+    def is_public(self) -> bool:
+        """Whether every caller sees the same list, so that caches may share it."""
+        return not self._restricting
+
+    def page(self, caller: Audience, version: str, tail: bytes = b"", cursor: Any = None) -> bytes:
+        """Give a list's result as bytes, in the form of the protocol `version`: the first page, or that of `cursor`.
+
+        `tail` holds further members of the result, already encoded and beginning with a comma. Raises
+        InvalidParams for a cursor that is not of this list.
+        """
+        audience: Any = "all" if caller.sees_everything else caller.groups & self._restricting
+        if cursor is None and (made := self._pages.get((version, audience, tail, 0))) is not None:
+            return made
+        begin = 0
+        after = None if cursor is None else self._position(cursor, version, audience)
+        positions, parts = self._encoded(caller, version, audience)
+        if after is not None:
+            begin = bisect_right(positions, after)
+        key = (version, audience, tail, begin)
+        if (made := self._pages.get(key)) is not None:
+            return made
+        end = begin + self._size
+        more = b""
+        if end < len(parts):
+            more = b',"nextCursor":' + json.dumps(self._cursor(positions[end - 1], version, audience))
+        made = b'{"%b":[%b]%b%b}' % (self._member.encode(), b",".join(parts[begin:end]), more, tail)
+        # Where entries came or went meanwhile, cursors point between the pages of now: those are made anew.
+        if begin % self._size == 0:
+            self._pages[key] = made
+        return made
+
+    def _encoded(self, caller: Audience, version: str, audience: Any) -> tuple[list[str], list[bytes]]:
+        kept = self._parts.get((version, audience))
+        if kept is not None:
+            return kept
+        revision = revisions.revision(version)
+        shown = [
+            (position, json.dumps(self._shaped(revision, entry.definition)))
+            for position, entry in self._entries.items()
+            if entry.enabled and is_visible(entry, caller)
+        ]
+        made = [position for position, _ in shown], [part for _, part in shown]
+        if len(shown) > self._size:
+            self._parts[version, audience] = made
+        return made
+
+    def _cursor(self, position: str, version: str, audience: Any) -> str:
+        named = position.encode("utf-8", "surrogatepass")
+        return base64.urlsafe_b64encode(self._mac(named, version, audience) + named).decode().rstrip("=")
+
+    def _position(self, cursor: Any, version: str, audience: Any) -> str:
+        try:
+            padded = cursor + "=" * (-len(cursor) % 4)
+            raw = base64.b64decode(padded.encode("ascii"), altchars=b"-_", validate=True)
+            named = raw[_MAC_BYTES:]
+            if hmac.compare_digest(raw[:_MAC_BYTES], self._mac(named, version, audience)):
+                return named.decode("utf-8", "surrogatepass")
+        except (TypeError, ValueError, binascii.Error):
+            pass
+        raise InvalidParams("The cursor is not of this list, or no longer. Ask again without a cursor.")
+
+    def _mac(self, position: bytes, version: str, audience: Any) -> bytes:
+        named = f"{self._member} {self._scope}" if self._scope else self._member
+        bound = json.dumps([named, version, audience if audience == "all" else sorted(audience)])
+        return salted_hmac("mcphub.cursor", bound + b"\n" + position, algorithm="sha256").digest()[:_MAC_BYTES]

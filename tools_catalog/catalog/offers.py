@@ -1,0 +1,260 @@
+"""Resources and prompts as requests see them: immutable snapshots, each replaced whole when the database moves.
+
+Like `catalog.Catalog` for tools. Nothing here touches the database but the two `load`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sessions_app.kit.fields import readable_rows
+from sessions_app.protocol import directions, json, shapes, uritemplate
+from sessions_app.protocol.errors import PromptNotFound
+from tools_catalog.backends import sources
+from tools_catalog.backends.upstream_content import Source, UpstreamCompletion, UpstreamContents, UpstreamMessages
+from tools_catalog.catalog.listing import Audience, Listing, is_visible
+from tools_catalog.upstream import pool
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resource:
+    """One resource, or all that one template names."""
+
+    uri: str
+    template: uritemplate.UriTemplate | None
+    digest: str
+    enabled: bool
+    groups: frozenset[int]
+    timeout_seconds: float
+    definition: dict[str, Any]
+    """The Resource or ResourceTemplate object in its newest form."""
+    contents: sources.Contents
+    completions: Mapping[str, sources.Completion]
+    connection: str | None = None
+    """The upstream that it is read at."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompt:
+    name: str
+    digest: str
+    enabled: bool
+    groups: frozenset[int]
+    timeout_seconds: float
+    definition: dict[str, Any]
+    messages: sources.Messages
+    completions: Mapping[str, sources.Completion]
+    connection: str | None = None
+
+
+class Resources:
+    """All resources and templates at one moment."""
+
+    def __init__(self, resources: Iterable[Resource] = ()) -> None:
+        self._all = {resource.uri: resource for resource in resources}
+        self.has_upstreams = any(isinstance(one.contents, UpstreamContents) for one in self._all.values())
+        self.states = {uri: (one.digest, one.enabled, one.groups) for uri, one in self._all.items()}
+        """What a list of them depends on."""
+        self.listing = Listing(
+            "resources", {uri: one for uri, one in self._all.items() if one.template is None}, shapes.resource_for
+        )
+        templates = {uri: one for uri, one in self._all.items() if one.template is not None}
+        self.templates = Listing("resourceTemplates", templates, shapes.template_for)
+        # Where several templates match, the one that says most literally has the say.
+        self._templates = sorted(templates.values(), key=_by_say)
+
+    def find(self, uri: str, caller: Audience) -> tuple[Resource, dict[str, str]] | None:
+        """Give what a URI names, with the values of its template's variables; None also for hidden ones."""
+        exact = self._all.get(uri)
+        if exact is not None and exact.template is None:
+            return (exact, {}) if exact.enabled and is_visible(exact, caller) else None
+        for resource in self._templates:
+            if resource.enabled and is_visible(resource, caller):
+                assert resource.template is not None
+                values = resource.template.match(uri)
+                if values is not None:
+                    return resource, values
+        return None
+
+    def upstream_of(self, uri: str) -> str | None:
+        """Give the name of the connection whose resource the URI names, whoever may see it; None for our own."""
+        found = self._all.get(uri)
+        if found is None or found.template is not None:
+            matching = (
+                one for one in self._templates if one.template is not None and one.template.match(uri) is not None
+            )
+            found = next(matching, None)
+        contents = found.contents if found is not None and found.enabled else None
+        return contents.source.connection if isinstance(contents, UpstreamContents) else None
+
+    def template(self, text: str, caller: Audience) -> Resource | None:
+        """Give the resource or template that has this very text as its URI."""
+        found = self._all.get(text)
+        return found if found is not None and found.enabled and is_visible(found, caller) else None
+
+    def changed_since(self, before: Resources) -> list[Resource]:
+        """Give what may be read differently now: what came, went, was switched or edited."""
+
+        if self is before:
+            return []
+
+        def states(one: Resources) -> dict[str, Any]:
+            return {uri: (resource.digest, resource.enabled) for uri, resource in one._all.items()}
+
+        was, now = states(before), states(self)
+        changed = [uri for uri in was.keys() | now.keys() if was.get(uri) != now.get(uri)]
+        return [self._all.get(uri) or before._all[uri] for uri in sorted(changed)]
+
+    @classmethod
+    def load(cls) -> Resources:
+        """Read the resources. One that cannot be served is left out and logged."""
+        from tools_catalog.models import McpResource
+
+        return cls(_made(_rows(McpResource).order_by("uri"), _resource))
+
+
+class Prompts:
+    """All prompts at one moment."""
+
+    def __init__(self, prompts: Iterable[Prompt] = ()) -> None:
+        self._all = {prompt.name: prompt for prompt in prompts}
+        self.states = {name: (prompt.digest, prompt.enabled, prompt.groups) for name, prompt in self._all.items()}
+        """What a list of them depends on."""
+        self.listing = Listing("prompts", self._all, shapes.prompt_for)
+
+    def find(self, name: str, caller: Audience) -> Prompt:
+        """Give the prompt; raise PromptNotFound, for hidden ones too."""
+        found = self._all.get(name)
+        if found is None or not found.enabled or not is_visible(found, caller):
+            raise PromptNotFound(
+                f"There is no prompt named {json.dumps(name[:100]).decode()}. Ask prompts/list for the names.",
+                prompt=name[:100],
+            )
+        return found
+
+    @classmethod
+    def load(cls) -> Prompts:
+        """Read the prompts. One that cannot be served is left out and logged."""
+        from tools_catalog.models import McpPrompt
+
+        return cls(_made(_rows(McpPrompt).order_by("name"), _prompt))
+
+
+def _by_say(resource: Resource) -> tuple[int, str]:
+    assert resource.template is not None
+    return -resource.template.fixed_characters, resource.uri
+
+
+def _rows(model: Any) -> Any:
+    return model.objects.prefetch_related("groups").select_related("upstream_offer__connection")
+
+
+def _made(rows: Any, make: Any) -> list[Any]:
+    made = []
+    for row in readable_rows(rows):
+        try:
+            made.append(make(row))
+        except Exception:
+            logger.exception("%s %s cannot be served and is left out", type(row).__name__, row)
+    return made
+
+
+def _resource(row: Any) -> Resource:
+    template = uritemplate.parse(row.uri) if row.is_template else None
+    static = row.backend not in ("python", "upstream")
+    source = _source(row) if row.backend == "upstream" else None
+    definition: dict[str, Any] = {"uriTemplate" if template else "uri": row.uri, **_words(row)}
+    definition["name"] = directions.plain(row.name)  # clients show it where there is no title
+    if row.mime_type:
+        definition["mimeType"] = row.mime_type
+    if row.annotations:
+        definition["annotations"] = row.annotations
+    if static and template is None:
+        definition["size"] = _size(row)
+    contents: sources.Contents
+    if static:
+        contents = sources.StaticContents(
+            row.content, row.mime_type, is_blob=row.backend == "blob", variables=template.names if template else ()
+        )
+    elif source is not None:
+        contents = UpstreamContents(source)
+    else:
+        contents = sources.FunctionContents(row.function, row.mime_type)
+    variables = template.names if template is not None else ()
+    return Resource(
+        uri=row.uri,
+        template=template,
+        definition=directions.plain_words(definition),
+        contents=contents,
+        **_shared(row, source, variables),
+    )
+
+
+def _prompt(row: Any) -> Prompt:
+    definition = _words(row)
+    if row.arguments:
+        definition["arguments"] = row.arguments
+    messages: sources.Messages
+    source = _source(row) if row.backend == "upstream" else None
+    if source is not None:
+        messages = UpstreamMessages(source)
+    elif row.backend == "python":
+        messages = sources.FunctionMessages(row.function)
+    else:
+        messages = sources.StaticMessages(row.messages, frozenset(argument["name"] for argument in row.arguments))
+    names = [argument["name"] for argument in row.arguments]
+    return Prompt(
+        name=row.name, definition=directions.plain_words(definition), messages=messages, **_shared(row, source, names)
+    )
+
+
+def _words(row: Any) -> dict[str, Any]:
+    words = {
+        "name": row.name,
+        "title": row.title,
+        "description": row.description,
+        "icons": row.icons,
+        "_meta": row.meta,
+    }
+    return {name: value for name, value in words.items() if value}
+
+
+def _shared(row: Any, source: Source | None, variables: Iterable[str]) -> dict[str, Any]:
+    completions = sources.completions_of(row.completions)
+    enabled = row.enabled
+    if source is not None:
+        completions = {name: UpstreamCompletion(source, name) for name in variables} | completions
+        connection = row.upstream_offer.connection
+        enabled = enabled and connection.enabled and not row.upstream_offer.is_withheld(connection)
+    return {
+        "digest": row.digest(),
+        "enabled": enabled,
+        "groups": frozenset(group.pk for group in row.groups.all()),
+        "timeout_seconds": row.timeout_seconds,
+        "completions": completions,
+        "connection": source.connection if source is not None else None,
+    }
+
+
+def _source(row: Any) -> Source:
+    """Give where an upstream's row is read; raises where it was never approved."""
+    offer, connection = row.upstream_offer, row.upstream_offer.connection
+    approval = pool.Approval(
+        offer.approved_digest,
+        offer.approved_schema_digest,
+        connection.keeps_serving,
+        connection.policy == connection.Policy.TRUST,
+    )
+    return Source(connection.slug, pool.Offer(offer.kind, offer.upstream_name, approval), pool.here)
+
+
+def _size(row: Any) -> int:
+    """Bytes of the content before base64 (MCP, Resources, size)."""
+    if row.backend == "blob":
+        return int(len(row.content) * 3 // 4 - row.content[-2:].count("="))
+    return len(str(row.content).encode())

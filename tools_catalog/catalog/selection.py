@@ -1,0 +1,80 @@
+"""Tools that are ready to be listed and called, and a selection of them: the whole catalogue, or a toolset."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from sessions_app.protocol import envelope, json, schemas, shapes
+from sessions_app.protocol.errors import ToolDisabled, ToolNotFound
+from tools_catalog.call import base
+from tools_catalog.catalog.listing import Audience, Entry, Listing, is_visible
+
+
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, kw_only=True)
+class Tool:
+    """One tool, ready to be listed and called. It equals only itself, so what is derived from it can be kept by it."""
+
+    name: str
+    version: str
+    digest: str
+    enabled: bool
+    groups: frozenset[int]
+    read_only: bool
+    retry_safe: bool
+    timeout_seconds: float
+    calls_per_minute: int | None
+    task_support: str = "forbidden"
+    """A `TaskSupport`."""
+    connection: str | None = None
+    """The upstream that it is called at."""
+    definition: dict[str, Any]
+    """The Tool object in its newest form; older revisions are made from it."""
+    arguments: schemas.Validator
+    result: schemas.Validator | None
+    param_headers: tuple[envelope.ParamHeader, ...]
+    backend: base.Backend
+    method: ClassVar[None] = None
+    target: ClassVar[None] = None
+    asked_by: ClassVar[None] = None
+    """What the record of a call has instead of its name, where it is no call of a tool."""
+    why_not: str = ""
+    """Why the tool is not served although it is switched on."""
+
+    def visible_to(self, caller: Audience) -> bool:
+        return is_visible(self, caller)
+
+
+class Selection:
+    """Tools by name, what lists them, and the rules by which a caller finds one."""
+
+    instructions = ""
+    """Sent to clients that connect here."""
+    where_names_are = "Ask tools/list for the names."
+    """Said to who calls what is not there."""
+
+    def __init__(
+        self, tools: Iterable[Tool] = (), *, listed: Mapping[str, Entry] | None = None, scope: str = ""
+    ) -> None:
+        """`listed` is what clients are shown where that is not the tools; `scope` keeps cursors apart."""
+        self.tools = {tool.name: tool for tool in sorted(tools, key=lambda tool: tool.name)}
+        self.tasking = frozenset(tool.name for tool in self.tools.values() if tool.task_support != "forbidden")
+        """Names of the tools that may run as tasks."""
+        self.tool_list = Listing("tools", self.tools if listed is None else listed, shapes.tool_for, scope)
+
+    def find(self, name: str, caller: Audience) -> Tool:
+        """Give the tool; raise ToolNotFound (hidden ones too) or ToolDisabled."""
+        tool = self.tools.get(name)
+        if tool is None or (tool.groups and not tool.visible_to(caller)):
+            raise ToolNotFound(
+                f"There is no tool named {json.dumps(name[:100]).decode()}. {self.where_names_are}", tool=name[:100]
+            )
+        if not tool.enabled:
+            why = tool.why_not or "It is switched off. Ask the hub's operator to enable it, or choose another."
+            raise ToolDisabled(f"The tool {name} is not served. {why}", tool=name)
+        return tool
+
+    def unwrapped_call(self, params: dict[str, Any]) -> dict[str, Any]:
+        """Give the params of the `tools/call` that a request means."""
+        return params

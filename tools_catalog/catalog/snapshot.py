@@ -1,0 +1,208 @@
+"""The catalogue as calls see it: one immutable snapshot a process, replaced whole when the database moves.
+
+Nothing here touches the database but `Catalog.load`. Lists are bytes made once per revision and audience, so
+the cost of a call or a list does not grow with the catalogue.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+from sessions_app.kit.fields import readable_rows
+from sessions_app.protocol import directions, envelope, schemas
+from sessions_app.protocol.errors import InvalidParams
+from tools_catalog.call import base
+from tools_catalog.catalog.listing import Audience
+from tools_catalog.catalog.selection import Selection, Tool
+from tools_catalog.catalog.toolsets import Toolset, ToolsetNotFound, matches
+from tools_catalog.kinds.registry import KINDS, Basis, by_approval, kind_of
+from tools_catalog.kinds.upstream import UpstreamKind, Upstreams
+from tools_catalog.vault import read_secrets
+
+logger = logging.getLogger(__name__)
+
+__all__ = ["Catalog", "Tool"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    definition: dict[str, Any]
+    arguments: schemas.Validator
+    result: schemas.Validator | None
+    param_headers: tuple[envelope.ParamHeader, ...]
+    backend: base.Backend
+
+
+class Catalog(Selection):
+    """All tools at one moment, and the selections of them."""
+
+    def __init__(
+        self,
+        tools: Iterable[Tool] = (),
+        compiled: Mapping[str, _Compiled] | None = None,
+        upstreams: Upstreams | None = None,
+        toolsets: Iterable[Toolset] = (),
+    ) -> None:
+        super().__init__(tools)
+        self.upstreams = upstreams or Upstreams()
+        self.toolsets = {toolset.slug: toolset for toolset in toolsets}
+        self._compiled = dict(compiled or {})
+
+    def toolset(self, slug: str, caller: Audience) -> Toolset:
+        """Give the toolset of an address; raise ToolsetNotFound, also for one that the caller may not use."""
+        found = self.toolsets.get(slug)
+        if found is None or not (not found.groups or caller.sees_everything or found.groups & caller.groups):
+            raise ToolsetNotFound
+        return found
+
+    @classmethod
+    def load_version(cls, name: str, version: str, caller: Audience) -> Tool:
+        """Read one tool in one of its versions, under today's rules of who may call it and how often.
+
+        Raises ToolNotFound and ToolDisabled as `find`; InvalidParams for a version that cannot be called.
+        """
+        from tools_catalog.models import McpToolDefinition, McpToolVersion
+
+        grounds = _grounds()
+        now = cls(cls._read(McpToolDefinition.objects.filter(name=name), grounds, {})[0]).find(name, caller)
+        if version in ("", now.version):
+            return now
+        past = McpToolVersion.objects.filter(tool__name=name, version=version).first()
+        if past is None:
+            raise InvalidParams(f"The tool {name} has no version {version[:20]}. Its versions are listed over REST.")
+        row = McpToolDefinition(**{**McpToolDefinition.UNSAID, **past.definition})
+        if row.backend in by_approval() or now.connection is not None:
+            raise InvalidParams(
+                f"{name} belongs to an upstream, which has its newest version only. Choose version {now.version}."
+            )
+        try:
+            basis = kind_of(row.backend).basis(row, grounds[row.backend])
+            parts = _compile(row, basis)
+        except Exception as error:
+            logger.exception("Version %s of %s cannot be called", version, name)
+            raise InvalidParams(f"Version {version} of {name} cannot be called any more. Choose another.") from error
+        if basis.why_not:
+            raise InvalidParams(f"Version {version} of {name} cannot be called. {basis.why_not}")
+        return replace(
+            now,
+            version=past.version,
+            digest=past.digest,
+            read_only=now.read_only and row.read_only,
+            timeout_seconds=row.timeout_seconds,
+            task_support="forbidden",
+            definition=parts.definition,
+            arguments=parts.arguments,
+            result=parts.result,
+            param_headers=parts.param_headers,
+            backend=parts.backend,
+        )
+
+    @classmethod
+    def load(cls, before: Catalog | None = None) -> Catalog:
+        """Read the catalogue; what did not change since `before` is not compiled again.
+
+        A tool that cannot be compiled is left out and logged: one bad row never empties the list.
+        """
+        from tools_catalog.models import McpToolDefinition
+
+        grounds = _grounds()
+        known = before._compiled if before is not None else {}
+        tools, compiled = cls._read(McpToolDefinition.objects.order_by("name"), grounds, known)
+        return cls(tools, compiled, cast("Upstreams", grounds[UpstreamKind.name]), _toolsets(tools))
+
+    @classmethod
+    def _read(
+        cls, rows: Any, grounds: Mapping[str, object], known: Mapping[str, _Compiled]
+    ) -> tuple[list[Tool], dict[str, _Compiled]]:
+        """Give the tools of some rows, and what was compiled for them; of that, `known` is taken as it is."""
+        read_secrets()
+        compiled: dict[str, _Compiled] = {}
+        tools = []
+        for row in readable_rows(rows.prefetch_related("groups")):
+            # Of what is served, not of the version that should be: an edit behind the model's back is seen
+            # and recorded as what it is.
+            digest = row.digest()
+            try:
+                basis = kind_of(row.backend).basis(row, grounds[row.backend])
+                key = f"{digest} {basis.key}"
+                parts = known.get(key) or _compile(row, basis)
+            except Exception:
+                logger.exception("The tool %s cannot be served and is left out", row.name)
+                continue
+            compiled[key] = parts
+            tools.append(
+                Tool(
+                    name=row.name,
+                    version=row.version,
+                    digest=digest,
+                    enabled=row.enabled and not basis.why_not,
+                    groups=frozenset(group.pk for group in row.groups.all()),
+                    read_only=row.read_only,
+                    retry_safe=row.retry_safe,
+                    timeout_seconds=row.timeout_seconds,
+                    calls_per_minute=row.calls_per_minute,
+                    task_support=row.task_support,
+                    definition=parts.definition,
+                    connection=basis.connection,
+                    arguments=parts.arguments,
+                    result=parts.result,
+                    param_headers=parts.param_headers,
+                    backend=parts.backend,
+                    why_not=basis.why_not if row.enabled else "",
+                )
+            )
+        return tools, compiled
+
+
+def definition_of(row: Any) -> dict[str, Any]:
+    """Give the Tool object of a row, in the newest revision; raise ValueError where its configuration is broken."""
+    definition: dict[str, Any] = {"name": row.name}
+    if row.title:
+        definition["title"] = row.title
+    definition["description"] = row.description
+    definition["inputSchema"] = row.input_schema
+    if row.output_schema:
+        definition["outputSchema"] = row.output_schema
+    definition["annotations"] = {**({"title": row.title} if row.title else {}), **kind_of(row.backend).annotations(row)}
+    if row.task_support != "forbidden":
+        definition["execution"] = {"taskSupport": row.task_support}
+    if row.meta:
+        definition["_meta"] = row.meta
+    return directions.plain_words(definition)
+
+
+def _grounds() -> dict[str, object]:
+    """Read what the tools of each kind stand on, by the kind's name."""
+    return {kind.name: kind.read() for kind in KINDS.values()}
+
+
+def _compile(row: Any, basis: Basis) -> _Compiled:
+    return _Compiled(
+        definition_of(row),
+        schemas.compile(row.input_schema),
+        schemas.compile(row.output_schema) if row.output_schema else None,
+        envelope.param_headers(row.input_schema),
+        basis.make(),
+    )
+
+
+def _toolsets(tools: Iterable[Tool]) -> list[Toolset]:
+    """Read the toolsets. Tools are matched by name."""
+    from tools_catalog.models import McpToolset
+
+    made = []
+    for row in McpToolset.objects.filter(enabled=True).prefetch_related("tools", "groups"):
+        chosen, patterns = {tool.name for tool in row.tools.all()}, row.patterns.split()
+        made.append(
+            Toolset(
+                row.slug,
+                [tool for tool in tools if tool.name in chosen or matches(tool.name, patterns)],
+                groups=frozenset(group.pk for group in row.groups.all()),
+                searches=row.mode == McpToolset.Mode.SEARCH,
+                words=row.description,
+            )
+        )
+    return made

@@ -1,0 +1,228 @@
+"""Toolsets as calls see them. A large one shows three tools that search, describe and call its others.
+
+What `call_tool` wraps is taken out before the call is made, so limits, validation and audit are those of the real
+tool. Search and description are calls like any other, with a row each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from typing import Any
+
+from sessions_app.protocol import json, schemas
+from sessions_app.protocol.errors import ExecutionError, InvalidRequest
+from tools_catalog.call.base import ToolResult
+from tools_catalog.call.content import text_block
+from tools_catalog.call.context import ToolContext
+from tools_catalog.catalog.listing import Audience, is_visible
+from tools_catalog.catalog.searching import Index
+from tools_catalog.catalog.selection import Selection, Tool
+
+SEARCH, DESCRIBE, CALL = "search_tools", "describe_tool", "call_tool"
+DEFAULT_FOUND, MOST_FOUND = 10, 25
+_LONGEST_DESCRIPTION = 300
+"""Characters of each description among what was found; the whole is described on demand."""
+
+_DEFINITIONS: dict[str, dict[str, Any]] = {
+    SEARCH: {
+        "name": SEARCH,
+        "title": "Search tools",
+        "description": (
+            "Find tools by what they do. There are more tools than are listed: search before you say that something "
+            "cannot be done. Then describe_tool tells the arguments of one, and call_tool calls it."
+        ),
+        "inputSchema": {
+            "type": "object",
+            "properties": {
+                "query": {
+                    "type": "string",
+                    "minLength": 1,
+                    "maxLength": 500,
+                    "description": "A few words for what is to be done, such as: merge pull request.",
+                },
+                "limit": {
+                    "type": "integer",
+                    "minimum": 1,
+                    "maximum": MOST_FOUND,
+                    "default": DEFAULT_FOUND,
+                    "description": "How many tools to give.",
+                },
+            },
+            "required": ["query"],
+            "additionalProperties": False,
+        },
+        "outputSchema": {
+            "type": "object",
+            "properties": {
+                "tools": {
+                    "type": "array",
+                    "items": {
+                        "type": "object",
+                        "properties": {
+                            "name": {"type": "string"},
+                            "title": {"type": "string"},
+                            "description": {"type": "string"},
+                            "readOnly": {"type": "boolean"},
+                        },
+                        "required": ["name", "description"],
+                    },
+                },
+                "found": {"type": "integer", "description": "How many tools match in all."},
+            },
+            "required": ["tools", "found"],
+        },
+    },
+    DESCRIBE: {
+        "name": DESCRIBE,
+        "title": "Describe a tool",
+        "description": "Tell all of one tool that search_tools found: what it does, and the schema of its arguments.",
+        "inputSchema": {
+            "type": "object",
+            "properties": {"name": {"type": "string", "maxLength": 128, "description": "The tool's name, as found."}},
+            "required": ["name"],
+            "additionalProperties": False,
+        },
+    },
+    CALL: {
+        "name": CALL,
+        "title": "Call a tool",
+        "description": "Call a tool that search_tools found, with arguments by the schema that describe_tool gives.",
+        "inputSchema": {
+            "type": "object",
+            "properties": {
+                "name": {"type": "string", "maxLength": 128, "description": "The tool's name, as found."},
+                "arguments": {"type": "object", "description": "Its arguments.", "default": {}},
+            },
+            "required": ["name"],
+            "additionalProperties": False,
+        },
+    },
+}
+_WHERE_NAMES_ARE = f"Find the names with {SEARCH}."
+_READS = {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
+_WRITES = {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": False, "openWorldHint": True}
+
+
+class ToolsetNotFound(InvalidRequest):
+    """Also what a caller hears of a toolset that is hidden from it or switched off."""
+
+    sentence = "There is no toolset at this address. Ask the hub's operator for the address, or use /mcp."
+    http_status = 404
+
+
+class Toolset(Selection):
+    """One toolset at one moment."""
+
+    def __init__(self, slug: str, tools: Iterable[Tool], *, groups: frozenset[int], searches: bool, words: str) -> None:
+        self.slug = slug
+        self.groups = groups
+        self.instructions = words
+        if searches:
+            self.where_names_are = _WHERE_NAMES_ARE
+        self._meta = {name: _meta_tool(definition) for name, definition in _DEFINITIONS.items()} if searches else {}
+        super().__init__(tools, listed=self._meta if searches else None, scope=slug)
+        self._index = Index({name: tool.definition for name, tool in self.tools.items()}) if searches else None
+
+    def find(self, name: str, caller: Audience) -> Tool:
+        meta = self._meta.get(name)
+        if meta is None:
+            return super().find(name, caller)
+        return replace(meta, backend=_Finder(self, name, caller))
+
+    def unwrapped_call(self, params: dict[str, Any]) -> dict[str, Any]:
+        if params.get("name") != CALL or not self._meta:
+            return params
+        wrapped = params.get("arguments")
+        # What is not well-formed stays a call of `call_tool`, whose schema says what is wrong.
+        if not isinstance(wrapped, dict) or not self._meta[CALL].arguments.is_valid(wrapped):
+            return params
+        return {**params, "name": wrapped["name"], "arguments": wrapped.get("arguments", {})}
+
+    def offered(self, caller: Audience) -> Mapping[str, Tool]:
+        """Give the tools that the caller may call."""
+        return {name: tool for name, tool in self.tools.items() if tool.enabled and is_visible(tool, caller)}
+
+    def search(self, query: str, limit: int, caller: Audience) -> dict[str, Any]:
+        assert self._index is not None
+        offered = self.offered(caller)
+        found = [offered[name] for name in self._index.rank(query) if name in offered]
+        return {"tools": [_brief(tool) for tool in found[:limit]], "found": len(found)}
+
+    def describe(self, name: str, caller: Audience) -> dict[str, Any]:
+        tool = self.offered(caller).get(name)
+        if tool is None:
+            shown = json.dumps(name).decode()
+            raise ExecutionError(f"There is no tool named {shown}. {_WHERE_NAMES_ARE}", tool=name)
+        return tool.definition
+
+
+class _Finder:
+    """Carries out one of the three for one caller."""
+
+    def __init__(self, toolset: Toolset, name: str, caller: Audience) -> None:
+        self._toolset = toolset
+        self._name = name
+        self._caller = caller
+
+    async def call(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+        if self._name == CALL:
+            raise ExecutionError(f"{CALL} does not call itself. Give it the name of a tool that {SEARCH} found.")
+        if self._name == SEARCH:
+            limit = int(arguments.get("limit", DEFAULT_FOUND))
+            found = self._toolset.search(arguments["query"], limit, self._caller)
+        else:
+            found = self._toolset.describe(arguments["name"], self._caller)
+        return ToolResult(content=[text_block(json.dumps(found).decode())], structured=found)
+
+    async def aclose(self) -> None:
+        pass
+
+
+def _brief(tool: Tool) -> dict[str, Any]:
+    definition = tool.definition
+    words = definition["description"]
+    if len(words) > _LONGEST_DESCRIPTION:
+        words = words[:_LONGEST_DESCRIPTION] + "…"
+    title = {"title": definition["title"]} if definition.get("title") else {}
+    return {"name": tool.name, **title, "description": words, "readOnly": tool.read_only}
+
+
+def _meta_tool(definition: dict[str, Any]) -> Tool:
+    reads = definition["name"] != CALL
+    definition = {**definition, "annotations": {"title": definition["title"], **(_READS if reads else _WRITES)}}
+    output = definition.get("outputSchema")
+    return Tool(
+        name=definition["name"],
+        version="1",
+        digest=json.digest(json.canonical(definition)),
+        enabled=True,
+        groups=frozenset(),
+        read_only=True,
+        retry_safe=True,
+        timeout_seconds=30.0,
+        calls_per_minute=None,
+        definition=definition,
+        arguments=schemas.compile(definition["inputSchema"]),
+        result=schemas.compile(output) if output else None,
+        param_headers=(),
+        backend=_NOWHERE,
+    )
+
+
+class _Nowhere:
+    """Stands in a tool that is bound to its caller when it is found."""
+
+    async def call(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+        raise NotImplementedError
+
+    async def aclose(self) -> None:
+        pass
+
+
+_NOWHERE = _Nowhere()
+
+
+def matches(name: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)

@@ -1,0 +1,161 @@
+"""What each kind of an upstream's definition becomes here: columns of a row, a name, and what stands against it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from django.db.models import F
+from django.utils.translation import gettext as _t
+
+from sessions_app.protocol import envelope, schemas, uritemplate
+from sessions_app.protocol.tasks import TaskSupport
+from tools_catalog.models import McpConnection, McpPrompt, McpResource, McpToolDefinition, McpUpstreamTool, described
+from tools_catalog.models.content import NAME, URI
+from tools_catalog.upstream.core_tasks import support_of
+from tools_catalog.upstream.listing import AS_TASK, PROMPT, RESOURCE, TEMPLATE, TOOL, storable
+
+MODELS: Mapping[str, Any] = {TOOL: McpToolDefinition, RESOURCE: McpResource, TEMPLATE: McpResource, PROMPT: McpPrompt}
+FIELDS: Mapping[str, str] = {TOOL: "tool", RESOURCE: "resource", TEMPLATE: "resource", PROMPT: "prompt"}
+"""Kind -> the column of the offer that points at what it became."""
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.-]")
+
+
+def public_name(connection: McpConnection, upstream_name: str, kind: str = TOOL) -> str:
+    """Give the name that it has here unless somebody writes another: too long ones are refused later.
+
+    A URI stays as it is: what an upstream says elsewhere refers to it.
+    """
+    if kind in (RESOURCE, TEMPLATE):
+        return upstream_name
+    return _NOT_IN_NAMES.sub("_", f"{connection.prefix}{upstream_name}")
+
+
+def columns(row: McpUpstreamTool, definition: Mapping[str, Any]) -> dict[str, Any]:
+    """Give what a definition means for the columns of what it becomes."""
+    if row.kind == TOOL:
+        return _tool_columns(row, definition)
+    shared = {
+        "title": _text(definition.get("title"), 200),
+        "description": _text(definition.get("description")),
+        "icons": definition.get("icons", []),
+        "meta": definition.get("_meta", {}),
+    }
+    if row.kind == PROMPT:
+        return {"name": row.name, **shared, "arguments": definition.get("arguments", [])}
+    return {
+        "uri": row.name,
+        "name": _text(definition.get("name"), 200) or row.upstream_name[:200],
+        **shared,
+        "mime_type": _text(definition.get("mimeType"), 200),
+        "annotations": definition.get("annotations", {}),
+    }
+
+
+def begun(row: McpUpstreamTool) -> Any:
+    """Give a new row of the catalogue for it, not saved."""
+    return MODELS[row.kind](backend="upstream")
+
+
+def refusal_of(row: McpUpstreamTool) -> str:
+    """Say why the definition cannot be served; empty where it can."""
+    if row.kind in (TOOL, PROMPT) and not NAME.match(row.name):
+        return _t("%(name)s is no name that clients take: 1 to 64 of A-Z a-z 0-9 _ . - Give it another here.") % {
+            "name": repr(row.name[:80])
+        }
+    if row.kind in (RESOURCE, TEMPLATE):
+        if row.name != row.upstream_name:
+            return _t("The URI of a resource stays as the upstream has it.")
+        if not URI.match(row.name):
+            return _t("%(uri)s is no absolute URI, so nobody can ask for it.") % {"uri": repr(row.name[:80])}
+    return _collision(row) or fault_of(row.kind, row.name, row.seen)
+
+
+def hints(definition: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Give the annotations of a tool, where they are any."""
+    found = definition.get("annotations")
+    return found if isinstance(found, dict) else {}
+
+
+def begins_task(definition: Mapping[str, Any]) -> bool:
+    """Whether the upstream decides which calls of the tool become tasks."""
+    return bool(definition.get("execution") == AS_TASK)
+
+
+def _tool_columns(row: McpUpstreamTool, definition: Mapping[str, Any]) -> dict[str, Any]:
+    hinted = hints(definition)
+    forbids = support_of(definition) == TaskSupport.FORBIDDEN
+    return {
+        "name": row.name,
+        "title": storable(str(definition.get("title") or hinted.get("title") or ""))[:200],
+        "description": _text(definition.get("description")) or row.upstream_name,
+        "input_schema": definition.get("inputSchema", {}),
+        "output_schema": definition.get("outputSchema", {}),
+        "destructive": hinted.get("destructiveHint") is not False and hinted.get("readOnlyHint") is not True,
+        "idempotent": hinted.get("idempotentHint") is True,
+        "open_world": hinted.get("openWorldHint") is not False,
+        "meta": definition.get("_meta", {}),
+        "task_support": (TaskSupport.FORBIDDEN if forbids else TaskSupport.OPTIONAL).value,
+    }
+
+
+def _collision(row: McpUpstreamTool) -> str:
+    kinds = (RESOURCE, TEMPLATE) if row.kind in (RESOURCE, TEMPLATE) else (row.kind,)
+    field = FIELDS[row.kind]
+    column = "uri" if field == "resource" else "name"
+    own = getattr(row, f"{field}_id")
+    if MODELS[row.kind].objects.filter(**{column: row.name}).exclude(pk=own or 0).exists():
+        if field == "tool":
+            return _t("There is a tool %(name)s already. Give this one another name here.") % {"name": row.name}
+        if field == "prompt":
+            return _t("There is a prompt %(name)s already. Give this one another name here.") % {"name": row.name}
+        return _t("There is a resource %(uri)s already. Only one of them can be served.") % {"uri": row.name[:200]}
+    if own is not None:
+        return ""
+    waiting = McpUpstreamTool.objects.filter(kind__in=kinds, name=row.name, is_gone=False, **{field: None})
+    waiting = waiting.exclude(rejected_digest=F("seen_digest")).select_related("connection")
+    other = waiting.exclude(pk=row.pk or 0).order_by("pk").first()
+    if other is None:
+        return ""
+    if field == "resource":
+        return _t("The connection %(other)s offers %(uri)s too. Only one of them can be served: reject the other.") % {
+            "other": other.connection.slug,
+            "uri": row.name[:200],
+        }
+    return _t("%(other)s would have the name %(name)s too. Give one of them another name here.") % {
+        "other": repr(other.upstream_name[:80]),
+        "name": row.name[:200],
+    }
+
+
+def fault_of(kind: str, name: str, definition: Mapping[str, Any]) -> str:
+    """Say what is wrong with a definition by itself; empty where nothing is."""
+    try:
+        if kind == TEMPLATE:
+            uritemplate.parse(name)
+        elif kind == RESOURCE and uritemplate.is_template(name):
+            raise ValueError(_t("A URI holds no braces."))
+        elif kind == PROMPT:
+            described.check_arguments(definition.get("arguments", []))
+    except ValueError as error:
+        return str(error)
+    if kind != TOOL:
+        return ""
+    for member, is_input in (("inputSchema", True), ("outputSchema", False)):
+        schema = definition.get(member)
+        if schema is None and not is_input:
+            continue
+        try:
+            if schema is None:
+                raise ValueError(_t("It is missing."))
+            schemas.check(schema, input=is_input)
+            if is_input:
+                envelope.param_headers(schema)
+        except ValueError as error:
+            return f"{member}: {error}"
+    return ""
+
+
+def _text(value: Any, most: int | None = None) -> str:
+    return storable(value if isinstance(value, str) else "")[:most]

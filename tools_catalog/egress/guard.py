@@ -1,0 +1,322 @@
+"""The guard of every request that the hub sends out: which addresses it may reach, and how.
+
+A URL is looked at twice. `EgressPolicy.check_url` refuses forms that hide where they lead; `GuardedBackend` resolves
+the name at connect time, refuses when any answer is not on the public internet, and connects to the very address it
+looked at, so that a second DNS answer cannot differ. Both sit in the transport of `client()`: nothing that uses that
+client can go round them, redirects included.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import ipaddress
+import socket
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import httpcore2
+import httpx2
+
+from sessions_app.protocol.errors import EgressRefused, UpstreamError
+from tools_catalog.egress.rules import MAX_REDIRECTS, Address, EgressPolicy, literal_address, parse
+
+CONNECT_SECONDS = 10.0
+POOL_CONNECTIONS = 200
+KEEPALIVE_CONNECTIONS = 50
+KEEPALIVE_SECONDS = 60.0
+USER_AGENT = "mcphub"
+
+RECEIVE_BUFFER = (socket.SOL_SOCKET, socket.SO_RCVBUF, 256 * 1024)
+"""A socket option: what the system takes in of an answer that is not read yet (Linux twice as much).
+
+Left alone it may take tens of megabytes a connection (`net.ipv4.tcp_rmem`), and an answer that is too large costs the
+event loop several times the system time. At 50 ms to the other side some 5 MB a second still come through.
+"""
+
+PROXY = "The hub's proxy (MCPHUB_EGRESS_PROXY)"
+"""How an error of it begins, where nothing was sent beyond."""
+
+Resolve = Callable[[str, int], Awaitable[list[str]]]
+"""Gives the addresses of a host name, as text."""
+
+_KEPT_ACROSS_ORIGINS = frozenset({"accept", "accept-encoding", "accept-language", "user-agent"})
+"""Everything else that a tool's author wrote may be a credential."""
+
+
+async def resolve_with_system(host: str, port: int) -> list[str]:
+    """Ask the system's resolver."""
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+
+
+async def checked_addresses(
+    policy: EgressPolicy, host: str, port: int, resolve: Resolve = resolve_with_system
+) -> list[Address]:
+    """Give the addresses of a host, all of them allowed. Raises `EgressRefused`, `httpcore2.ConnectError`."""
+    literal = literal_address(host.lower())
+    if literal is not None:
+        addresses = [literal]
+    else:
+        try:
+            found = await resolve(host, port)
+        except (OSError, UnicodeError) as exc:
+            raise httpcore2.ConnectError("The name cannot be resolved.") from exc
+        addresses = [ipaddress.ip_address(text) for text in found]
+    for address in addresses:
+        policy.check_address(address, host=host.lower(), port=port)
+    return addresses
+
+
+@functools.cache
+def tls_context() -> ssl.SSLContext:
+    """Give the rules of TLS for what is sent out: certificates are verified, nothing comes from the environment.
+
+    One for the process: to read the list of authorities takes 20 to 50 ms, in which the event loop stands still, and
+    most of a mebibyte, at each new connection of an upstream.
+    """
+    return httpx2.create_ssl_context(trust_env=False)
+
+
+def causes(error: BaseException | None) -> Iterator[BaseException]:
+    """Give an error and what led to it."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+class GuardedBackend(httpcore2.AsyncNetworkBackend):
+    """Opens connections to checked addresses only. The name stays the one that TLS verifies."""
+
+    def __init__(
+        self,
+        policy: EgressPolicy,
+        *,
+        resolve: Resolve = resolve_with_system,
+        inner: httpcore2.AsyncNetworkBackend | None = None,
+    ) -> None:
+        self._policy = policy
+        self._resolve = resolve
+        self._inner = inner or httpcore2.AnyIOBackend()
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
+    ) -> httpcore2.AsyncNetworkStream:
+        try:
+            async with asyncio.timeout(timeout):
+                addresses = await checked_addresses(self._policy, host, port, self._resolve)
+                failure: Exception | None = None
+                for address in addresses:
+                    try:
+                        return _Connected(
+                            await self._inner.connect_tcp(str(address), port, timeout, local_address, socket_options)
+                        )
+                    except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as exc:
+                        failure = exc
+        except TimeoutError as exc:
+            raise httpcore2.ConnectTimeout from exc
+        raise failure or httpcore2.ConnectError("The name has no address.")
+
+    async def check_name(self, url: httpx2.URL) -> None:
+        """Raise EgressRefused for a name that leads inside, as far as is known here."""
+        port = url.port or {"http": 80, "https": 443}[url.scheme]
+        with contextlib.suppress(httpcore2.ConnectError):
+            await checked_addresses(self._policy, url.raw_host.decode("ascii"), port, self._resolve)
+
+    async def connect_unix_socket(self, *_: Any, **__: Any) -> httpcore2.AsyncNetworkStream:
+        raise EgressRefused
+
+    async def sleep(self, seconds: float) -> None:
+        await self._inner.sleep(seconds)
+
+
+class _Connected(httpcore2.AsyncNetworkStream):
+    """A connection that ends when its TLS handshake is cancelled; httpcore2 (2.16) ends it after errors only.
+
+    Else whoever takes connections and stays silent would keep one open for each attempt.
+    """
+
+    def __init__(self, inner: httpcore2.AsyncNetworkStream) -> None:
+        self._inner = inner
+        self.read, self.write, self.aclose = inner.read, inner.write, inner.aclose  # type: ignore[method-assign]
+        self.get_extra_info = inner.get_extra_info  # type: ignore[method-assign]
+
+    async def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> httpcore2.AsyncNetworkStream:
+        try:
+            return await self._inner.start_tls(ssl_context, server_hostname, timeout)
+        except asyncio.CancelledError:
+            await self._inner.aclose()
+            raise
+
+
+class GuardedTransport(httpx2.AsyncHTTPTransport):
+    """httpx2's transport over a pool whose connections are guarded.
+
+    Through a `proxy`, which is the operator's own and not guarded, a name is looked at where it can be resolved here.
+    """
+
+    def __init__(
+        self, policy: EgressPolicy, backend: GuardedBackend, connections: int = POOL_CONNECTIONS, proxy: str = ""
+    ) -> None:
+        context = tls_context()
+        super().__init__(verify=context, trust_env=False)
+        self._policy = policy
+        self._backend = backend
+        self._proxied = bool(proxy)
+        limits: dict[str, Any] = {
+            "ssl_context": context,
+            "max_connections": connections,
+            "max_keepalive_connections": KEEPALIVE_CONNECTIONS,
+            "keepalive_expiry": KEEPALIVE_SECONDS,
+            "socket_options": [RECEIVE_BUFFER],
+        }
+        # httpx2 has no argument for the network backend (2.16); its pool is replaced before first use.
+        self._pool = (
+            _through(proxy, limits) if proxy else httpcore2.AsyncConnectionPool(network_backend=backend, **limits)
+        )
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        self._policy.check_parsed(request.url)
+        if not self._proxied:
+            return await super().handle_async_request(request)
+        await self._backend.check_name(request.url)
+        try:
+            response = await super().handle_async_request(request)
+        except httpx2.ProxyError as error:
+            raise httpx2.ConnectError(f"{PROXY} does not let the request through.") from error
+        except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
+            if any(isinstance(cause, ssl.SSLError) for cause in causes(error)):
+                raise  # of the other side's TLS, through the tunnel
+            raise httpx2.ConnectError(f"{PROXY} takes no connections.") from error
+        if response.status_code == 407:
+            await response.aclose()
+            raise httpx2.ConnectError(f"{PROXY} refuses the hub's name and password.")
+        return response
+
+
+def client(
+    policy: EgressPolicy | None = None,
+    *,
+    timeout_seconds: float = 30.0,
+    resolve: Resolve = resolve_with_system,
+    inner: httpcore2.AsyncNetworkBackend | None = None,
+    wrap: Callable[[httpx2.AsyncBaseTransport], httpx2.AsyncBaseTransport] | None = None,
+    connections: int = POOL_CONNECTIONS,
+    proxy: str | None = None,
+) -> httpx2.AsyncClient:
+    """Give a guarded, pooled client without cookies, or anything from the environment of other programs.
+
+    Without a policy those of the settings hold, their proxy too.
+
+    It does not follow redirects by itself; `stream` does. Whoever asks for one closes it. `wrap` may put a
+    transport of its own around the guarded one.
+    """
+    if proxy is None:
+        proxy = "" if policy is not None else proxy_of_settings()
+    policy = policy or EgressPolicy.from_settings()
+    transport: httpx2.AsyncBaseTransport = GuardedTransport(
+        policy, GuardedBackend(policy, resolve=resolve, inner=inner), connections, proxy
+    )
+    return httpx2.AsyncClient(
+        transport=wrap(transport) if wrap is not None else transport,
+        timeout=httpx2.Timeout(timeout_seconds, connect=min(CONNECT_SECONDS, timeout_seconds)),
+        # One caller's cookies must not reach the next caller's request.
+        cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
+        headers={"User-Agent": USER_AGENT},
+        trust_env=False,
+        follow_redirects=False,
+    )
+
+
+def proxy_of_settings() -> str:
+    """Give the address of the proxy that requests leave through, or nothing."""
+    from django.conf import settings
+
+    return str(settings.MCPHUB_EGRESS_PROXY)
+
+
+def _through(proxy: str, limits: dict[str, Any]) -> httpcore2.AsyncHTTPProxy:
+    address = httpx2.URL(proxy)
+    auth = (address.username, address.password) if address.username else None
+    bare = address.copy_with(username=None, password=None)
+    return httpcore2.AsyncHTTPProxy(proxy_url=str(bare), proxy_auth=auth, **limits)
+
+
+_clients: WeakKeyDictionary[asyncio.AbstractEventLoop, httpx2.AsyncClient] = WeakKeyDictionary()
+
+
+def shared_client() -> httpx2.AsyncClient:
+    """Give the one warm client of the running loop, under the policy of the settings."""
+    loop = asyncio.get_running_loop()
+    found = _clients.get(loop)
+    if found is None or found.is_closed:
+        found = _clients[loop] = client()
+    return found
+
+
+async def close_shared_client() -> None:
+    """Close the running loop's client; the next `shared_client()` makes a new one."""
+    found = _clients.pop(asyncio.get_running_loop(), None)
+    if found is not None:
+        await found.aclose()
+
+
+@asynccontextmanager
+async def stream(
+    using: httpx2.AsyncClient,
+    method: str,
+    url: str | httpx2.URL,
+    *,
+    headers: Mapping[str, str] | None = None,
+    content: bytes | None = None,
+    max_redirects: int = MAX_REDIRECTS,
+    timeout: httpx2.Timeout | None = None,
+) -> AsyncIterator[httpx2.Response]:
+    """Send a request, follow its redirects, give the last response with its body unread.
+
+    Each hop is guarded like the first. At another origin every header that could be a credential is left
+    behind, a body is not sent at all, and https never becomes http: those raise `EgressRefused`.
+    """
+    here = parse(url) if isinstance(url, str) else url
+    sent = dict(headers or {})
+    for _ in range(max_redirects + 1):
+        request = using.build_request(method, here, headers=sent, content=content, timeout=timeout or using.timeout)
+        response = await using.send(request, stream=True)
+        try:
+            if not response.has_redirect_location:
+                yield response
+                return
+            there = _target(here, response.headers["location"])
+            if response.status_code == 303 or (response.status_code in (301, 302) and method == "POST"):
+                method, content = ("HEAD" if method == "HEAD" else "GET"), None
+                sent = {name: value for name, value in sent.items() if not name.lower().startswith("content-")}
+        finally:
+            await response.aclose()
+        if _origin(there) != _origin(here):
+            if here.scheme == "https" and there.scheme != "https":
+                raise EgressRefused("The service redirects from https to http, which is not followed.")
+            if content is not None:
+                raise EgressRefused("The service redirects a request with a body to another origin.")
+            sent = {name: value for name, value in sent.items() if name.lower() in _KEPT_ACROSS_ORIGINS}
+        here = there
+    raise UpstreamError(f"The service redirects more than {max_redirects} times.")
+
+
+def _target(here: httpx2.URL, location: str) -> httpx2.URL:
+    return here.join(parse(location)).copy_with(fragment=None)
+
+
+def _origin(url: httpx2.URL) -> tuple[str, bytes, int | None]:
+    return url.scheme, url.raw_host, url.port

@@ -1,0 +1,98 @@
+"""Tools that are Python functions, registered by `@tool`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from django.utils.translation import gettext as _t
+from django.utils.translation import gettext_lazy as _
+
+from tools_catalog import requirements
+from tools_catalog.backends import python
+from tools_catalog.call.base import Json
+from tools_catalog.kinds.registry import Basis, DefinedTool, ToolKind, register
+
+if TYPE_CHECKING:
+    from django import forms
+    from django.http import QueryDict
+
+_FROM_FUNCTION = {
+    "name": "name",
+    "title": "title",
+    "description": "description",
+    "input_schema": "inputSchema",
+    "output_schema": "outputSchema",
+}
+
+
+@register
+class PythonKind(ToolKind):
+    name = "python"
+    label = _("Python function")
+    short_label = "Python"
+    form_fields = ("function",)
+
+    def check(self, tool: DefinedTool) -> None:
+        reference = tool.configuration.get("function")
+        if reference not in python.registry:
+            raise ValueError(
+                _t("There is no registered function %(name)r. Registered: %(known)s")
+                % {"name": reference, "known": ", ".join(sorted(python.registry)) or "-"}
+            )
+
+    def basis(self, tool: DefinedTool, ground: object) -> Basis:
+        return Basis(
+            make=lambda: python.PythonBackend(tool.configuration["function"]),
+            why_not=requirements.why_not(tool.requirements, None),
+        )
+
+    def source(self, configuration: Mapping[str, Json]) -> str:
+        return str(configuration.get("function", "")).rpartition(":")[2]
+
+    def completed(self, entry: dict[str, Json], members: Iterable[str]) -> dict[str, Json]:
+        """What an entry leaves out comes from the function."""
+        reference = entry.get("configuration", {}).get("function")
+        if not isinstance(reference, str):
+            raise ValueError('configuration: a python tool needs {"function": "module:name"}.')
+        try:
+            known = python.definition(reference)
+        except LookupError as error:
+            raise ValueError(f"configuration: {error}") from error
+        return {**{name: value for name, value in known.items() if name in members and value is not None}, **entry}
+
+    def make_form_fields(self, configuration: Mapping[str, Json]) -> dict[str, forms.Field]:
+        from django import forms
+        from unfold.widgets import UnfoldAdminSelectWidget
+
+        function = forms.ChoiceField(
+            label=_("Function"),
+            required=False,
+            widget=UnfoldAdminSelectWidget,
+            choices=[("", "—"), *((name, name) for name in sorted(python.registry))],
+            initial=configuration.get("function", ""),
+            help_text=_(
+                "For Python tools. What is left empty above is taken from the function when the tool is added."
+            ),
+        )
+        return {"function": function}
+
+    def completed_form(self, data: QueryDict) -> QueryDict:
+        from sessions_app.kit.admin.json_field import JSONFormField
+
+        if data.get("function") not in python.registry:
+            return data
+        defaults = python.definition(str(data["function"]))
+        data = data.copy()
+        for field, member in _FROM_FUNCTION.items():
+            if not str(data.get(field, "")).strip() and member in defaults:
+                data[field] = JSONFormField().prepare_value(defaults[member])
+        return data
+
+    def clean_form(self, form: forms.ModelForm, cleaned: dict[str, Json]) -> None:  # type: ignore[type-arg]
+        configuration = cleaned.get("configuration")
+        if cleaned.get("function"):
+            kept = configuration if isinstance(configuration, dict) else {}
+            cleaned["configuration"] = {**kept, "function": cleaned["function"]}
+        elif not configuration:
+            form.add_error("function", _t("Choose the function that the tool runs."))

@@ -1,0 +1,25 @@
+"""The tables of this floor. Django looks for them here, and other modules import them from here."""
+
+from tools_catalog.models.content import McpPrompt, McpResource
+from tools_catalog.models.definitions import McpToolDefinition, McpToolVersion
+from tools_catalog.models.launch import LaunchProfile
+from tools_catalog.models.secrets import Secret
+from tools_catalog.models.services import HttpService, ImportedOperation
+from tools_catalog.models.toolsets import McpToolset
+from tools_catalog.models.upstream import McpConnection, McpConnectionLink
+from tools_catalog.models.upstream_tools import McpUpstreamTool
+
+__all__ = [
+    "HttpService",
+    "ImportedOperation",
+    "LaunchProfile",
+    "McpConnection",
+    "McpConnectionLink",
+    "McpPrompt",
+    "McpResource",
+    "McpToolDefinition",
+    "McpToolVersion",
+    "McpToolset",
+    "McpUpstreamTool",
+    "Secret",
+]

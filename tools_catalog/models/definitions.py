@@ -1,0 +1,270 @@
+"""WHAT can be called: tool definitions and their immutable versions."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from django.conf import settings
+from django.contrib.auth.models import Group
+from django.core.exceptions import ValidationError
+from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
+from django.db import models, transaction
+from django.db.models import Q
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+
+from sessions_app.history.recording import RecordedModel
+from sessions_app.kit.fields import JSONText
+from sessions_app.protocol import envelope, json, schemas
+from sessions_app.protocol.tasks import TaskSupport
+from tools_catalog import requirements
+from tools_catalog.kinds.registry import KINDS, choices
+from tools_catalog.models.content import NAME as TOOL_NAME
+from tools_catalog.models.content import Switchable, keep_groups
+
+_SAID = object()
+
+
+class TaskChoice(models.TextChoices):
+    """`execution.taskSupport` in an operator's words."""
+
+    FORBIDDEN = TaskSupport.FORBIDDEN.value, _("Never")
+    OPTIONAL = TaskSupport.OPTIONAL.value, _("Where the client can follow one")
+    REQUIRED = TaskSupport.REQUIRED.value, _("Always")
+
+
+class McpToolDefinition(RecordedModel):
+    """A tool as `tools/list` declares it, with how it is run and who may see it."""
+
+    RECORDED_AS = "tool"
+
+    VERSIONED = (
+        "name",
+        "title",
+        "description",
+        "input_schema",
+        "output_schema",
+        "backend",
+        "configuration",
+        "read_only",
+        "destructive",
+        "idempotent",
+        "open_world",
+        "timeout_seconds",
+        "meta",
+        "task_support",
+    )
+    UNSAID: ClassVar[dict[str, Any]] = {"task_support": TaskSupport.FORBIDDEN.value}
+    """What came later, at the value that says nothing: left out of a version, so that its digest stays."""
+
+    name = models.CharField(
+        _("name"),
+        max_length=64,
+        unique=True,
+        validators=[RegexValidator(TOOL_NAME, _("Use 1 to 64 of the characters A-Z a-z 0-9 _ . -"))],
+        help_text=_("What clients call. 1 to 64 of A-Z a-z 0-9 _ . -"),
+    )
+    title = models.CharField(_("title"), max_length=200, blank=True)
+    description = models.TextField(
+        _("description"), help_text=_("Read by models: say what the tool does and when to use it.")
+    )
+    input_schema = JSONText(_("input schema"), help_text=_("JSON Schema of the arguments; its root type is object."))
+    output_schema = JSONText(
+        _("output schema"),
+        default=dict,
+        blank=True,
+        help_text=_("JSON Schema of the structured result. Empty: the tool promises none."),
+    )
+    version = models.CharField(_("version"), max_length=20, default="1", editable=False)
+    enabled = models.BooleanField(_("enabled"), default=True)
+
+    backend = models.CharField(_("backend"), max_length=10, choices=choices)
+    configuration = JSONText(
+        _("configuration"), help_text=_('Python: {"function": …}. HTTP: method, url, query, headers, body, response.')
+    )
+    read_only = models.BooleanField(
+        _("read-only"),
+        default=False,
+        help_text=_("Changes nothing anywhere. Recorded once, with its outcome, without the record before the call."),
+    )
+    destructive = models.BooleanField(_("destructive"), default=True, help_text=_("May delete or overwrite."))
+    idempotent = models.BooleanField(_("idempotent"), default=False, help_text=_("Calling again changes nothing more."))
+    open_world = models.BooleanField(_("open world"), default=True, help_text=_("Reaches systems outside the hub."))
+    retry_safe = models.BooleanField(_("retry-safe"), default=False, help_text=_("A client may be told to try again."))
+    timeout_seconds = models.FloatField(
+        _("timeout in seconds"), default=30.0, validators=[MinValueValidator(0.1), MaxValueValidator(3600)]
+    )
+    task_support = models.CharField(
+        _("runs as a task"),
+        max_length=9,
+        choices=TaskChoice,
+        default=TaskChoice.FORBIDDEN,
+        help_text=_(
+            "A task is answered at once with a handle, goes on in the background, and is polled for its result. "
+            "Always: clients that know no tasks cannot call the tool. Otherwise: they wait for the answer as ever."
+        ),
+    )
+    calls_per_minute = models.PositiveIntegerField(
+        _("calls per minute"), null=True, blank=True, help_text=_("For all callers together. Empty: no limit.")
+    )
+    groups = models.ManyToManyField(
+        Group, verbose_name=_("groups"), blank=True, help_text=_("Who may see and call it. Empty: every caller.")
+    )
+    meta = JSONText(_("metadata"), default=dict, blank=True, help_text=_("Sent to clients as _meta."))
+    requirements = JSONText(
+        _("server requirements"),
+        default=dict,
+        blank=True,
+        help_text=_('Of its service: {"kind": "bitbucket-datacenter", "version": ">=8.0"}. Else it is not served.'),
+    )
+    created_at = models.DateTimeField(_("registered"), default=timezone.now, editable=False)
+    updated_at = models.DateTimeField(_("changed"), auto_now=True)
+
+    objects = Switchable.as_manager()
+
+    change_reason: str = ""
+    """Said by who edits; kept with the version that the edit makes."""
+    change_author: Any = None
+    """A user, or the label of a key."""
+
+    class Meta:
+        verbose_name = _("tool")
+        verbose_name_plural = _("tools")
+        ordering = ["name"]
+        permissions = [("try_mcptooldefinition", _("Can make real calls from the admin"))]
+        constraints = [
+            models.CheckConstraint(condition=Q(name__regex=TOOL_NAME.pattern), name="tool_name_wellformed"),
+            models.CheckConstraint(condition=~Q(description=""), name="tool_description_present"),
+            models.CheckConstraint(condition=~Q(backend=""), name="tool_backend_present"),
+            models.CheckConstraint(condition=Q(timeout_seconds__gt=0), name="tool_timeout_positive"),
+            models.CheckConstraint(condition=Q(task_support__in=TaskChoice.values), name="tool_task_support_known"),
+            models.CheckConstraint(
+                condition=~Q(read_only=True, destructive=True),
+                name="tool_read_only_is_not_destructive",
+                violation_error_message=_("A read-only tool cannot be destructive."),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def clean(self) -> None:
+        problems: dict[str, Any] = {}
+        for field, is_input in (("input_schema", True), ("output_schema", False)):
+            schema = getattr(self, field)
+            if field == "output_schema" and schema == {}:
+                continue
+            try:
+                schemas.check(schema, input=is_input)
+                if is_input:
+                    envelope.param_headers(schema)
+            except ValueError as error:
+                problems[field] = str(error)
+        try:
+            self._check_configuration()
+        except (ValueError, LookupError) as error:
+            problems["configuration"] = str(error)
+        if not isinstance(self.meta, dict):
+            problems["meta"] = _("This must be a JSON object.")
+        try:
+            requirements.check(self.requirements)
+        except ValueError as error:
+            problems["requirements"] = str(error)
+        if problems:
+            raise ValidationError(problems)
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        """Save, and make the next immutable version where what is versioned has changed."""
+        self.timeout_seconds = float(self.timeout_seconds)  # 30 and 30.0 are one definition
+        with transaction.atomic():
+            snapshot = self._snapshot()
+            digest = self.digest()
+            newest = self.versions.first() if self.pk else None
+            if newest is None or newest.digest != digest:
+                self.version = str(int(newest.version) + 1 if newest else 1)
+                if kwargs.get("update_fields") is not None:
+                    kwargs["update_fields"] = {*kwargs["update_fields"], "version"}
+                super().save(*args, **kwargs)
+                author = self.change_author
+                McpToolVersion.objects.create(
+                    tool=self,
+                    version=self.version,
+                    digest=digest,
+                    definition=snapshot,
+                    author_id=author.pk if isinstance(author, models.Model) else None,
+                    author_label=str(author or "")[:150],
+                    reason=self.change_reason,
+                )
+            else:
+                super().save(*args, **kwargs)
+
+    def _check_configuration(self) -> None:
+        if not isinstance(self.configuration, dict):
+            raise ValueError(_("This must be a JSON object."))
+        if self.backend in KINDS:  # else the field says so
+            KINDS[self.backend].check(self)
+
+    def digest(self) -> str:
+        """Give what tells this definition from all others, as versions and calls record it."""
+        return json.digest(json.canonical(self._snapshot()))
+
+    def _snapshot(self) -> dict[str, Any]:
+        values = {field: getattr(self, field) for field in self.VERSIONED}
+        return {field: value for field, value in values.items() if self.UNSAID.get(field, _SAID) != value}
+
+    @property
+    def annotations(self) -> dict[str, Any]:
+        """ToolAnnotations as MCP 2025-03-26 and later show them."""
+        return {
+            "readOnlyHint": self.read_only,
+            "destructiveHint": self.destructive and not self.read_only,
+            "idempotentHint": self.idempotent or self.read_only,
+            "openWorldHint": self.open_world,
+        }
+
+    def restore(self, version: McpToolVersion) -> None:
+        """Make `version`'s words current again, as a new version."""
+        for field, value in {**self.UNSAID, **version.definition}.items():
+            setattr(self, field, value)
+        self.full_clean()
+        self.save()
+
+
+keep_groups(McpToolDefinition)
+
+
+class McpToolVersion(models.Model):
+    """What clients saw and what ran under one version number. Never changed."""
+
+    tool = models.ForeignKey(McpToolDefinition, models.PROTECT, related_name="versions", verbose_name=_("tool"))
+    version = models.CharField(_("version"), max_length=20)
+    digest = models.CharField(_("digest"), max_length=64)
+    definition = JSONText(_("definition"))
+    author = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        models.DO_NOTHING,
+        null=True,
+        blank=True,
+        db_constraint=False,
+        verbose_name=_("author"),
+    )
+    author_label = models.CharField(_("author"), max_length=150, blank=True)
+    reason = models.CharField(_("reason"), max_length=500, blank=True)
+    created_at = models.DateTimeField(_("created"), default=timezone.now)
+
+    class Meta:
+        verbose_name = _("tool version")
+        verbose_name_plural = _("tool versions")
+        ordering = ["-id"]
+        constraints = [models.UniqueConstraint(fields=["tool", "version"], name="tool_version_unique")]
+
+    def __str__(self) -> str:
+        return f"{self.tool_id} v{self.version}"
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        if not self._state.adding:
+            raise ValidationError(_("A version is never changed; edit the tool to make the next one."))
+        super().save(*args, **kwargs)
+
+    def delete(self, *args: Any, **kwargs: Any) -> Any:
+        raise ValidationError(_("A version is never deleted."))

@@ -1,0 +1,193 @@
+"""Launch profiles: the commands that the hub may run as children, and what those may reach."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from django.conf import settings
+from django.core.exceptions import ValidationError
+from django.core.validators import MinValueValidator, RegexValidator
+from django.db import models
+from django.db.models import Q
+from django.utils.translation import gettext_lazy as _
+
+from sessions_app.history.recording import RecordedModel
+from sessions_app.kit.fields import JSONText
+from tools_catalog.bindings import Destination
+from tools_catalog.models.secrets import Secret
+from tools_catalog.models.short_names import SHORT_NAME, check_short_name
+from tools_catalog.upstream import spec
+from tools_catalog.upstream.confinement import paths
+
+_PARSED: Final[Mapping[str, Callable[[Any], object]]] = {
+    "arguments": spec.parse_arguments,
+    "environment": spec.parse_environment,
+    "readable": spec.parse_paths,
+    "writable": spec.parse_paths,
+}
+
+
+def hidden_from_children() -> tuple[str, ...]:
+    """Give what of the hub no confined child may reach: data, keys, the audit, the database."""
+    found: list[object] = [
+        settings.MCPHUB_DATA_DIR,
+        settings.MCPHUB_SECRET_KEY_FILE,
+        settings.MCPHUB_ENCRYPTION_KEY_FILE,
+        settings.MCPHUB_AUDIT_DIR,
+    ]
+    database = settings.DATABASES["default"]
+    if database["ENGINE"].endswith("sqlite3"):
+        found += [f"{database['NAME']}{end}" for end in ("", "-wal", "-shm", "-journal")]
+    return tuple(str(path) for path in found)
+
+
+class LaunchProfile(RecordedModel):
+    """A command that the hub may run as a child process. Who may write one runs programs on this machine."""
+
+    class Instances(models.TextChoices):
+        EACH = "each", _("One in each worker process")
+        SINGLE = "single", _("One in the whole hub")
+
+    class Network(models.TextChoices):
+        NONE = spec.LaunchSpec.NO_NETWORK, _("None")
+        OPEN = spec.LaunchSpec.OPEN, _("Open: all that the hub's machine reaches, its own services too")
+
+    name = models.CharField(
+        _("name"),
+        max_length=32,
+        unique=True,
+        validators=[check_short_name],
+        help_text=_("Secrets name NAME.stdio as their origin to be used in its environment."),
+    )
+    command = models.CharField(
+        _("command"), max_length=500, help_text=_("A program: its path, or a name found in PATH. No shell reads it.")
+    )
+    arguments = JSONText(_("arguments"), default=list, blank=True, help_text=_("A list of words, passed as they are."))
+    environment = JSONText(
+        _("environment"),
+        default=dict,
+        blank=True,
+        help_text=_(
+            "Variables by name; {secret:NAME} stands for a secret. PATH, LANG, LC_ALL and TZ come from the hub. HOME "
+            "and TMPDIR are folders of the child's own; an unconfined child has those of the hub."
+        ),
+    )
+    directory = models.CharField(
+        _("directory"),
+        max_length=500,
+        blank=True,
+        help_text=_("Where it starts; it may write there. Empty: a folder that the hub makes for it, its HOME."),
+    )
+    readable = JSONText(
+        _("readable paths"),
+        default=list,
+        blank=True,
+        help_text=_("Files and folders that it may read and run, beyond its program and the system."),
+    )
+    writable = JSONText(
+        _("writable paths"), default=list, blank=True, help_text=_("Files and folders that it may change.")
+    )
+    network = models.CharField(
+        _("network"),
+        max_length=10,
+        choices=Network,
+        default=Network.NONE,
+        help_text=_("Unix sockets are refused in any case."),
+    )
+    user = models.CharField(
+        _("user"),
+        max_length=32,
+        blank=True,
+        validators=[RegexValidator(r"^([a-z_][a-z0-9_-]*\$?|[1-9][0-9]{0,8})\Z")],
+        help_text=_("Whom it runs as, by name or number, where the hub runs as root. Empty: the hub's user."),
+    )
+    is_unconfined = models.BooleanField(
+        _("unconfined"),
+        default=False,
+        help_text=_(
+            "It may do whatever the hub may, also read the hub's keys and change its records. Only superusers set this."
+        ),
+    )
+    memory_mb = models.PositiveIntegerField(
+        _("memory in MB"), default=0, help_text=_("Address space of each process. 0: no limit.")
+    )
+    cpu_seconds = models.PositiveIntegerField(
+        _("processor time in seconds"), default=0, help_text=_("Of each process, in its whole life. 0: no limit.")
+    )
+    open_files = models.PositiveIntegerField(_("open files"), default=256, validators=[MinValueValidator(16)])
+    file_mb = models.PositiveIntegerField(
+        _("largest file in MB"), default=1024, help_text=_("That it may write. 0: no limit.")
+    )
+    max_processes = models.PositiveIntegerField(
+        _("processes"),
+        default=0,
+        help_text=_("And threads, counted with all others of the user that it runs as. 0: no limit."),
+    )
+    instances = models.CharField(_("instances"), max_length=10, choices=Instances, default=Instances.EACH)
+    updated_at = models.DateTimeField(_("changed"), auto_now=True)
+
+    class Meta:
+        verbose_name = _("launch profile")
+        verbose_name_plural = _("launch profiles")
+        ordering = ["name"]
+        constraints = [
+            models.CheckConstraint(condition=~Q(command=""), name="launch_profile_command_present"),
+            models.CheckConstraint(condition=Q(name__regex=SHORT_NAME.pattern), name="launch_profile_name_wellformed"),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def clean(self) -> None:
+        problems: dict[str, Any] = {}
+        for field, parse in _PARSED.items():
+            try:
+                parse(getattr(self, field))
+            except ValueError as error:
+                problems[field] = str(error)
+        for field, named in (
+            ("directory", [self.directory] if self.directory else []),
+            ("readable", self.readable),
+            ("writable", self.writable),
+        ):
+            if field not in problems and not self.is_unconfined:
+                found = (paths.problem_of(path, hidden_from_children()) for path in named)
+                if wrong := [problem for problem in found if problem]:
+                    problems[field] = wrong
+        if "\x00" in self.command or self.command.startswith("-"):
+            problems["command"] = _("Name a program.")
+        if not problems:
+            needed: list[tuple[str, Destination]] = []
+
+            def note(name: str, to: Destination) -> str:
+                needed.append((name, to))
+                return ""
+
+            self.spec().rendered_environment(note)
+            if problem := Secret.problem_of(needed):
+                problems["environment"] = problem
+        if problems:
+            raise ValidationError(problems)
+
+    def spec(self) -> spec.LaunchSpec:
+        return spec.LaunchSpec(
+            name=self.name,
+            command=self.command,
+            arguments=spec.parse_arguments(self.arguments),
+            environment=spec.parse_environment(self.environment),
+            directory=self.directory,
+            memory_mb=self.memory_mb,
+            cpu_seconds=self.cpu_seconds,
+            open_files=self.open_files,
+            file_mb=self.file_mb,
+            max_processes=self.max_processes,
+            folder=str(settings.MCPHUB_CHILDREN_DIR / self.name),
+            readable=spec.parse_paths(self.readable),
+            writable=spec.parse_paths(self.writable),
+            hidden=hidden_from_children(),
+            network=self.network,
+            user=self.user,
+            is_unconfined=self.is_unconfined,
+            is_single=self.instances == self.Instances.SINGLE,
+        )

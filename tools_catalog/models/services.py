@@ -1,0 +1,137 @@
+"""Services: HTTP APIs that several tools call, each with its address, its credentials, its kind and version."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.core.validators import RegexValidator
+from django.db import models
+from django.db.models import Q
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+
+from sessions_app.kit.fields import JSONText, readable_rows
+from sessions_app.protocol.errors import EgressRefused
+from tools_catalog.backends.http.configuration import HttpConfiguration, Service, parse_service
+from tools_catalog.egress.rules import EgressPolicy
+from tools_catalog.models.content import Switchable
+from tools_catalog.models.loadable import LoadableModel
+from tools_catalog.models.secrets import Secret
+from tools_catalog.models.short_names import SHORT_NAME, check_short_name
+
+
+class HttpService(LoadableModel):
+    """One API. Its tools name it, and say a path instead of a whole address."""
+
+    slug = models.CharField(
+        _("name"),
+        max_length=32,
+        unique=True,
+        validators=[check_short_name],
+        help_text=_('Stays for ever: tools name it, as {"service": NAME, "url": "/path"}.'),
+    )
+    title = models.CharField(_("title"), max_length=200, blank=True)
+    url = models.CharField(
+        _("address"), max_length=2000, help_text=_("What stands before the path of each tool, without credentials.")
+    )
+    headers = JSONText(
+        _("headers"),
+        default=dict,
+        blank=True,
+        help_text=_(
+            'Sent with each request: {"Authorization": "Bearer {secret:NAME}"}, or "Basic {basic:NAME}" with a '
+            "secret of the form user:password."
+        ),
+    )
+    kind = models.CharField(
+        _("server type"),
+        max_length=50,
+        blank=True,
+        validators=[RegexValidator(r"^[a-z0-9][a-z0-9._-]*\Z", _("Use a-z 0-9 . _ -"))],
+        help_text=_("Compared with what its tools require, such as bitbucket-datacenter."),
+    )
+    version = models.CharField(
+        _("server version"),
+        max_length=50,
+        blank=True,
+        validators=[RegexValidator(r"^[0-9]+(\.[0-9]+)*\Z", _("Write numbers with full stops, such as 8.19.2."))],
+        help_text=_("Tools that require another are not served."),
+    )
+    enabled = models.BooleanField(_("enabled"), default=True, help_text=_("Off: none of its tools is served."))
+    created_at = models.DateTimeField(_("registered"), default=timezone.now, editable=False)
+    updated_at = models.DateTimeField(_("changed"), auto_now=True)
+
+    objects = Switchable.as_manager()
+
+    class Meta:
+        verbose_name = _("service")
+        verbose_name_plural = _("services")
+        ordering = ["slug"]
+        constraints = [
+            models.CheckConstraint(condition=Q(slug__regex=SHORT_NAME.pattern), name="service_slug_wellformed"),
+            models.CheckConstraint(condition=~Q(url=""), name="service_url_present"),
+        ]
+
+    def __str__(self) -> str:
+        return self.slug
+
+    def clean(self) -> None:
+        problems: dict[str, Any] = {}
+        try:
+            parse_service(self.url, self.headers)
+            EgressPolicy.from_settings().check_url(self.url)
+            if self.enabled and (problem := Secret.problem_of(self.plain().secrets())):
+                problems["headers"] = problem
+        except EgressRefused as error:
+            problems["url"] = str(error)
+        except ValueError as error:
+            problems["headers" if str(error).startswith("headers") else "url"] = str(error)
+        if self.pk:
+            before = HttpService.objects.filter(pk=self.pk).only("slug").first()
+            if before is not None and before.slug != self.slug:
+                problems["slug"] = _("This stays as it was. Add another service.")
+        if problems:
+            raise ValidationError(problems)
+
+    @classmethod
+    def enabled_ones(cls) -> dict[str, Service]:
+        """Give the services that are switched on, by name; one that cannot be read is left out."""
+        return {row.slug: row.plain() for row in readable_rows(cls.objects.filter(enabled=True))}
+
+    def plain(self) -> Service:
+        return Service(slug=self.slug, url=self.url, headers=self.headers, kind=self.kind, version=self.version)
+
+
+def parsed(configuration: Any) -> HttpConfiguration:
+    """Read the configuration of an HTTP tool together with the service that it names; raises ValueError."""
+    named = configuration.get("service") if isinstance(configuration, dict) else None
+    row = HttpService.objects.filter(slug=str(named)).first() if named is not None else None
+    return HttpConfiguration.parse(configuration, row.plain() if row else None)
+
+
+class ImportedOperation(models.Model):
+    """One operation of a service's description that became a tool, and what was imported of it."""
+
+    service = models.ForeignKey(HttpService, models.PROTECT, related_name="operations", verbose_name=_("service"))
+    key = models.CharField(_("operation"), max_length=500)
+    tool = models.OneToOneField(
+        "tools_catalog.McpToolDefinition",
+        models.SET_NULL,
+        null=True,
+        blank=True,
+        related_name="operation",
+        verbose_name=_("tool"),
+    )
+    imported = JSONText(_("as it was imported"), default=dict)
+    updated_at = models.DateTimeField(_("changed"), auto_now=True)
+
+    class Meta:
+        verbose_name = _("imported operation")
+        verbose_name_plural = _("imported operations")
+        ordering = ["service", "key"]
+        default_permissions = ()
+        constraints = [models.UniqueConstraint(fields=["service", "key"], name="operation_once")]
+
+    def __str__(self) -> str:
+        return self.key[:100]

@@ -1,0 +1,98 @@
+"""Toolsets: named selections of the catalogue, each served at an endpoint of its own, `/mcp/s/<slug>`."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from django.contrib.auth.models import Group
+from django.core.exceptions import ValidationError
+from django.db import models
+from django.db.models import Q
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+
+from tools_catalog.models.content import Switchable, keep_groups
+from tools_catalog.models.loadable import LoadableModel
+from tools_catalog.models.short_names import SHORT_NAME, check_short_name
+
+_PATTERN = re.compile(r"[A-Za-z0-9_.*?-]{1,64}")
+
+
+class McpToolset(LoadableModel):
+    """Which tools a client sees at `/mcp/s/<slug>`, and whether as a list or by searching."""
+
+    class Mode(models.TextChoices):
+        LIST = "list", _("List them")
+        SEARCH = "search", _("Offer search, describe and call")
+
+    slug = models.CharField(
+        _("name"),
+        max_length=32,
+        unique=True,
+        validators=[check_short_name],
+        help_text=_("The last part of its address: /mcp/s/NAME"),
+    )
+    title = models.CharField(_("title"), max_length=200, blank=True)
+    description = models.TextField(
+        _("description"), blank=True, help_text=_("Sent to clients as instructions: say what these tools are for.")
+    )
+    mode = models.CharField(
+        _("how clients find the tools"),
+        max_length=10,
+        choices=Mode,
+        default=Mode.LIST,
+        help_text=_("Search suits many tools: the client sees three tools that find and call the others."),
+    )
+    tools = models.ManyToManyField(
+        "tools_catalog.McpToolDefinition", verbose_name=_("tools"), blank=True, related_name="toolsets"
+    )
+    patterns = models.TextField(
+        _("name patterns"),
+        blank=True,
+        help_text=_("Tools whose name matches are in it too, later ones included: bitbucket.* tickets.read_?"),
+    )
+    enabled = models.BooleanField(_("enabled"), default=True)
+    groups = models.ManyToManyField(
+        Group,
+        verbose_name=_("groups"),
+        blank=True,
+        help_text=_("Who may use the address. Empty: every caller. The groups of each tool count as well."),
+    )
+    created_at = models.DateTimeField(_("registered"), default=timezone.now, editable=False)
+    updated_at = models.DateTimeField(_("changed"), auto_now=True)
+
+    objects = Switchable.as_manager()
+
+    class Meta:
+        verbose_name = _("toolset")
+        verbose_name_plural = _("toolsets")
+        ordering = ["slug"]
+        constraints = [
+            models.CheckConstraint(condition=Q(slug__regex=SHORT_NAME.pattern), name="toolset_slug_wellformed"),
+            models.CheckConstraint(condition=Q(mode__in=["list", "search"]), name="toolset_mode_known"),
+        ]
+
+    def __str__(self) -> str:
+        return self.slug
+
+    def clean(self) -> None:
+        for pattern in self.patterns.split():
+            if not _PATTERN.fullmatch(pattern):
+                raise ValidationError(
+                    {
+                        "patterns": _("%(pattern)r is no pattern: write names of tools, * and ?, with blanks between.")
+                        % {"pattern": pattern[:100]}
+                    }
+                )
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        self.patterns = " ".join(self.patterns.split())
+        super().save(*args, **kwargs)
+
+    @property
+    def path(self) -> str:
+        return f"/mcp/s/{self.slug}"
+
+
+keep_groups(McpToolset)

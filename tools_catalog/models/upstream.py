@@ -1,0 +1,325 @@
+"""Other MCP servers as rows: how to reach them, and how each process stands with them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.models import Group
+from django.core.exceptions import ValidationError
+from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
+from django.db import models
+from django.db.models import Case, Q, Value, When
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+
+from sessions_app.kit.fields import JSONText
+from sessions_app.protocol.errors import EgressRefused
+from tools_catalog.bindings import Destination
+from tools_catalog.egress.rules import EgressPolicy
+from tools_catalog.models.launch import LaunchProfile
+from tools_catalog.models.loadable import LoadableModel
+from tools_catalog.models.secrets import Secret
+from tools_catalog.models.short_names import SHORT_NAME, check_short_name
+from tools_catalog.upstream import spec
+from tools_catalog.upstream.asking import Asking
+from tools_catalog.upstream.states import LinkState
+
+
+class McpConnectionQuerySet(models.QuerySet["McpConnection"]):
+    def with_status(self) -> McpConnectionQuerySet:
+        """Say of each how its processes stand with it: the worst that one of them reports."""
+        worst = Case(
+            *(When(status=state.value, then=Value(rank)) for rank, state in enumerate(_WORST_FIRST)),
+            output_field=models.IntegerField(),
+        )
+        links = McpConnectionLink.objects.filter(connection=models.OuterRef("pk")).annotate(rank=worst)
+        return self.annotate(link_status=models.Subquery(links.order_by("rank").values("status")[:1]))
+
+
+_WORST_FIRST = (LinkState.ERROR, LinkState.CONNECTING, LinkState.CONNECTED, LinkState.DISCONNECTED)
+
+
+class McpConnection(LoadableModel):
+    """Another MCP server whose tools the hub serves."""
+
+    UNRECORDED = (*LoadableModel.UNRECORDED, "discovered_at")
+
+    class Transport(models.TextChoices):
+        STDIO = spec.STDIO, _("stdio: a child process")
+        SSE = spec.SSE, _("HTTP+SSE")
+        STREAMABLE_HTTP = spec.STREAMABLE_HTTP, _("Streamable HTTP")
+
+    class Status(models.TextChoices):
+        CONNECTING = LinkState.CONNECTING.value, _("Connecting")
+        CONNECTED = LinkState.CONNECTED.value, _("Connected")
+        DISCONNECTED = LinkState.DISCONNECTED.value, _("Disconnected")
+        ERROR = LinkState.ERROR.value, _("Error")
+
+    class Policy(models.TextChoices):
+        HOLD_ALL = "hold_all", _("Hold everything until somebody approves it")
+        HOLD_CHANGES = "hold_changes", _("Serve new tools, hold changed ones")
+        TRUST = "trust", _("Trust: serve whatever it offers")
+
+    class Sessions(models.TextChoices):
+        AUTO = "auto", _("One for each caller, one in all for a child process")
+        SHARED = "shared", _("One for all callers")
+
+    slug = models.CharField(
+        _("name"),
+        max_length=32,
+        unique=True,
+        validators=[check_short_name],
+        help_text=_("Stays for ever: tools and records name it."),
+    )
+    title = models.CharField(_("title"), max_length=200, blank=True)
+    enabled = models.BooleanField(_("enabled"), default=True)
+    transport = models.CharField(_("transport"), max_length=20, choices=Transport)
+    url = models.CharField(
+        _("address"), max_length=2000, blank=True, help_text=_("Of the MCP endpoint, without credentials.")
+    )
+    headers = JSONText(
+        _("headers"),
+        default=dict,
+        blank=True,
+        help_text=_('Sent with each request: {"Authorization": "Bearer {secret:NAME}"}.'),
+    )
+    profile = models.ForeignKey(
+        LaunchProfile,
+        models.PROTECT,
+        null=True,
+        blank=True,
+        verbose_name=_("launch profile"),
+        related_name="connections",
+        help_text=_("The child process of a stdio connection."),
+    )
+    policy = models.CharField(_("policy"), max_length=20, choices=Policy, default=Policy.HOLD_ALL)
+    keeps_serving = models.BooleanField(
+        _("keep serving changed words"),
+        default=False,
+        help_text=_("Serve the approved tool while a change of its words waits. A changed schema is always withheld."),
+    )
+    prefix = models.CharField(
+        _("prefix"),
+        max_length=40,
+        blank=True,
+        validators=[RegexValidator(r"^[A-Za-z0-9_.-]*\Z")],
+        help_text=_("Put before the names of its tools. Empty when added: its name and a full stop."),
+    )
+    groups = models.ManyToManyField(
+        Group, verbose_name=_("groups"), blank=True, help_text=_("Given to its tools when they are first approved.")
+    )
+    sessions = models.CharField(_("sessions"), max_length=10, choices=Sessions, default=Sessions.AUTO)
+    may_ask = models.BooleanField(
+        _("may ask the user"),
+        default=True,
+        help_text=_("Pass its forms and addresses (elicitation) on to the client that called."),
+    )
+    may_ask_secrets = models.BooleanField(
+        _("may ask for passwords"),
+        default=False,
+        help_text=_("Also pass on forms with fields for passwords, tokens, keys and card numbers."),
+    )
+    may_sample = models.BooleanField(
+        _("may use the client's model"),
+        default=False,
+        help_text=_("Pass its requests to the model (sampling) on to the client that called."),
+    )
+    may_list_roots = models.BooleanField(
+        _("may list the client's folders"),
+        default=False,
+        help_text=_("Tell it which folders (roots) the client works in."),
+    )
+    starts_eagerly = models.BooleanField(
+        _("connect at the start"), default=False, help_text=_("Otherwise with the first call.")
+    )
+    idle_seconds = models.PositiveIntegerField(
+        _("disconnect when idle for seconds"), default=300, help_text=_("0: never.")
+    )
+    refresh_seconds = models.PositiveIntegerField(
+        _("list the tools again after seconds"),
+        default=300,
+        validators=[MaxValueValidator(86400)],
+        help_text=_("No call is made on an older list. 0: before each call."),
+    )
+    connect_seconds = models.PositiveIntegerField(
+        _("seconds to connect"), default=30, validators=[MinValueValidator(1), MaxValueValidator(300)]
+    )
+    max_concurrent = models.PositiveIntegerField(
+        _("calls at once"),
+        default=32,
+        validators=[MinValueValidator(1), MaxValueValidator(1000)],
+        help_text=_("In each worker process. Others wait."),
+    )
+    max_response_bytes = models.PositiveIntegerField(
+        _("largest answer in bytes"),
+        default=8 * 1024 * 1024,
+        validators=[MinValueValidator(1024), MaxValueValidator(256 * 1024 * 1024)],
+    )
+    max_notifications = models.PositiveIntegerField(
+        _("notifications in ten seconds"), default=1000, validators=[MinValueValidator(1)]
+    )
+    discovered_at = models.DateTimeField(_("tools listed"), null=True, blank=True, editable=False)
+    created_at = models.DateTimeField(_("registered"), default=timezone.now, editable=False)
+    updated_at = models.DateTimeField(_("changed"), auto_now=True)
+
+    objects = McpConnectionQuerySet.as_manager()
+
+    class Meta:
+        verbose_name = _("connection")
+        verbose_name_plural = _("connections")
+        ordering = ["slug"]
+        permissions = [("launch_mcpconnection", _("Can make connections that run a launch profile"))]
+        constraints = [
+            models.CheckConstraint(condition=Q(slug__regex=SHORT_NAME.pattern), name="connection_slug_wellformed"),
+            models.CheckConstraint(condition=Q(transport__in=spec.TRANSPORTS), name="connection_transport_known"),
+            models.CheckConstraint(
+                condition=Q(policy__in=["hold_all", "hold_changes", "trust"]), name="connection_policy_known"
+            ),
+            models.CheckConstraint(
+                condition=Q(transport=spec.STDIO, profile__isnull=False, url="")
+                | (~Q(transport=spec.STDIO) & Q(profile__isnull=True) & ~Q(url="")),
+                name="connection_url_or_profile",
+                violation_error_message=_("A stdio connection has a launch profile, every other an address."),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.slug
+
+    def clean(self) -> None:
+        problems: dict[str, Any] = {}
+        try:
+            spec.parse_headers(self.headers)
+        except ValueError as error:
+            problems["headers"] = str(error)
+        if self.url:
+            try:
+                EgressPolicy.from_settings().check_url(self.url)
+            except EgressRefused as error:
+                problems["url"] = str(error)
+        if self.enabled and not problems and (problem := Secret.problem_of(self.secrets())):
+            problems["headers" if self.url else "profile"] = problem
+        if self.pk:
+            before = McpConnection.objects.filter(pk=self.pk).only("slug", "transport").first()
+            for field in ("slug", "transport"):
+                if before is not None and getattr(self, field) != getattr(before, field):
+                    problems[field] = _("This stays as it was. Add another connection.")
+        # Also a constraint; but a form that does not show the transport leaves the constraint unchecked.
+        is_child = self.transport == spec.STDIO
+        if is_child is not bool(self.profile) or is_child is bool(self.url):
+            problems["__all__"] = _("A stdio connection has a launch profile, every other an address.")
+        if problems:
+            raise ValidationError(problems)
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        if self._state.adding and not self.prefix:
+            self.prefix = f"{self.slug}."
+        super().save(*args, **kwargs)
+
+    @property
+    def status(self) -> str:
+        """The worst that a process reports of it; `disconnected` where none holds it."""
+        if "link_status" in self.__dict__:
+            return self.__dict__["link_status"] or LinkState.DISCONNECTED.value
+        found = set(self.links.values_list("status", flat=True))
+        return next((state.value for state in _WORST_FIRST if state.value in found), LinkState.DISCONNECTED.value)
+
+    @property
+    def connected_at(self) -> datetime | None:
+        """Since when the oldest of the connections stands that processes hold now; None where none does."""
+        held = [link.connected_at for link in self.links.all() if link.status == LinkState.CONNECTED.value]
+        return min((moment for moment in held if moment is not None), default=None)
+
+    @property
+    def last_used(self) -> datetime | None:
+        """When a call last went through it, of all processes that hold or held it since they started."""
+        used = [link.last_used_at for link in self.links.all()]
+        return max((moment for moment in used if moment is not None), default=None)
+
+    def secrets(self) -> list[tuple[str, Destination]]:
+        """Give the secrets that it sends, each with where it goes. Raises ValueError as `spec`."""
+        found: list[tuple[str, Destination]] = []
+
+        def note(name: str, to: Destination) -> str:
+            found.append((name, to))
+            return ""
+
+        connects_by = self.spec()
+        if self.url:
+            connects_by.rendered_headers(note)
+        if connects_by.launch is not None:
+            connects_by.launch.rendered_environment(note)
+        return found
+
+    def spec(self) -> spec.ConnectionSpec:
+        """Give what a process connects by. Raises ValueError where the stored words cannot be read."""
+        return spec.ConnectionSpec(
+            id=self.pk,
+            slug=self.slug,
+            transport=self.transport,
+            url=self.url,
+            headers=spec.parse_headers(self.headers),
+            launch=self.profile.spec() if self.profile else None,
+            starts_eagerly=self.starts_eagerly,
+            separates_callers=self.sessions == self.Sessions.AUTO,
+            asking=self._asking(),
+            connect_seconds=self.connect_seconds,
+            idle_seconds=self.idle_seconds,
+            refresh_seconds=self.refresh_seconds,
+            max_concurrent=self.max_concurrent,
+            max_response_bytes=self.max_response_bytes,
+            max_notifications=self.max_notifications,
+        )
+
+    def _asking(self) -> Asking:
+        return Asking(
+            connection=self.slug,
+            elicits=self.may_ask,
+            asks_secrets=self.may_ask_secrets,
+            samples=self.may_sample,
+            lists_roots=self.may_list_roots,
+            opens_loopback=not settings.MCPHUB_PUBLIC_URL.startswith("https:"),
+        )
+
+
+class McpConnectionLink(models.Model):
+    """How one process of the hub stands with one connection. Its steps are those of `upstream.states`."""
+
+    connection = models.ForeignKey(McpConnection, models.CASCADE, related_name="links", verbose_name=_("connection"))
+    process_id = models.CharField(_("process"), max_length=64)
+    status = models.CharField(_("status"), max_length=20, choices=McpConnection.Status)
+    error_message = models.CharField(_("last error"), max_length=1000, blank=True)
+    stderr = models.TextField(_("last words on stderr"), blank=True)
+    protocol_version = models.CharField(_("protocol version"), max_length=20, blank=True)
+    server = models.CharField(_("server"), max_length=200, blank=True)
+    latency_ms = models.FloatField(_("last answer after ms"), null=True, blank=True)
+    restarts = models.PositiveIntegerField(_("reconnections"), default=0)
+    calls = models.PositiveBigIntegerField(_("calls"), default=0)
+    failures = models.PositiveBigIntegerField(_("failed calls"), default=0)
+    failed_in_a_row = models.PositiveIntegerField(_("failed calls in a row"), default=0)
+    paused_until = models.DateTimeField(_("left alone until"), null=True, blank=True)
+    """Of this process: after failed calls in a row it makes none, and then one as a trial."""
+    holds_lease = models.BooleanField(default=False)
+    """This process runs the one child of a profile that allows one in the whole hub."""
+    connected_at = models.DateTimeField(_("connected"), null=True, blank=True)
+    last_used_at = models.DateTimeField(_("last used"), null=True, blank=True)
+    updated_at = models.DateTimeField(_("changed"), auto_now=True)
+
+    class Meta:
+        verbose_name = _("state of a connection")
+        verbose_name_plural = _("states of connections")
+        ordering = ["connection", "process_id"]
+        constraints = [
+            models.UniqueConstraint(fields=["connection", "process_id"], name="link_one_per_process"),
+            models.UniqueConstraint(
+                fields=["connection"], condition=Q(holds_lease=True), name="link_one_lease_per_connection"
+            ),
+            models.CheckConstraint(
+                condition=Q(status__in=[state.value for state in LinkState]), name="link_status_known"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.connection_id} {self.process_id[:8]} {self.status}"

@@ -1,0 +1,164 @@
+"""REST over connections to other MCP servers. Those that run a program are read here and written in the admin only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.auth.models import Group
+from django.db import transaction
+from drf_spectacular.utils import extend_schema, extend_schema_field, extend_schema_view
+from rest_framework import mixins, serializers
+from rest_framework.response import Response
+from rest_framework.serializers import BaseSerializer
+
+from sessions_app.kit.rest.writing import Named, RowSerializer, StrictText, WritingViewSet, attribute
+from sessions_app.protocol.errors import Forbidden, MethodNotAllowed
+from tools_catalog.filters import CONNECTION_FILTERS
+from tools_catalog.models import McpConnection
+from tools_catalog.upstream.confinement import machine
+
+_STDIO = McpConnection.Transport.STDIO
+
+
+class HeldSerializer(serializers.Serializer[Any]):
+    """One thing that a child is kept from."""
+
+    subject = serializers.CharField(help_text="Files, network, processes, system calls, user or limits.")
+    is_held = serializers.BooleanField(help_text="False where nothing keeps it from that.")
+    how = serializers.CharField(help_text="By what, or why not.")
+
+
+class ConnectionSerializer(RowSerializer[McpConnection]):
+    """Another MCP server, how it is reached, and how the hub stands with it."""
+
+    transport = serializers.ChoiceField(
+        choices=McpConnection.Transport.choices, help_text="Fixed once it is saved. stdio is written in the admin only."
+    )
+    groups = Named(
+        slug_field="name",
+        queryset=Group.objects.all(),
+        many=True,
+        required=False,
+        help_text="Given to its tools when they are first approved.",
+    )
+    status = serializers.SerializerMethodField(help_text="The worst that a process of the hub reports.")
+    error_message = serializers.SerializerMethodField(help_text="The last error, where the status is one.")
+    confinement = serializers.SerializerMethodField(
+        help_text="Of a child: what this machine keeps it from, and what is missing. Empty over HTTP."
+    )
+    available_tools = serializers.SerializerMethodField(help_text="Names there of the tools that are served.")
+    connected_at = serializers.DateTimeField(
+        read_only=True, allow_null=True, help_text="When the connection was established that stands now."
+    )
+    last_used = serializers.DateTimeField(
+        read_only=True, allow_null=True, help_text="When a call last went through it, within 3 s."
+    )
+    reason = StrictText(
+        write_only=True, required=False, allow_blank=True, max_length=300, help_text="Why. Kept in the history."
+    )
+
+    class Meta:
+        model = McpConnection
+        fields = [
+            "slug",
+            "title",
+            "enabled",
+            "transport",
+            "url",
+            "headers",
+            "policy",
+            "keeps_serving",
+            "prefix",
+            "groups",
+            "sessions",
+            "may_ask",
+            "may_ask_secrets",
+            "may_sample",
+            "may_list_roots",
+            "starts_eagerly",
+            "idle_seconds",
+            "refresh_seconds",
+            "connect_seconds",
+            "max_concurrent",
+            "max_response_bytes",
+            "max_notifications",
+            "status",
+            "error_message",
+            "confinement",
+            "available_tools",
+            "connected_at",
+            "last_used",
+            "discovered_at",
+            "created_at",
+            "updated_at",
+            "reason",
+        ]
+        read_only_fields = ["discovered_at", "created_at", "updated_at"]
+
+    @extend_schema_field(serializers.ChoiceField(choices=McpConnection.Status.choices))
+    def get_status(self, row: McpConnection) -> str:
+        return row.status
+
+    def get_error_message(self, row: McpConnection) -> str:
+        return next((link.error_message for link in row.links.all() if link.status == "error"), "")
+
+    @extend_schema_field(HeldSerializer(many=True))
+    def get_confinement(self, row: McpConnection) -> list[dict[str, Any]]:
+        if row.profile is None:
+            return []
+        found = machine.held(row.profile.spec(), machine.this_machine())
+        return [{"subject": each.subject, "is_held": each.is_held, "how": each.how} for each in found]
+
+    @extend_schema_field(serializers.ListField(child=serializers.CharField()))
+    def get_available_tools(self, row: McpConnection) -> list[str]:
+        return [tool.upstream_name for tool in row.tools.all() if tool.state == "approved"]
+
+    def validate_transport(self, value: str) -> str:
+        if value == _STDIO:
+            raise Forbidden("A connection that runs a program is made in the admin, by an upstream manager.")
+        return value
+
+    def _write(self, row: McpConnection, values: dict[str, Any]) -> McpConnection:
+        attribute(row, self.context["request"], values.pop("reason", ""))
+        return super()._write(row, values)
+
+
+@extend_schema_view(
+    list=extend_schema(summary="Connections to other MCP servers, by name"),
+    retrieve=extend_schema(summary="One connection"),
+    create=extend_schema(summary="Add a connection", description="Over HTTP. Its tools then wait for approval."),
+    update=extend_schema(summary="Replace a connection's words"),
+    partial_update=extend_schema(summary="Change a connection", description="Switch it off here."),
+)
+class ConnectionViewSet(mixins.CreateModelMixin, WritingViewSet[McpConnection]):
+    queryset = McpConnection.objects.select_related("profile").prefetch_related("groups", "links", "tools")
+    serializer_class = ConnectionSerializer
+    filters = CONNECTION_FILTERS
+    ordering = ("slug",)
+    lookup_field = "slug"
+    lookup_value_regex = "[^/]+"
+    required_scope = {"read": "catalog:write", "write": "catalog:write"}
+    required_permission = {
+        "read": "tools_catalog.view_mcpconnection",
+        "create": "tools_catalog.add_mcpconnection",
+        "write": "tools_catalog.change_mcpconnection",
+    }
+    missing = "There is no such connection. GET /api/connections/ lists them."
+
+    def perform_create(self, serializer: BaseSerializer[McpConnection]) -> None:
+        with transaction.atomic():
+            serializer.save()
+
+    def perform_update(self, serializer: BaseSerializer[McpConnection]) -> None:
+        row = serializer.instance
+        if isinstance(row, McpConnection) and row.transport == _STDIO:
+            raise Forbidden("A connection that runs a program is changed in the admin, by an upstream manager.")
+        serializer.save()
+
+    def http_method_not_allowed(self, request: Any, *args: Any, **kwargs: Any) -> Response:
+        if request.method == "DELETE" and self.detail:
+            raise MethodNotAllowed(
+                'Connections are not deleted: tools and the audit name them. Disable it: PATCH {"enabled": false}.',
+                allowed=["GET", "PATCH", "PUT"],
+            )
+        return super().http_method_not_allowed(request, *args, **kwargs)

@@ -1,0 +1,52 @@
+"""What REST does alike with rows of the catalogue that can be removed: resources, prompts, toolsets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from django.db import transaction
+from django.db.models import QuerySet
+from drf_spectacular.utils import extend_schema, extend_schema_view
+from rest_framework import mixins
+from rest_framework.serializers import BaseSerializer
+
+from sessions_app.kit.rest.writing import WritingViewSet, attribute
+from tools_catalog.rest.tools import SCOPES, visible_rows
+
+
+class RemovableViewSet(mixins.CreateModelMixin, mixins.DestroyModelMixin, WritingViewSet[Any]):
+    # No docstring: it would stand at every operation of the OpenAPI document.
+    required_scope = SCOPES
+
+    def get_queryset(self) -> QuerySet[Any]:
+        return visible_rows(super().get_queryset(), self.request)
+
+    def perform_create(self, serializer: BaseSerializer[Any]) -> None:
+        with transaction.atomic():
+            serializer.save()
+
+    def perform_destroy(self, instance: Any) -> None:
+        attribute(instance, self.request, "")
+        instance.delete()
+
+
+def permissions(model: str) -> dict[str, str]:
+    return {
+        "read": f"tools_catalog.view_{model}",
+        "create": f"tools_catalog.add_{model}",
+        "write": f"tools_catalog.change_{model}",
+        "delete": f"tools_catalog.delete_{model}",
+    }
+
+
+def described(one: str, listed: str, *, on_removal: str = "") -> Callable[[type[Any]], type[Any]]:
+    """Give the summaries of the OpenAPI document for rows that are called `one`."""
+    return extend_schema_view(
+        list=extend_schema(summary=listed),
+        retrieve=extend_schema(summary=f"One {one}"),
+        create=extend_schema(summary=f"Add a {one}"),
+        update=extend_schema(summary=f"Replace a {one}"),
+        partial_update=extend_schema(summary=f"Change a {one}"),
+        destroy=extend_schema(summary=f"Remove a {one}", description=on_removal or None),
+    )

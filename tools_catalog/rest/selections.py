@@ -1,0 +1,131 @@
+"""REST over services and toolsets: what HTTP tools call, and which tools are offered together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.auth.models import Group
+from django.db import transaction
+from drf_spectacular.utils import extend_schema, extend_schema_view
+from rest_framework import mixins, serializers
+from rest_framework.response import Response
+from rest_framework.serializers import BaseSerializer
+
+from sessions_app.kit.rest.writing import Named, ReasonedSerializer, StrictText, WritingViewSet
+from sessions_app.protocol.errors import MethodNotAllowed
+from tools_catalog.filters import SERVICE_FILTERS, TOOLSET_FILTERS
+from tools_catalog.models import HttpService, McpToolDefinition, McpToolset
+from tools_catalog.rest.removable import RemovableViewSet, described, permissions
+from tools_catalog.rest.tools import runs_the_catalogue, visible_rows
+
+
+class ServiceSerializer(ReasonedSerializer):
+    """An API that several HTTP tools call."""
+
+    class Meta:
+        model = HttpService
+        fields = ["slug", "title", "url", "headers", "kind", "version", "enabled", "created_at", "updated_at", "reason"]
+        read_only_fields = ["created_at", "updated_at"]
+
+
+class ToolsetSerializer(ReasonedSerializer):
+    """A selection of tools with an address of its own."""
+
+    INSIDE = frozenset({"patterns"})
+    """They may name tools that a caller must not know of."""
+
+    tools = Named(
+        slug_field="name",
+        queryset=McpToolDefinition.objects.all(),
+        many=True,
+        required=False,
+        help_text="Names of tools. A key without catalog:write reads those that it may see.",
+    )
+    patterns = StrictText(
+        required=False,
+        allow_blank=True,
+        help_text="Patterns of names, with blanks between. Null for a key without catalog:write.",
+    )
+    groups = Named(
+        slug_field="name",
+        queryset=Group.objects.all(),
+        many=True,
+        required=False,
+        help_text="Names of the groups that may use the address. Empty: every caller.",
+    )
+    path = serializers.CharField(read_only=True, help_text="Where clients find it.")
+
+    class Meta:
+        model = McpToolset
+        fields = [
+            "slug",
+            "path",
+            "title",
+            "description",
+            "mode",
+            "tools",
+            "patterns",
+            "enabled",
+            "groups",
+            "created_at",
+            "updated_at",
+            "reason",
+        ]
+        read_only_fields = ["created_at", "updated_at"]
+
+    def to_representation(self, instance: Any) -> Any:
+        shown = super().to_representation(instance)
+        request = self.context.get("request")
+        if request is not None and not runs_the_catalogue(request):
+            seen = visible_rows(McpToolDefinition.objects.filter(toolsets=instance), request)
+            shown |= {"tools": list(seen.order_by("name").values_list("name", flat=True))} | dict.fromkeys(self.INSIDE)
+        return shown
+
+
+@extend_schema_view(
+    list=extend_schema(summary="Services behind HTTP tools, by name"),
+    retrieve=extend_schema(summary="One service"),
+    create=extend_schema(summary="Add a service"),
+    update=extend_schema(summary="Replace a service's words"),
+    partial_update=extend_schema(
+        summary="Change a service", description="Its tools take the change. Switch it off here: then none is served."
+    ),
+)
+class ServiceViewSet(mixins.CreateModelMixin, WritingViewSet[Any]):
+    queryset = HttpService.objects.all()
+    ordering = ("slug",)
+    lookup_field = "slug"
+    lookup_value_regex = "[^/]+"
+    serializer_class = ServiceSerializer
+    filters = SERVICE_FILTERS
+    required_scope = {"read": "catalog:write", "write": "catalog:write"}
+    required_permission = {
+        "read": "tools_catalog.view_httpservice",
+        "create": "tools_catalog.add_httpservice",
+        "write": "tools_catalog.change_httpservice",
+    }
+    missing = "There is no such service. GET /api/services/ lists them."
+
+    def perform_create(self, serializer: BaseSerializer[Any]) -> None:
+        with transaction.atomic():
+            serializer.save()
+
+    def http_method_not_allowed(self, request: Any, *args: Any, **kwargs: Any) -> Response:
+        if request.method == "DELETE" and self.detail:
+            raise MethodNotAllowed(
+                'Services are not deleted: tools name them. Disable it: PATCH {"enabled": false}.',
+                allowed=["GET", "PATCH", "PUT"],
+            )
+        return super().http_method_not_allowed(request, *args, **kwargs)
+
+
+@described("toolset", "Toolsets, by name", on_removal="Its tools stay; its address answers 404.")
+class ToolsetViewSet(RemovableViewSet):
+    queryset = McpToolset.objects.prefetch_related("tools", "groups")
+    serializer_class = ToolsetSerializer
+    filters = TOOLSET_FILTERS
+    ordering = ("slug",)
+    lookup_field = "slug"
+    lookup_value_regex = "[^/]+"
+    required_permission = permissions("mcptoolset")
+    missing = "There is no such toolset. GET /api/toolsets/ lists them."

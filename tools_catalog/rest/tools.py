@@ -1,0 +1,214 @@
+"""REST over the catalogue: tool definitions and their versions.
+
+Authentication and errors are the ones that REST_FRAMEWORK names; this floor knows of a key only that it has groups.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, TypeVar, cast
+
+from django.contrib.auth.models import Group
+from django.db import transaction
+from django.db.models import Model, Q, QuerySet
+from django.shortcuts import get_object_or_404
+from drf_spectacular.extensions import OpenApiSerializerFieldExtension
+from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_field, extend_schema_view
+from rest_framework import mixins, serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.serializers import BaseSerializer
+
+from sessions_app.kit.rest.writing import (
+    JSONObject,
+    Named,
+    RowSerializer,
+    RowViewSet,
+    StrictText,
+    WritingViewSet,
+    attribute,
+)
+from sessions_app.protocol.errors import MethodNotAllowed
+from tools_catalog.filters import TOOL_FILTERS
+from tools_catalog.models import McpToolDefinition, McpToolVersion
+
+_Row = TypeVar("_Row", bound=Model)
+
+SCOPES = {"read": "tools:list", "write": "catalog:write"}
+
+
+class _Key(Protocol):
+    """What a key is to the catalogue."""
+
+    scopes: list[str]
+    groups: Any
+
+
+class ConfigurationField(serializers.Field[Any, Any, Any, Any]):
+    """How a tool is run: addresses and headers of other systems, for those who run the catalogue only."""
+
+    default_error_messages = {"not_an_object": "This must be a JSON object."}
+
+    def to_internal_value(self, data: Any) -> Any:
+        if not isinstance(data, dict):
+            self.fail("not_an_object")
+        return data  # the model says what is wrong with it
+
+    def to_representation(self, value: Any) -> Any:
+        request = self.context.get("request")
+        return value if request is None or runs_the_catalogue(request) else None
+
+
+class ConfigurationSchema(OpenApiSerializerFieldExtension):  # type: ignore[no-untyped-call]
+    """Null is read, never written."""
+
+    target_class = ConfigurationField
+
+    def map_serializer_field(self, auto_schema: Any, direction: str) -> dict[str, Any]:
+        kinds = "object" if direction == "request" else ["object", "null"]
+        return {"type": kinds, "additionalProperties": True}
+
+
+class ToolDefinitionSerializer(RowSerializer[McpToolDefinition]):
+    """A tool as clients see it, and how it is run."""
+
+    configuration = ConfigurationField(
+        help_text="Secrets are named, never shown. Null for a key without catalog:write."
+    )
+    groups = Named(
+        slug_field="name",
+        queryset=Group.objects.all(),
+        many=True,
+        required=False,
+        help_text="Names of the groups that may see and call it. Empty: every caller.",
+    )
+    reason = StrictText(
+        write_only=True, required=False, allow_blank=True, max_length=300, help_text="Why. Kept with the version."
+    )
+
+    class Meta:
+        model = McpToolDefinition
+        fields = [
+            "name",
+            "title",
+            "description",
+            "input_schema",
+            "output_schema",
+            "version",
+            "enabled",
+            "backend",
+            "configuration",
+            "read_only",
+            "destructive",
+            "idempotent",
+            "open_world",
+            "retry_safe",
+            "timeout_seconds",
+            "task_support",
+            "calls_per_minute",
+            "groups",
+            "meta",
+            "requirements",
+            "created_at",
+            "updated_at",
+            "reason",
+        ]
+        read_only_fields = ["version", "created_at", "updated_at"]
+
+    def _write(self, row: McpToolDefinition, values: dict[str, Any]) -> McpToolDefinition:
+        reason = values.pop("reason", "")
+        row.change_author, row.change_reason = attribute(row, self.context["request"], reason)
+        return super()._write(row, values)
+
+
+class ToolVersionSerializer(RowSerializer[McpToolVersion]):
+    """What clients saw and what ran under one version number."""
+
+    definition = serializers.SerializerMethodField(help_text="What clients saw and what ran.")
+
+    class Meta:
+        model = McpToolVersion
+        fields = ["version", "digest", "definition", "author_label", "reason", "created_at"]
+        read_only_fields = fields
+
+    @extend_schema_field(JSONObject)
+    def get_definition(self, version: McpToolVersion) -> Any:
+        if runs_the_catalogue(self.context["request"]):
+            return version.definition
+        return {**version.definition, "configuration": None}
+
+
+@extend_schema_view(
+    list=extend_schema(summary="Tools, by name"),
+    retrieve=extend_schema(summary="One tool"),
+    create=extend_schema(summary="Add a tool"),
+    update=extend_schema(summary="Replace a tool's definition"),
+    partial_update=extend_schema(
+        summary="Change a tool", description="What clients see changes as the next version. Disable a tool here."
+    ),
+)
+class ToolDefinitionViewSet(mixins.CreateModelMixin, WritingViewSet[McpToolDefinition]):
+    queryset = McpToolDefinition.objects.prefetch_related("groups")
+    serializer_class = ToolDefinitionSerializer
+    filters = TOOL_FILTERS
+    ordering = ("name",)
+    lookup_field = "name"
+    lookup_value_regex = "[^/]+"
+    required_scope = SCOPES
+    required_permission = {
+        "read": "tools_catalog.view_mcptooldefinition",
+        "create": "tools_catalog.add_mcptooldefinition",
+        "write": "tools_catalog.change_mcptooldefinition",
+    }
+    missing = "There is no such tool. GET /api/tool-definitions/ lists them."
+
+    def get_queryset(self) -> QuerySet[McpToolDefinition]:
+        return visible_rows(super().get_queryset(), self.request)
+
+    def perform_create(self, serializer: BaseSerializer[McpToolDefinition]) -> None:
+        with transaction.atomic():
+            serializer.save()
+
+    def http_method_not_allowed(self, request: Any, *args: Any, **kwargs: Any) -> Response:
+        if request.method == "DELETE" and self.detail:
+            raise MethodNotAllowed(
+                'Tools are not deleted: the audit names them for ever. Disable it: PATCH {"enabled": false}.',
+                allowed=["GET", "PATCH", "PUT"],
+            )
+        return super().http_method_not_allowed(request, *args, **kwargs)
+
+
+@extend_schema_view(
+    list=extend_schema(
+        summary="Versions of a tool, newest first",
+        parameters=[OpenApiParameter("name", str, OpenApiParameter.PATH, description="The tool's name.")],
+    )
+)
+class ToolVersionViewSet(mixins.ListModelMixin, RowViewSet[McpToolVersion]):
+    queryset = McpToolVersion.objects.defer("author")
+    serializer_class = ToolVersionSerializer
+    ordering = ("-id",)
+    required_scope = SCOPES
+    required_permission = ToolDefinitionViewSet.required_permission
+    missing = ToolDefinitionViewSet.missing
+
+    def get_queryset(self) -> QuerySet[McpToolVersion]:
+        if getattr(self, "swagger_fake_view", False):
+            return super().get_queryset()
+        tools = visible_rows(McpToolDefinition.objects.only("id"), self.request)
+        return super().get_queryset().filter(tool=get_object_or_404(tools, name=self.kwargs["name"]))
+
+
+def visible_rows(rows: QuerySet[_Row], request: Request) -> QuerySet[_Row]:
+    """All rows for who runs the catalogue; for another key those of its groups, as MCP's lists show them."""
+    key = cast("_Key | None", request.auth)
+    if key is None or runs_the_catalogue(request):
+        return rows
+    model: Any = rows.model
+    reserved, column = model.groups.through.objects, f"{model._meta.model_name}_id"
+    open_to_key = reserved.filter(group__in=key.groups.all()).values(column)
+    return rows.filter(Q(pk__in=open_to_key) | ~Q(pk__in=reserved.values(column)))
+
+
+def runs_the_catalogue(request: Request) -> bool:
+    key = cast("_Key | None", request.auth)
+    return key is None or "catalog:write" in key.scopes

@@ -1,0 +1,289 @@
+"""The hub as the client of one upstream: one session, for every revision and on every transport.
+
+Requests get their ids here, and their responses become results or errors. What differs between the eras is the `era`,
+what differs between the ways is the `transport`; requests and notifications of the upstream go to `incoming`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import itertools
+import logging
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from sessions_app.protocol import envelope, errors
+from sessions_app.protocol.json import Json
+from tools_catalog.call.context import ToolContext
+from tools_catalog.egress.rules import EgressPolicy
+from tools_catalog.upstream import bridge, core_tasks, negotiation
+from tools_catalog.upstream.bridge import TASKS, Abilities
+from tools_catalog.upstream.calls import CallsUnderWay
+from tools_catalog.upstream.era import Era
+from tools_catalog.upstream.http import HttpEndpoint
+from tools_catalog.upstream.incoming import Incoming
+from tools_catalog.upstream.listing import (
+    AS_TASK,
+    MAX_ANSWERS,
+    MAX_OFFERS,
+    MAX_PAGES,
+    METHODS,
+    TEMPLATE,
+    TOOL,
+    ListingInvalid,
+    size_of,
+)
+from tools_catalog.upstream.results import result_of
+from tools_catalog.upstream.scrubbing import Scrubber
+from tools_catalog.upstream.spec import SSE, STDIO, ConnectionSpec
+from tools_catalog.upstream.transports.base import OutgoingRequest, SessionLost, Transport
+from tools_catalog.upstream.transports.event_stream import EventStream
+from tools_catalog.upstream.transports.stdio import LastWords, Stdio
+from tools_catalog.upstream.transports.streamable_http import StatelessHttp
+
+_ASKS_NOTHING: Final[Abilities] = frozenset()
+_ASKS_TASKS: Final[Abilities] = frozenset({TASKS})
+
+logger = logging.getLogger(__name__)
+
+
+class UpstreamClient:
+    """`open` it, use it from any task, `close` it; `closed` is set once it can serve no more."""
+
+    era: Era
+    """What the upstream told of itself. There once it is open."""
+
+    def __init__(
+        self,
+        spec: ConnectionSpec,
+        secret: Scrubber,
+        version: str,
+        *,
+        list_changed: Callable[..., None] = lambda *kinds: None,
+        updated: Callable[[str], None] = lambda uri: None,
+        person_done: Callable[[str], None] = lambda elicitation_id: None,
+        can_ask: Abilities = frozenset(),
+        like: UpstreamClient | None = None,
+        policy: EgressPolicy | None = None,
+    ) -> None:
+        """`can_ask` is what the upstream is told that its requests may be about. `like` is a client of the same
+        upstream, which is known to have sessions. Without a `policy` that of the settings holds."""
+        self._spec = spec
+        self._policy = policy
+        self._secret = secret
+        self._introduction = negotiation.Introduction(
+            hub_version=version, can_ask=can_ask, seconds=spec.connect_seconds
+        )
+        self._like = like
+        self._ids = itertools.count(1)
+        self._transport: Transport | None = None
+        self._param_headers: dict[str, tuple[envelope.ParamHeader, ...]] = {} if like is None else like._param_headers
+        """Tool -> its arguments that headers repeat."""
+        self._following: asyncio.Task[None] | None = None
+        self._ending: asyncio.Task[None] | None = None
+        self.subscribed: frozenset[str] = frozenset()
+        """The resources of whose changes the upstream tells this session."""
+        self.calls = CallsUnderWay()
+        self.serves_all = spec.transport == STDIO
+        """No call needs a session of its own: a process is one, and a request that describes itself needs none."""
+        self.closed = asyncio.Event()
+        self.why_closed = ""
+        self.last_words = LastWords()
+        self.last_used = asyncio.get_running_loop().time()
+        self._incoming = Incoming(
+            secret,
+            self.calls,
+            self._send,
+            self.lose,
+            can_ask=can_ask,
+            asking=spec.asking,
+            list_changed=list_changed,
+            updated=updated,
+            person_done=person_done,
+        )
+
+    async def open(self) -> None:
+        """Connect and negotiate; raise ConnectionFailed or EgressRefused with what went wrong."""
+        try:
+            async with asyncio.timeout(self._spec.connect_seconds):
+                await self._connect()
+        except BaseException as error:
+            self.lose("The connection was not made.")
+            await self.close()
+            if isinstance(error, errors.ConnectionFailed | errors.EgressRefused):
+                raise
+            if isinstance(error, Exception):
+                raise self._failure(error) from error
+            raise
+
+    async def close(self) -> None:
+        self.lose("The connection ended.")
+        ending = self._ending
+        assert ending is not None
+        # To the end, also when this task is cancelled: a child must not outlive its connection.
+        is_cancelled = False
+        while not ending.done():
+            try:
+                await asyncio.shield(ending)
+            except asyncio.CancelledError:
+                is_cancelled = True
+        if is_cancelled:
+            raise asyncio.CancelledError
+
+    def lose(self, why: str) -> None:
+        """Take the session for gone: calls under way end, nothing new begins."""
+        if self.closed.is_set():
+            return
+        self.why_closed = why
+        self.closed.set()
+        if self._transport is not None:
+            self._transport.abort()
+        self._ending = asyncio.get_running_loop().create_task(
+            self._end(), name=f"mcphub-upstream-{self._spec.slug}-end", context=contextvars.Context()
+        )
+
+    async def request(
+        self,
+        method: str,
+        params: Mapping[str, Json],
+        context: ToolContext | None = None,
+        *,
+        follows_tasks: bool = False,
+    ) -> dict[str, Json]:
+        """Send one request, for the call of `context` where there is one; give its result as it came.
+
+        `follows_tasks` lets an upstream that offers tasks answer with one.
+
+        Raises SessionLost where nothing ran, UpstreamError for the upstream's own error, ConnectionFailed,
+        TransportError, ResultInvalid.
+        """
+        self.last_used = asyncio.get_running_loop().time()
+        transport = self._transport
+        if transport is None or self.closed.is_set():
+            raise SessionLost(self.why_closed)
+        id_, can_ask = next(self._ids), _ASKS_TASKS if follows_tasks else _ASKS_NOTHING
+        progress_token = None
+        if context is not None:
+            call = context.call
+            if call.log_level is not None:
+                await self.era.want_log_level(self, call.log_level)
+            if call.client_capabilities and self._spec.asking:
+                can_ask |= bridge.permitted(bridge.abilities(context), self._spec.asking)
+            if call.meta is not None and "progressToken" in call.meta:
+                progress_token = id_
+        headers = self._param_headers.get(params["name"], ()) if self._param_headers and method == "tools/call" else ()
+        request = OutgoingRequest(id_, method, self.era.params(params, can_ask, progress_token), context, headers)
+        self.calls.requests[id_] = request
+        try:
+            message = await transport.exchange(request)
+        except SessionLost as error:
+            self.lose(str(error))
+            raise
+        finally:
+            del self.calls.requests[id_]
+        return result_of(message, self._error)
+
+    async def ask(self, method: str, params: Mapping[str, Json]) -> dict[str, Json]:
+        """Send a request that belongs to no call."""
+        return await self.request(method, params)
+
+    async def list_offers(self, kind: str) -> list[Json]:
+        """Give what it lists of a kind on all pages, as it came; nothing where it offers none."""
+        if not self.era.has(kind):
+            return []
+        method, member = METHODS[kind]
+        listed: list[Json] = []
+        most = self._spec.max_response_bytes
+        left = MAX_ANSWERS * most
+        cursor: Json = None
+        for _ in range(MAX_PAGES):
+            try:
+                page = await self.request(method, {} if cursor is None else {"cursor": cursor})
+            except errors.UpstreamError as error:
+                if kind == TEMPLATE and error.details.get("upstream", {}).get("code") == errors.METHOD_NOT_FOUND:
+                    return []  # one that has resources need not have templates
+                raise
+            found = page.get(member)
+            found = found if isinstance(found, list) else []
+            listed += self._read_tools(found) if kind == TOOL else found
+            cursor = page.get("nextCursor")
+            if cursor is None:
+                return listed
+            if len(listed) > MAX_OFFERS:
+                break
+            left -= size_of(found, most)
+            if left < 0:
+                raise ListingInvalid(f"The upstream's list of {member} has more than {MAX_ANSWERS * most} bytes.")
+        raise ListingInvalid(f"The upstream's list of {member} does not end after {len(listed)} of them.")
+
+    async def subscribe(self, uris: frozenset[str]) -> None:
+        """Be told of changes of these resources and of no others, where the upstream tells of any."""
+        before, self.subscribed = self.subscribed, uris
+        await self.era.subscribe(self, before, uris)
+
+    def _error(self, code: int, words: str, data: Json) -> errors.ToolFailure:
+        return self.era.error(code, words, data, self._incoming.addresses.remember)
+
+    # Beginning and end -------------------------------------------------------------------------------------
+
+    async def _connect(self) -> None:
+        self._transport = self._made()
+        await self._transport.open()
+        agree = negotiation.negotiate if self._like is None else negotiation.begun
+        self._transport, self.era = await agree(self._transport, self._introduction, self._ids)
+        self.serves_all = self.serves_all or not self.era.asks_within_calls
+        if self._like is None:
+            self._following = asyncio.create_task(
+                self.era.follow(self, self._spec.connect_seconds),
+                name=f"mcphub-upstream-{self._spec.slug}-changes",
+                context=contextvars.Context(),
+            )
+
+    def _made(self) -> Transport:
+        if self._spec.transport == STDIO:
+            return Stdio(self._spec, self._secret, self._incoming, self.last_words)
+        http = HttpEndpoint(self._spec, self._secret, self._policy)
+        if self._spec.transport == SSE:
+            return EventStream(self._spec, http, self._incoming)
+        return StatelessHttp(self._spec, http, self._incoming)
+
+    async def _end(self) -> None:
+        if self._following is not None:
+            self._following.cancel()
+            await asyncio.gather(self._following, return_exceptions=True)
+        await self._incoming.close()
+        if self._transport is not None:
+            await self._transport.close()
+
+    def _failure(self, error: Exception) -> errors.ConnectionFailed:
+        """Say in one sentence why a connection failed; nothing of it is secret."""
+        if isinstance(error, TimeoutError):
+            return errors.ConnectionFailed(f"The upstream did not answer within {self._spec.connect_seconds:g} s.")
+        if isinstance(error, errors.ResultInvalid):
+            return errors.ConnectionFailed(
+                "The upstream answered with what is no message of MCP. Is this the address of an MCP endpoint?"
+            )
+        if isinstance(error, errors.HubError | SessionLost):
+            return errors.ConnectionFailed(str(error))
+        logger.error("The connection to %s failed", self._spec.slug, exc_info=error)
+        return errors.ConnectionFailed(f"{type(error).__name__}: {str(error)[:300]}")
+
+    async def _send(self, message: bytes) -> None:
+        if self._transport is not None:
+            await self._transport.send(message)
+
+    def _read_tools(self, tools: list[Json]) -> list[Json]:
+        """Give tools with what they say of tasks where that counts; note which of their arguments headers repeat."""
+        for tool in tools:
+            schema = tool.get("inputSchema") if isinstance(tool, dict) else None
+            if isinstance(schema, dict) and isinstance(tool.get("name"), str):
+                with contextlib.suppress(ValueError, RecursionError):  # such a tool is refused when it is listed
+                    if found := envelope.param_headers(schema):
+                        self._param_headers[tool["name"]] = found
+        if self.era.offers_tasks:
+            return [{**tool, "execution": AS_TASK} if isinstance(tool, dict) else tool for tool in tools]
+        if not self.era.takes_core_tasks:
+            return [core_tasks.without_support(tool) for tool in tools]
+        return tools

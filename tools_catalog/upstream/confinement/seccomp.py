@@ -1,0 +1,166 @@
+"""A filter of system calls that no MCP server needs and that reach past files: other processes, the kernel, sockets.
+
+The filter is a program of the kernel's classic BPF: loads, comparisons, verdicts. It is written here because the
+bindings of libseccomp need the C library, which slim images do not have.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import sys
+
+from tools_catalog.upstream.confinement import kernel
+
+NO_NETWORK, STREAMS, INTERNET = "none", "streams", "internet"
+"""Families of sockets: none; TCP alone; TCP, UDP and netlink. Unix sockets are in none of them: that of a database or
+of a container engine is a way out."""
+
+_REFUSED = {
+    "x86_64": {
+        # into other processes
+        "ptrace": 101, "process_vm_readv": 310, "process_vm_writev": 311, "process_madvise": 440, "kcmp": 312,
+        "pidfd_getfd": 438,
+        # keys of the kernel
+        "add_key": 248, "request_key": 249, "keyctl": 250,
+        # into the kernel
+        "bpf": 321, "userfaultfd": 323, "perf_event_open": 298, "io_uring_setup": 425, "io_uring_enter": 426,
+        "io_uring_register": 427, "init_module": 175, "finit_module": 313, "delete_module": 176, "kexec_load": 246,
+        "kexec_file_load": 320, "iopl": 172, "ioperm": 173, "modify_ldt": 154, "lookup_dcookie": 212, "syslog": 103,
+        # mounts and namespaces
+        "mount": 165, "umount2": 166, "pivot_root": 155, "chroot": 161, "unshare": 272, "setns": 308, "fsopen": 430,
+        "fsconfig": 431, "fsmount": 432, "fspick": 433, "open_tree": 428, "move_mount": 429, "mount_setattr": 442,
+        "open_tree_attr": 467, "name_to_handle_at": 303, "open_by_handle_at": 304, "fanotify_init": 300,
+        # the machine
+        "reboot": 169, "swapon": 167, "swapoff": 168, "sethostname": 170, "setdomainname": 171, "acct": 163,
+        "quotactl": 179, "quotactl_fd": 443, "settimeofday": 164, "clock_settime": 227, "clock_adjtime": 305,
+        "adjtimex": 159, "vhangup": 153,
+    },
+    "aarch64": {
+        "ptrace": 117, "process_vm_readv": 270, "process_vm_writev": 271, "process_madvise": 440, "kcmp": 272,
+        "pidfd_getfd": 438,
+        "add_key": 217, "request_key": 218, "keyctl": 219,
+        "bpf": 280, "userfaultfd": 282, "perf_event_open": 241, "io_uring_setup": 425, "io_uring_enter": 426,
+        "io_uring_register": 427, "init_module": 105, "finit_module": 273, "delete_module": 106, "kexec_load": 104,
+        "kexec_file_load": 294, "lookup_dcookie": 18, "syslog": 116,
+        "mount": 40, "umount2": 39, "pivot_root": 41, "chroot": 51, "unshare": 97, "setns": 268, "fsopen": 430,
+        "fsconfig": 431, "fsmount": 432, "fspick": 433, "open_tree": 428, "move_mount": 429, "mount_setattr": 442,
+        "open_tree_attr": 467, "name_to_handle_at": 264, "open_by_handle_at": 265, "fanotify_init": 262,
+        "reboot": 142, "swapon": 224, "swapoff": 225, "sethostname": 161, "setdomainname": 162, "acct": 89,
+        "quotactl": 60, "quotactl_fd": 443, "settimeofday": 170, "clock_settime": 112, "clock_adjtime": 266,
+        "adjtimex": 171, "vhangup": 58,
+    },
+}  # fmt: skip
+"""Machine -> system calls that end in EPERM. Numbers are for ever: arch/x86/entry/syscalls/syscall_64.tbl and
+include/uapi/asm-generic/unistd.h."""
+_CLONE3 = 435
+_OTHERS = {
+    "x86_64": {"clone": 56, "socket": 41, "socketpair": 53, "truncate": 76},
+    "aarch64": {"clone": 220, "socket": 198, "socketpair": 199, "truncate": 45},
+}
+_ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+_X32 = 0x40000000
+"""From here on are the numbers of another interface of x86-64, by which every refused call has a second name."""
+_NEW_NAMESPACES = 0x7E020080
+"""CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET, NEWTIME."""
+_UNIX, _INET, _INET6, _NETLINK = 1, 2, 10, 16
+_SOCK_STREAM, _SOCK_DGRAM, _SOCK_TYPE = 1, 2, 0xF
+
+_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _AND, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
+_KILL, _ALLOW, _ERRNO = 0x80000000, 0x7FFF0000, 0x00050000
+_NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
+_SET_MODE_FILTER = 2
+
+
+class _Instruction(ctypes.Structure):
+    _fields_ = [
+        ("code", ctypes.c_uint16),
+        ("if_true", ctypes.c_uint8),
+        ("if_false", ctypes.c_uint8),
+        ("value", ctypes.c_uint32),
+    ]
+
+
+class _Program(ctypes.Structure):
+    _fields_ = [("length", ctypes.c_uint16), ("instructions", ctypes.POINTER(_Instruction))]
+
+
+Line = tuple[int, int, int, int]
+"""Code, lines to skip if true, if false, value."""
+
+
+def is_known() -> bool:
+    """Whether this machine's system calls can be filtered."""
+    if sys.platform != "linux" or os.uname().machine not in _REFUSED:
+        return False
+    try:
+        kernel.prctl(kernel.PR_GET_SECCOMP)
+    except OSError:
+        return False
+    return sys.maxsize > 2**32
+
+
+def apply(sockets: str, *, refuses_truncate: bool) -> None:
+    """Filter this process and all that it starts, for good. Needs `no_new_privs`."""
+    lines = program(os.uname().machine, sockets, refuses_truncate=refuses_truncate)
+    array = (_Instruction * len(lines))(*(_Instruction(*line) for line in lines))
+    kernel.prctl(kernel.PR_SET_SECCOMP, _SET_MODE_FILTER, ctypes.byref(_Program(len(lines), array)))
+
+
+def program(machine: str, sockets: str, *, refuses_truncate: bool = False) -> list[Line]:
+    """Give the filter for a machine. Landlock refuses to truncate a file by its name only from ABI 3 on."""
+    other = _OTHERS[machine]
+    lines: list[Line] = [
+        (_LOAD, 0, 0, _ARCHITECTURE),
+        (_EQUAL, 1, 0, _ARCHITECTURES[machine]),
+        (_RETURN, 0, 0, _KILL),
+        (_LOAD, 0, 0, _NUMBER),
+    ]
+    if machine == "x86_64":
+        lines += [(_AT_LEAST, 0, 1, _X32), (_RETURN, 0, 0, _ERRNO | errno.ENOSYS)]
+    refused = [*_REFUSED[machine].values(), *([other["truncate"]] if refuses_truncate else [])]
+    for number in refused:
+        lines += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _ERRNO | errno.EPERM)]
+    # Its flags stand in memory, which a filter cannot read; C libraries go back to clone.
+    lines += [(_EQUAL, 0, 1, _CLONE3), (_RETURN, 0, 0, _ERRNO | errno.ENOSYS)]
+    lines += _when(other["clone"], [_argument(0), (_ANY_BIT, 0, 1, _NEW_NAMESPACES), _refuse(errno.EPERM)])
+    lines += _when(other["socket"], _of_sockets(sockets))
+    # A datagram socket can be pointed at any unix socket that has a name; a pair of streams cannot.
+    pair: list[Line] = [
+        *_typed(_SOCK_DGRAM, when_so=_refuse(errno.EACCES)),
+        _argument(0),
+        (_EQUAL, 1, 0, _UNIX),
+        _refuse(errno.EACCES),
+    ]
+    lines += _when(other["socketpair"], pair)
+    return [*lines, (_RETURN, 0, 0, _ALLOW)]
+
+
+def _of_sockets(sockets: str) -> list[Line]:
+    families = {NO_NETWORK: (), STREAMS: (_INET, _INET6), INTERNET: (_INET, _INET6, _NETLINK)}[sockets]
+    lines: list[Line] = []
+    if sockets == STREAMS:
+        lines = [_argument(1), (_AND, 0, 0, _SOCK_TYPE), (_EQUAL, 1, 0, _SOCK_STREAM), _refuse(errno.EACCES)]
+    lines.append(_argument(0))
+    for family in families:
+        lines += [(_EQUAL, 0, 1, family), (_RETURN, 0, 0, _ALLOW)]
+    return [*lines, _refuse(errno.EACCES)]
+
+
+def _typed(kind: int, *, when_so: Line) -> list[Line]:
+    return [_argument(1), (_AND, 0, 0, _SOCK_TYPE), (_EQUAL, 0, 1, kind), when_so]
+
+
+def _when(number: int, lines: list[Line]) -> list[Line]:
+    """Judge one call; what its lines let through goes on with the number loaded again."""
+    judged = [*lines, (_LOAD, 0, 0, _NUMBER)]
+    return [(_EQUAL, 0, len(judged), number), *judged]
+
+
+def _argument(position: int) -> Line:
+    return (_LOAD, 0, 0, _ARGUMENTS + 8 * position)  # its lower half: both machines are little-endian
+
+
+def _refuse(number: int) -> Line:
+    return (_RETURN, 0, 0, _ERRNO | number)

@@ -1,0 +1,34 @@
+"""What only the hub may write, taken out of what upstreams send. Pure."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+Json = Any
+
+OWN: Final = "mcphub/"
+"""Begins the `_meta` keys by which the hub tells its clients of calls, errors and connections."""
+HOP: Final = "io.modelcontextprotocol/"
+"""Begins the `_meta` keys of the protocol itself, which end at each hop (MCP, `_meta`)."""
+
+
+def meta_of(meta: dict[str, Json]) -> dict[str, Json]:
+    """Give `_meta` without the keys of one hop and those of the hub."""
+    return {key: value for key, value in meta.items() if not key.startswith((HOP, OWN))}
+
+
+def without_own(parts: list[Json]) -> list[Json]:
+    """Give content blocks, contents of resources or messages of a prompt without the hub's keys in their `_meta`."""
+    return [_without_own(part) for part in parts]
+
+
+def _without_own(part: Json) -> Json:
+    if not isinstance(part, dict):
+        return part
+    changed = {}
+    if isinstance(meta := part.get("_meta"), dict) and any(key.startswith(OWN) for key in meta):
+        changed["_meta"] = {key: value for key, value in meta.items() if not key.startswith(OWN)}
+    for name in ("resource", "content"):
+        if isinstance(inner := part.get(name), dict) and (cleaned := _without_own(inner)) is not inner:
+            changed[name] = cleaned
+    return {**part, **changed} if changed else part
