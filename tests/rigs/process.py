@@ -125,7 +125,8 @@ class Hub:
         assert self._process is not None
         found = [self._process.pid]
         for pid in found:
-            found += [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
+                found += [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
         return found
 
     def kill(self) -> None:

@@ -93,7 +93,7 @@ class Target:
             children += map(int, (task / "children").read_text().split())
         pages = 0
         for child in children:
-            with contextlib.suppress(FileNotFoundError):
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
                 pages += int(Path(f"/proc/{child}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
