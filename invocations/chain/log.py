@@ -277,12 +277,16 @@ class Log:
         return int(self.run("SELECT coalesce(max(number), -1) + 1 FROM invocations_auditblock").fetchone()[0])
 
     def head(self, size: int | None = None) -> Head:
-        """Give the head, or what it was when the log had `size` blocks."""
+        """Give the head, or what it was when the log had `size` blocks.
+
+        Raises Bad where its last block is missing: somebody may take blocks out while others read.
+        """
         size = self.size() if size is None else size
         if size == 0:
             return Head(Frontier(), NOTHING, 0, dict.fromkeys(TABLES, 0))
         block = self.block(size - 1)
-        assert block is not None
+        if block is None:
+            raise Bad(f"Block {size - 1} is missing; the log had {size} blocks.")
         header = block.header
         return Head(
             Frontier(size, self.frontier(size)),

@@ -51,6 +51,14 @@ def test_a_running_sealer_that_sees_its_log_rewritten_seals_no_more(database, lo
     assert log_of_three.size() == 2
 
 
+def test_a_head_whose_block_was_taken_out_meanwhile_is_bad(log_of_three) -> None:
+    with connection.cursor() as cursor, without_rules(cursor):
+        cursor.execute("DELETE FROM invocations_auditleaves WHERE block_id >= 1")
+        cursor.execute("DELETE FROM invocations_auditblock WHERE number >= 1")
+    with pytest.raises(Bad, match="Block 1 is missing; the log had 2 blocks"):
+        log_of_three.head(2)
+
+
 def test_a_log_that_was_rewritten_and_grew_again_is_noticed(database, log_of_three, keys, sealer) -> None:
     take_out(log_of_three, keys)
     other = Sealer(log_of_three, keys)
