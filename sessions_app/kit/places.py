@@ -1,4 +1,4 @@
-"""Places for work, shared fairly by caller: a semaphore of the event loop whose queue takes turns. Pure but for futures.
+"""Places for work, shared fairly by caller: a semaphore of the event loop whose queue takes turns.
 
 A free place goes to the waiting caller who holds the fewest, among equals to the one whose turn was longest ago. One
 caller never holds them all, where there are enough: another finds one free even if the first gives none back.

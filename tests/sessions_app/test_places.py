@@ -55,7 +55,7 @@ def test_a_free_place_goes_to_the_caller_who_holds_fewest_and_not_to_whom_came_f
         await places.take("greedy")
         greedy = await asking(places, *["greedy"] * 50)
         [second, third] = await asking(places, "second", "third")
-        served = []
+        served: list[str] = []
         holder = "greedy"
         for _ in range(5):
             places.give_back(holder)
@@ -132,7 +132,8 @@ def test_places_are_neither_lost_nor_made_and_none_is_idle_while_somebody_may_ha
             tasks = [(who, each) for who, each in tasks if not (each.done() and (each.cancelled() or each.exception()))]
             held = Counter(who for who, each in tasks if each.done())
             waiting = Counter(who for who, each in tasks if not each.done())
-            assert held.total() <= most and waiting.total() == places.waiting <= most_waiting
+            assert held.total() <= most
+            assert waiting.total() == places.waiting <= most_waiting
             assert all(count <= share_of(most) for count in held.values())
             if held.total() < most:
                 assert all(held[who] == share_of(most) for who in waiting)
