@@ -207,6 +207,10 @@ MCPHUB_MIGRATE = env.flag("MCPHUB_MIGRATE", True)
 """Whether a start brings the tables up to date; off where the hub's role in the database may not."""
 MCPHUB_LEDGER_QUEUE = env.whole("MCPHUB_LEDGER_QUEUE", 10_000, least=10, most=1_000_000)
 MCPHUB_LEDGER_TIMEOUT_SECONDS = env.number("MCPHUB_LEDGER_TIMEOUT_SECONDS", 2, least=0.05, most=60)
+MCPHUB_RECORDED_MIB_PER_DAY = env.whole("MCPHUB_RECORDED_MIB_PER_DAY", 65_536, least=0, most=2_000_000)
+"""Of the audit that one caller's calls may fill, where its key says nothing else; 0: no limit."""
+MCPHUB_MIN_FREE_DISK_BYTES = env.whole("MCPHUB_MIN_FREE_DISK_BYTES", 256 * 1024 * 1024, least=0, most=2**62)
+"""On the disk of a SQLite database; with less, calls are refused before it fails. 0: not watched."""
 MCPHUB_AUDIT_DIR = Path(env.text("MCPHUB_AUDIT_DIR", str(MCPHUB_DATA_DIR / "audit")))
 """The key that signs the audit, its public keys and the published checkpoints. Secret, and to be backed up."""
 MCPHUB_SIGNING = env.signing(MCPHUB_AUDIT_DIR / "signing.key")
