@@ -286,8 +286,12 @@ MCPHUB_CHAT_SESSION_SECONDS = env.number("MCPHUB_CHAT_SESSION_SECONDS", 86400, l
 MCPHUB_CHAT_MAX_SESSIONS_PER_CALLER = env.whole("MCPHUB_CHAT_MAX_SESSIONS_PER_CALLER", 1000, least=1, most=1_000_000)
 MCPHUB_CHAT_KEEP_DAYS = env.whole("MCPHUB_CHAT_KEEP_DAYS", 30, least=1, most=36_500)
 """What was said is removed so long after; the tool calls stay in the audit."""
-MCPHUB_EGRESS_ALLOW = env.names("MCPHUB_EGRESS_ALLOW")
+MCPHUB_EGRESS_ALLOW = env.hosts("MCPHUB_EGRESS_ALLOW")
 """Hosts, host:port or networks that tools may reach although they are private."""
+MCPHUB_EGRESS_DENY = env.hosts("MCPHUB_EGRESS_DENY")
+"""Hosts, host:port or networks that nothing is sent to, whatever else says so."""
+MCPHUB_EGRESS_ONLY = env.hosts("MCPHUB_EGRESS_ONLY")
+"""The public hosts and networks that may be reached; empty: all."""
 MCPHUB_EGRESS_PROXY = env.text("MCPHUB_EGRESS_PROXY")
 """The HTTP proxy that every request goes out through, such as http://user:password@proxy.example:3128."""
 if MCPHUB_EGRESS_PROXY and not MCPHUB_EGRESS_PROXY.startswith(("http://", "https://")):

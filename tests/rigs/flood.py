@@ -298,7 +298,7 @@ async def measure(hub: Hub, options: argparse.Namespace, keys: dict[str, str]) -
     print(f"p99 flooded is {ratio:.1f} times the quiet one")
     half = memory.seen[len(memory.seen) // 2 :]
     print(
-        f"memory   {before:.0f} MiB quiet, {max(memory.seen):.0f} MiB at most, {min(half):.0f} to {max(half):.0f} MiB in "
+        f"memory   {before:.0f} MiB quiet, {max(memory.seen):.0f} MiB at most, {min(half):.0f} to {max(half):.0f} in "
         f"the second half, {memory.seen[-1]:.0f} MiB at the end"
     )
     print("attackers were told: " + ", ".join(f"{what}: {count}" for what, count in sorted(told.items())))
