@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any
 from channels.db import database_sync_to_async
 from django.conf import settings
 
+from invocations.call.context import CallContext
+from invocations.call.running import Call
 from invocations.call_source import NULL_CHANNEL, CallSource, ClientChannel
 from invocations.calling import CallResult
-from invocations.context import CallContext
-from invocations.running import Call
 from invocations.tasks import store
 from sessions_app.kit.database import persistently
 from sessions_app.protocol.errors import Cancelled, DuplicateRequest, HubError, Interrupted, ServerBusy, ServerError

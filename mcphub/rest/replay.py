@@ -12,11 +12,11 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from invocations.call.repeats import as_error
 from invocations.call_source import CallSource
 from invocations.calling import IDEMPOTENCY_KEY
 from invocations.exchange import CallRequest
 from invocations.models import McpToolInvocation
-from invocations.repeats import as_error
 from invocations.replay import rules as replay
 from invocations.rest import reads
 from invocations.rest.serializers import ErrorBody, ObjectBody, sees_bodies

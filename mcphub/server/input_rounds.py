@@ -18,8 +18,8 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from django.conf import settings
 
+from invocations.call.context import CallInput, Suspended
 from invocations.call_source import CallSource
-from invocations.context import CallInput, Suspended
 from sessions_app.protocol import json
 from sessions_app.protocol.errors import AskFailed, HubError, InvalidParams, MissingClientCapability
 from sessions_app.protocol.revisions import Revision

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from invocations.call.context import LOG_LEVELS
 from invocations.calling import LONGEST_IDEMPOTENCY_KEY, CallResult
-from invocations.context import LOG_LEVELS
 from invocations.exchange import CallRequest
 from mcphub.server import prompts, resources, tasks
 from mcphub.server.input_rounds import InputRounds

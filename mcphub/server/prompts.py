@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-from invocations.context import CallContext
+from invocations.call.context import CallContext
 from invocations.reading import Reading
 from invocations.subject import COMPLETE, PROMPTS_GET, RowSubject
 from mcphub.server.reading import read

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from channels.db import database_sync_to_async
 
-from invocations.context import CallContext
+from invocations.call.context import CallContext
 from invocations.reading import Reading
 from invocations.subject import RESOURCES_READ, RowSubject
 from mcphub.server.listening import Filter, Streams

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from invocations.context import CallInput, InputRequester, Suspended
+from invocations.call.context import CallInput, InputRequester, Suspended
 from invocations.tasks.background_call import BackgroundCall, TaskStart
 from sessions_app.protocol.errors import AskFailed, HubError
 from tools_catalog.call.input_requests import InputRequest, InvalidInputResponse

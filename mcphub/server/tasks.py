@@ -17,7 +17,7 @@ from channels.db import database_sync_to_async
 from django.core import signing
 from django.db import DatabaseError
 
-from invocations import repeats
+from invocations.call import repeats
 from invocations.redaction.records import Record
 from invocations.tasks import store
 from mcphub.server.listening import Stream

@@ -10,9 +10,9 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from invocations.call.running import Call, Read
 from invocations.ledger.records import Key, Outcome, new_invocation_id
 from invocations.redaction.bodies import StoredBodies
-from invocations.running import Call, Read
 from invocations.subject import RowSubject
 from sessions_app.protocol import json
 from sessions_app.protocol.errors import AuditUnavailable, Cancelled, HubError

@@ -16,7 +16,7 @@ from django.db.models import Q, Value
 from django.db.models.functions import Concat
 from django.utils import timezone
 
-from invocations.running import RunningCalls
+from invocations.call.running import RunningCalls
 from sessions_app.protocol import errors
 
 _POLL_SECONDS = 0.05
