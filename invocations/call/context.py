@@ -243,7 +243,7 @@ class CallInput:
         finally:
             self._asking.discard(task)
 
-    def question(self, method: str, params: Mapping[str, Any]) -> Question | Unrecorded:
+    def question(self, method: str, params: Mapping[str, Json]) -> Question | Unrecorded:
         """Give the record of a question, with the params that the client gets."""
         return question_of(self._call.calls, self._call.work, method, params)
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from asgiref.sync import iscoroutinefunction
+from django.contrib.auth.models import AnonymousUser, User
 from django.http import HttpRequest, HttpResponseBase
 from django.utils.decorators import sync_and_async_middleware
 
@@ -21,7 +22,7 @@ class EditSource:
     request: HttpRequest | None = None
 
     @property
-    def user(self) -> Any:
+    def user(self) -> User | AnonymousUser | None:
         """Who makes the request: a user, a key's principal, or None outside of requests."""
         return getattr(self.request, "user", None)
 

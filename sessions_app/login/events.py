@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 from datetime import timedelta
-from typing import Any
 
 from django.contrib.auth import get_user_model
+from django.contrib.auth.models import AnonymousUser, User
 from django.db import transaction
 from django.db.models import F, Q
 from django.utils import timezone
@@ -23,14 +23,14 @@ EVENTS_A_MINUTE = 30
 _NOBODY = Actor("anonymous")
 
 
-def succeeded(attempt: Attempt, user: Any) -> None:
+def succeeded(attempt: Attempt, user: User | AnonymousUser) -> None:
     events.record(
         "login.succeeded", actor=events.actor_of(user), label=str(user), after={"address": attempt.address[:64]}
     )
     logger.info("Somebody logged in", extra={"user": user.pk, "client_address": attempt.address})
 
 
-def ended(user: Any, address: str) -> None:
+def ended(user: User | AnonymousUser, address: str) -> None:
     events.record("login.ended", actor=events.actor_of(user), label=str(user), after={"address": address[:64]})
 
 

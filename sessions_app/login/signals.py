@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
+from django.contrib.auth.models import AnonymousUser, User
 from django.contrib.auth.signals import user_logged_in, user_logged_out
 from django.http import HttpRequest
 
@@ -17,10 +17,10 @@ def connect() -> None:
     user_logged_out.connect(_end, dispatch_uid="login ends")
 
 
-def _begin(sender: Any, request: HttpRequest, **_: Any) -> None:
+def _begin(sender: object, request: HttpRequest, **_: object) -> None:
     request.session[OPENED_AT] = time.time()
 
 
-def _end(sender: Any, request: HttpRequest, user: Any, **_: Any) -> None:
+def _end(sender: object, request: HttpRequest, user: User | AnonymousUser, **_: object) -> None:
     if user is not None:
         events.ended(user, request.META.get("REMOTE_ADDR", ""))
