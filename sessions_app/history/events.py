@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import getpass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from django.contrib.auth.models import AnonymousUser, User
 from django.db.models import Model
 
 from sessions_app.history import source
 from sessions_app.history.models import AuditEvent
 from sessions_app.protocol.json import Json
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import AnonymousUser, User
 
 
 class Actor(NamedTuple):

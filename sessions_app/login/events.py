@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 from django.contrib.auth import get_user_model
-from django.contrib.auth.models import AnonymousUser, User
 from django.db import transaction
 from django.db.models import F, Q
 from django.utils import timezone
@@ -15,6 +15,9 @@ from sessions_app.history import events
 from sessions_app.history.events import Actor
 from sessions_app.login.limits import Attempt, Kind, pk_of
 from sessions_app.login.models import LoginLimit
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import AnonymousUser, User
 
 logger = logging.getLogger(__name__)
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import hashlib
 import time
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.contrib.auth import SESSION_KEY
 from django.contrib.sessions.backends import db
-from django.contrib.sessions.base_session import AbstractBaseSession
 from django.utils import timezone
+
+if TYPE_CHECKING:
+    from django.contrib.sessions.base_session import AbstractBaseSession
 
 OPENED_AT = "opened_at"
 """The name in the session of when its person logged in, in seconds since the epoch."""
