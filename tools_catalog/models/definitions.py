@@ -13,7 +13,7 @@ from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from sessions_app.history.recording import RecordedModel
+from sessions_app.history.guarding import GuardedModel
 from sessions_app.kit.fields import JSONText
 from sessions_app.protocol import envelope, json, schemas
 from sessions_app.protocol.tasks import TaskSupport
@@ -33,10 +33,13 @@ class TaskChoice(models.TextChoices):
     REQUIRED = TaskSupport.REQUIRED.value, _("Always")
 
 
-class McpToolDefinition(RecordedModel):
+class McpToolDefinition(GuardedModel):
     """A tool as `tools/list` declares it, with how it is run and who may see it."""
 
     RECORDED_AS = "tool"
+    GUARDED: ClassVar[dict[str, Any]] = {"read_only": False, "destructive": True}
+    GUARDED_LINKS = ("groups",)
+    JUDGED_BY = ("backend", "configuration")
 
     VERSIONED = (
         "name",
@@ -177,6 +180,7 @@ class McpToolDefinition(RecordedModel):
         """Save, and make the next immutable version where what is versioned has changed."""
         self.timeout_seconds = float(self.timeout_seconds)  # 30 and 30.0 are one definition
         with transaction.atomic():
+            self.hold_back(kwargs.get("update_fields"))
             snapshot = self._snapshot()
             digest = self.digest()
             newest = self.versions.first() if self.pk else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar
 
 from django.conf import settings
 from django.contrib.auth.models import Group
@@ -45,6 +45,8 @@ class McpConnection(LoadableModel):
     """Another MCP server whose tools the hub serves."""
 
     UNRECORDED = (*LoadableModel.UNRECORDED, "discovered_at")
+    GUARDED: ClassVar[dict[str, Any]] = {"policy": "hold_all"}
+    GUARDED_LINKS = ("groups",)
 
     class Transport(models.TextChoices):
         STDIO = spec.STDIO, _("stdio: a child process")
