@@ -35,7 +35,7 @@ def refusal_of(change: WaitingChange, user: Any, *, confirm: bool) -> str:
     return ""
 
 
-def confirm(key: object, user: Any, reason: str) -> None:
+def confirm(key: int, user: Any, reason: str) -> None:
     """Bring the change into force as an edit of `user`. Raises DecisionRefused, and then nothing changes."""
     with transaction.atomic():
         change = _locked(key, user, confirm=True)
@@ -52,13 +52,13 @@ def confirm(key: object, user: Any, reason: str) -> None:
         _close(change, WaitingChange.State.CONFIRMED, user, reason)
 
 
-def reject(key: object, user: Any, reason: str) -> None:
+def reject(key: int, user: Any, reason: str) -> None:
     """Refuse the change; the row stays as it is. Who proposed it may take it back so. Raises DecisionRefused."""
     with transaction.atomic():
         _close(_locked(key, user, confirm=False), WaitingChange.State.REJECTED, user, reason)
 
 
-def _locked(key: object, user: Any, *, confirm: bool) -> WaitingChange:
+def _locked(key: int, user: Any, *, confirm: bool) -> WaitingChange:
     change = WaitingChange.objects.select_for_update().filter(pk=key).first()
     if change is None:
         raise DecisionRefused(_t("There is no such change any more."))
