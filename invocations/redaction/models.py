@@ -12,6 +12,7 @@ from django.utils.translation import gettext_lazy as _
 
 from invocations.redaction import places, policy
 from sessions_app.history.recording import RecordedModel
+from sessions_app.kit.secret_forms import FORMS
 
 _TOOL = re.compile(r"[A-Za-z0-9_.*-]+")
 

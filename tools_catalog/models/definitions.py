@@ -21,6 +21,7 @@ from tools_catalog import requirements
 from tools_catalog.kinds.registry import KINDS, choices
 from tools_catalog.models.content import NAME as TOOL_NAME
 from tools_catalog.models.content import Switchable, keep_groups
+from tools_catalog.models.moving import Moving
 
 _SAID = object()
 
@@ -130,6 +131,8 @@ class McpToolDefinition(GuardedModel):
     change_author: Any = None
     """A user, or the label of a key."""
 
+    _moving: Moving | None = None
+
     class Meta:
         verbose_name = _("tool")
         verbose_name_plural = _("tools")
@@ -180,6 +183,8 @@ class McpToolDefinition(GuardedModel):
         """Save, and make the next immutable version where what is versioned has changed."""
         self.timeout_seconds = float(self.timeout_seconds)  # 30 and 30.0 are one definition
         with transaction.atomic():
+            if self._moving is not None:
+                self._moving.store()
             self.hold_back(kwargs.get("update_fields"))
             snapshot = self._snapshot()
             digest = self.digest()
@@ -206,7 +211,12 @@ class McpToolDefinition(GuardedModel):
         if not isinstance(self.configuration, dict):
             raise ValueError(_("This must be a JSON object."))
         if self.backend in KINDS:  # else the field says so
-            KINDS[self.backend].check(self)
+            kind = KINDS[self.backend]
+            stored = McpToolDefinition.objects.filter(pk=self.pk, backend=self.backend) if self.pk else None
+            before = stored.values_list("configuration", flat=True).first() if stored is not None else None
+            self._moving = self._moving or Moving()
+            self.configuration = kind.without_credentials(self, before, self._moving.taken)
+            kind.check(self)
 
     def digest(self) -> str:
         """Give what tells this definition from all others, as versions and calls record it."""
