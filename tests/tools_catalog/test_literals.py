@@ -14,7 +14,15 @@ from sessions_app.models import AuditEvent
 from tests.rest import by_key, by_person
 from tools_catalog.importers import bundle
 from tools_catalog.literals import Literal, literal_in, parameter_with_credential
-from tools_catalog.models import HttpService, LaunchProfile, McpConnection, McpToolDefinition, McpToolVersion, Secret
+from tools_catalog.models import (
+    HttpService,
+    LaunchProfile,
+    McpConnection,
+    McpToolDefinition,
+    McpToolVersion,
+    Secret,
+    moving,
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -170,6 +178,7 @@ def test_a_credential_of_before_does_not_move_with_the_address() -> None:
     HttpService.objects.bulk_create([HttpService(slug="api", url=HERE, headers=BEARER)])
     McpToolDefinition.objects.bulk_create([McpToolDefinition(**TOOL, configuration={"url": HERE, "headers": BEARER})])
     service, tool = HttpService.objects.get(), McpToolDefinition.objects.get()
+    assert moving.rows_with_literals() == ["service api", "tool weather"]
     service.url = THERE
     with pytest.raises(ValidationError, match="another address"):
         service.full_clean()
@@ -182,6 +191,7 @@ def test_a_credential_of_before_does_not_move_with_the_address() -> None:
     service.full_clean()
     service.save()
     assert Secret.objects.get().origins == "https://api.example.org"
+    assert moving.rows_with_literals() == ["tool weather"]
 
 
 @pytest.mark.parametrize("page", ROWS)

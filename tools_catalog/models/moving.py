@@ -94,3 +94,26 @@ class Moving:
         taken = {*Secret.objects.filter(name__startswith=plain).values_list("name", flat=True)}
         taken |= {secret.name for secret in self._new}
         return next(name for name in (plain, *(f"{plain}-{number}" for number in range(2, 1000))) if name not in taken)
+
+
+def rows_with_literals() -> list[str]:
+    """Name the rows that were stored before the hub looked for credentials, and still hold one as it is."""
+    from tools_catalog.models import HttpService, LaunchProfile, McpConnection, McpToolDefinition
+
+    rows: list[tuple[str, Any]] = [
+        *((f"service {row.slug}", row.headers) for row in HttpService.objects.all()),
+        *((f"connection {row.slug}", row.headers) for row in McpConnection.objects.all()),
+        *((f"launch profile {row.name}", row.environment) for row in LaunchProfile.objects.all()),
+        *(
+            (f"tool {row.name}", row.configuration.get(place))
+            for row in McpToolDefinition.objects.filter(backend="http")
+            if isinstance(row.configuration, dict)
+            for place in ("headers", "query")
+        ),
+    ]
+    return [
+        label
+        for label, texts in rows
+        if isinstance(texts, dict)
+        and any(isinstance(text, str) and literal_in(name, text) is not None for name, text in texts.items())
+    ]
