@@ -239,11 +239,12 @@ def _audit() -> Iterator[Finding]:
 def _tools() -> Iterator[Finding]:
     from django.core.exceptions import ValidationError
 
+    from sessions_app.history import comparing
     from tools_catalog.backends import python
     from tools_catalog.catalog.snapshot import Catalog
     from tools_catalog.importers import bundle
     from tools_catalog.kinds.registry import kind_of
-    from tools_catalog.models import McpToolDefinition, Secret
+    from tools_catalog.models import McpToolDefinition, Secret, moving
     from tools_catalog.secrets import SecretError
 
     python.discover(bundle.shipped_packs())
@@ -274,6 +275,9 @@ def _tools() -> Iterator[Finding]:
             secret.value()
         except SecretError as error:
             yield Finding("wrong", f"The secret {secret.name} cannot be used: {error}", "Enter it again in the admin.")
+    if rows := moving.rows_with_literals():
+        said = f"Credentials stand as they are, for all who may read the row: {comparing.words_of(rows)}."
+        yield Finding("wrong", said, "Save each row again: that moves them into secrets. Then renew the credentials.")
     if not McpToolDefinition.objects.filter(enabled=True).exists():
         yield Finding("hint", "No tool is enabled.", "mcphub catalog load starter, or enable some in the admin.")
 
@@ -311,7 +315,6 @@ def _upstreams() -> Iterator[Finding]:
     needed: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for row in McpConnection.objects.filter(enabled=True).select_related("profile"):
         who = f"The connection {row.slug}"
-
         try:
             spec = row.spec()
             for name, to in row.secrets():

@@ -58,6 +58,8 @@ def keep_groups(model: Any) -> None:
 class Content(LoadableModel):
     """The columns that resources and prompts share."""
 
+    GUARDED_LINKS = ("groups",)
+
     title = models.CharField(_("title"), max_length=200, blank=True, help_text=_("Shown to people."))
     description = models.TextField(
         _("description"), blank=True, help_text=_("Read by models and people: say what it is good for.")

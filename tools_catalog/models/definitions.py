@@ -13,7 +13,7 @@ from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from sessions_app.history.recording import RecordedModel
+from sessions_app.history.guarding import GuardedModel
 from sessions_app.kit.fields import JSONText
 from sessions_app.protocol import envelope, json, schemas
 from sessions_app.protocol.json import Json
@@ -22,6 +22,7 @@ from tools_catalog import requirements
 from tools_catalog.kinds.registry import KINDS, choices
 from tools_catalog.models.content import NAME as TOOL_NAME
 from tools_catalog.models.content import Switchable, keep_groups
+from tools_catalog.models.moving import Moving
 
 _SAID = object()
 
@@ -34,10 +35,13 @@ class TaskChoice(models.TextChoices):
     REQUIRED = TaskSupport.REQUIRED.value, _("Always")
 
 
-class McpToolDefinition(RecordedModel):
+class McpToolDefinition(GuardedModel):
     """A tool as `tools/list` declares it, with how it is run and who may see it."""
 
     RECORDED_AS = "tool"
+    GUARDED: ClassVar[dict[str, Any]] = {"read_only": False, "destructive": True}
+    GUARDED_LINKS = ("groups",)
+    JUDGED_BY = ("backend", "configuration")
 
     VERSIONED = (
         "name",
@@ -128,6 +132,8 @@ class McpToolDefinition(RecordedModel):
     change_author: Any = None
     """A user, or the label of a key."""
 
+    _moving: Moving | None = None
+
     class Meta:
         verbose_name = _("tool")
         verbose_name_plural = _("tools")
@@ -178,6 +184,9 @@ class McpToolDefinition(RecordedModel):
         """Save, and make the next immutable version where what is versioned has changed."""
         self.timeout_seconds = float(self.timeout_seconds)  # 30 and 30.0 are one definition
         with transaction.atomic():
+            if self._moving is not None:
+                self._moving.store()
+            self.hold_back(kwargs.get("update_fields"))
             snapshot = self._snapshot()
             digest = self.digest()
             newest = self.versions.first() if self.pk else None
@@ -203,7 +212,12 @@ class McpToolDefinition(RecordedModel):
         if not isinstance(self.configuration, dict):
             raise ValueError(_("This must be a JSON object."))
         if self.backend in KINDS:  # else the field says so
-            KINDS[self.backend].check(self)
+            kind = KINDS[self.backend]
+            stored = McpToolDefinition.objects.filter(pk=self.pk, backend=self.backend) if self.pk else None
+            before = stored.values_list("configuration", flat=True).first() if stored is not None else None
+            self._moving = self._moving or Moving()
+            self.configuration = kind.without_credentials(self, before, self._moving.taken)
+            kind.check(self)
 
     def digest(self) -> str:
         """Give what tells this definition from all others, as versions and calls record it."""

@@ -21,6 +21,8 @@ _PATTERN = re.compile(r"[A-Za-z0-9_.*?-]{1,64}")
 class McpToolset(LoadableModel):
     """Which tools a client sees at `/mcp/s/<slug>`, and whether as a list or by searching."""
 
+    GUARDED_LINKS = ("groups",)
+
     class Mode(models.TextChoices):
         LIST = "list", _("List them")
         SEARCH = "search", _("Offer search, describe and call")

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar
 
 from django.conf import settings
 from django.contrib.auth.models import Group
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
-from django.db import models
+from django.db import models, transaction
 from django.db.models import Case, Q, Value, When
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from sessions_app.kit.fields import JSONText
 from sessions_app.protocol.errors import EgressRefused
-from tools_catalog.bindings import Destination
+from tools_catalog.bindings import CONNECTION, Destination, origin_of
 from tools_catalog.egress.rules import EgressPolicy
+from tools_catalog.literals import parameter_with_credential
 from tools_catalog.models.launch import LaunchProfile
 from tools_catalog.models.loadable import LoadableModel
+from tools_catalog.models.moving import Moving
 from tools_catalog.models.secrets import Secret
 from tools_catalog.models.short_names import SHORT_NAME, check_short_name
 from tools_catalog.upstream import spec
@@ -45,6 +47,8 @@ class McpConnection(LoadableModel):
     """Another MCP server whose tools the hub serves."""
 
     UNRECORDED = (*LoadableModel.UNRECORDED, "discovered_at")
+    GUARDED: ClassVar[dict[str, Any]] = {"policy": "hold_all"}
+    GUARDED_LINKS = ("groups",)
 
     class Transport(models.TextChoices):
         STDIO = spec.STDIO, _("stdio: a child process")
@@ -166,6 +170,8 @@ class McpConnection(LoadableModel):
 
     objects = McpConnectionQuerySet.as_manager()
 
+    _moving: Moving | None = None
+
     class Meta:
         verbose_name = _("connection")
         verbose_name_plural = _("connections")
@@ -190,22 +196,28 @@ class McpConnection(LoadableModel):
 
     def clean(self) -> None:
         problems: dict[str, Any] = {}
-        try:
-            spec.parse_headers(self.headers)
-        except ValueError as error:
-            problems["headers"] = str(error)
+        before = McpConnection.objects.filter(pk=self.pk).first() if self.pk else None
         if self.url:
+            if name := parameter_with_credential(self.url):
+                problems["url"] = _("A credential does not stand in an address. Write %(name)s under headers.") % {
+                    "name": name
+                }
             try:
                 EgressPolicy.from_settings().check_url(self.url)
             except EgressRefused as error:
                 problems["url"] = str(error)
+        try:
+            spec.parse_headers(self.headers, has_literals=True)
+            if self.url and not problems:
+                self._take_credentials(before)
+            spec.parse_headers(self.headers)
+        except ValueError as error:
+            problems["headers"] = str(error)
         if self.enabled and not problems and (problem := Secret.problem_of(self.secrets())):
             problems["headers" if self.url else "profile"] = problem
-        if self.pk:
-            before = McpConnection.objects.filter(pk=self.pk).only("slug", "transport").first()
-            for field in ("slug", "transport"):
-                if before is not None and getattr(self, field) != getattr(before, field):
-                    problems[field] = _("This stays as it was. Add another connection.")
+        for field in ("slug", "transport"):
+            if before is not None and getattr(self, field) != getattr(before, field):
+                problems[field] = _("This stays as it was. Add another connection.")
         # Also a constraint; but a form that does not show the transport leaves the constraint unchecked.
         is_child = self.transport == spec.STDIO
         if is_child is not bool(self.profile) or is_child is bool(self.url):
@@ -216,7 +228,17 @@ class McpConnection(LoadableModel):
     def save(self, *args: object, **kwargs: object) -> None:
         if self._state.adding and not self.prefix:
             self.prefix = f"{self.slug}."
-        super().save(*args, **kwargs)
+        with transaction.atomic():
+            if self._moving is not None:
+                self._moving.store()
+            super().save(*args, **kwargs)
+
+    def _take_credentials(self, before: McpConnection | None) -> None:
+        self._moving = self._moving or Moving()
+        to = Destination(origin_of(self.url), (f"{CONNECTION}:{self.slug}",))
+        is_moved = before is not None and origin_of(before.url) != to.origin
+        was = before.headers if before is not None else None
+        self.headers = self._moving.taken(self.headers, "headers", to, was, is_moved=is_moved)
 
     @property
     def status(self) -> str:

@@ -144,6 +144,7 @@ class ConnectionViewSet(mixins.CreateModelMixin, WritingViewSet[McpConnection]):
         "create": "tools_catalog.add_mcpconnection",
         "write": "tools_catalog.change_mcpconnection",
     }
+    holds_back = True
     missing = "There is no such connection. GET /api/connections/ lists them."
 
     def perform_create(self, serializer: BaseSerializer[McpConnection]) -> None:

@@ -160,6 +160,7 @@ class ToolDefinitionViewSet(mixins.CreateModelMixin, WritingViewSet[McpToolDefin
         "create": "tools_catalog.add_mcptooldefinition",
         "write": "tools_catalog.change_mcptooldefinition",
     }
+    holds_back = True
     missing = "There is no such tool. GET /api/tool-definitions/ lists them."
 
     def get_queryset(self) -> QuerySet[McpToolDefinition]:
