@@ -19,7 +19,7 @@ from sessions_app.kit.shown import clipped, mono, visible
 from tools_catalog.admin.switch import SwitchActions
 from tools_catalog.catalog.toolsets import matches
 from tools_catalog.filters import TOOLSET_FILTERS
-from tools_catalog.models import McpToolDefinition, McpToolset
+from tools_catalog.models import McpAlias, McpToolDefinition, McpToolset
 
 if TYPE_CHECKING:
     from django.utils.safestring import SafeString
@@ -37,12 +37,13 @@ class McpToolsetAdmin(SwitchActions, RecordedAdmin):
     list_select_related = False  # no column follows a relation
     search_fields = ["slug", "title", "description"]
     search_help_text = _("Name, title or description")
-    autocomplete_fields = ["tools", "groups"]
+    autocomplete_fields = ["tools", "prompts", "resources", "groups"]
     actions = ["enable_selected", "disable_selected"]
     readonly_fields = ["shown_address", "shown_tools", _REGISTERED, _CHANGED]
     fieldsets = [
         (_("What clients see"), {"fields": ["slug", "shown_address", "title", "description", "mode"]}),
         (_("Its tools"), {"fields": ["tools", "patterns", "shown_tools"]}),
+        (_("Its prompts and resources"), {"fields": ["reads", "prompts", "resources", "read_patterns"]}),
         (_("Who may use it"), {"fields": ["enabled", "groups", _REGISTERED, _CHANGED]}),
     ]
 
@@ -89,5 +90,6 @@ def _names(row: McpToolset) -> list[str]:
     chosen, patterns = set(row.tools.values_list("name", flat=True)), row.patterns.split()
     if not patterns:
         return sorted(chosen)
-    known = McpToolDefinition.objects.values_list("name", flat=True)
-    return sorted(chosen | {name for name in known if matches(name, patterns)})
+    known = [(name, name) for name in McpToolDefinition.objects.values_list("name", flat=True)]
+    known += McpAlias.objects.live().filter(tool__isnull=False).values_list("name", "tool__name")
+    return sorted(chosen | {name for called, name in known if matches(called, patterns)})

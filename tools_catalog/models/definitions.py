@@ -19,6 +19,7 @@ from sessions_app.protocol import envelope, json, schemas
 from sessions_app.protocol.tasks import TaskSupport
 from tools_catalog import requirements
 from tools_catalog.kinds.registry import KINDS, choices
+from tools_catalog.models.aliases import McpAlias
 from tools_catalog.models.content import NAME as TOOL_NAME
 from tools_catalog.models.content import Switchable, keep_groups
 
@@ -31,6 +32,13 @@ class TaskChoice(models.TextChoices):
     FORBIDDEN = TaskSupport.FORBIDDEN.value, _("Never")
     OPTIONAL = TaskSupport.OPTIONAL.value, _("Where the client can follow one")
     REQUIRED = TaskSupport.REQUIRED.value, _("Always")
+
+
+class McpToolDefinitionQuerySet(Switchable["McpToolDefinition"]):
+    def called(self, name: str) -> McpToolDefinition | None:
+        """Give the tool of a name, or else of a former name that still leads to it."""
+        found = self.filter(name=name).first()
+        return found or self.filter(aliases__in=McpAlias.objects.live().filter(name=name, tool__isnull=False)).first()
 
 
 class McpToolDefinition(RecordedModel):
@@ -120,7 +128,7 @@ class McpToolDefinition(RecordedModel):
     created_at = models.DateTimeField(_("registered"), default=timezone.now, editable=False)
     updated_at = models.DateTimeField(_("changed"), auto_now=True)
 
-    objects = Switchable.as_manager()
+    objects = McpToolDefinitionQuerySet.as_manager()
 
     change_reason: str = ""
     """Said by who edits; kept with the version that the edit makes."""
@@ -170,6 +178,8 @@ class McpToolDefinition(RecordedModel):
             requirements.check(self.requirements)
         except ValueError as error:
             problems["requirements"] = str(error)
+        if refusal := McpAlias.objects.refusal_of(self, self.name):
+            problems["name"] = refusal
         if problems:
             raise ValidationError(problems)
 
@@ -195,6 +205,8 @@ class McpToolDefinition(RecordedModel):
                     author_label=str(author or "")[:150],
                     reason=self.change_reason,
                 )
+                if newest is not None and (former := newest.definition["name"]) != self.name:
+                    McpAlias.objects.leave(former, self)
             else:
                 super().save(*args, **kwargs)
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from datetime import datetime
+from types import ModuleType
 from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import Group
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
-from django.db import models
+from django.db import models, transaction
 from django.db.models import Case, Q, Value, When
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
@@ -105,7 +106,10 @@ class McpConnection(LoadableModel):
         max_length=40,
         blank=True,
         validators=[RegexValidator(r"^[A-Za-z0-9_.-]*\Z")],
-        help_text=_("Put before the names of its tools. Empty when added: its name and a full stop."),
+        help_text=_(
+            "Put before the names of its tools and prompts. Empty when added: its name and _. A change renames them; "
+            "the former names lead to them for some days."
+        ),
     )
     groups = models.ManyToManyField(
         Group, verbose_name=_("groups"), blank=True, help_text=_("Given to its tools when they are first approved.")
@@ -166,6 +170,9 @@ class McpConnection(LoadableModel):
 
     objects = McpConnectionQuerySet.as_manager()
 
+    change_author: Any = None
+    """Who edits it, for the versions of tools that the edit renames."""
+
     class Meta:
         verbose_name = _("connection")
         verbose_name_plural = _("connections")
@@ -202,10 +209,16 @@ class McpConnection(LoadableModel):
         if self.enabled and not problems and (problem := Secret.problem_of(self.secrets())):
             problems["headers" if self.url else "profile"] = problem
         if self.pk:
-            before = McpConnection.objects.filter(pk=self.pk).only("slug", "transport").first()
+            before = McpConnection.objects.filter(pk=self.pk).only("slug", "transport", "prefix").first()
             for field in ("slug", "transport"):
                 if before is not None and getattr(self, field) != getattr(before, field):
                     problems[field] = _("This stays as it was. Add another connection.")
+            if (
+                before is not None
+                and self.prefix != before.prefix
+                and (taken := _renaming().refusal_of(self, before.prefix))
+            ):
+                problems["prefix"] = taken
         # Also a constraint; but a form that does not show the transport leaves the constraint unchecked.
         is_child = self.transport == spec.STDIO
         if is_child is not bool(self.profile) or is_child is bool(self.url):
@@ -214,9 +227,18 @@ class McpConnection(LoadableModel):
             raise ValidationError(problems)
 
     def save(self, *args: Any, **kwargs: Any) -> None:
-        if self._state.adding and not self.prefix:
-            self.prefix = f"{self.slug}."
-        super().save(*args, **kwargs)
+        if self._state.adding:
+            self.prefix = self.prefix or f"{self.slug}_"
+            super().save(*args, **kwargs)
+            return
+        names = kwargs.get("update_fields")
+        with transaction.atomic():
+            renamed = None
+            if names is None or "prefix" in names:
+                renamed = McpConnection.objects.select_for_update().values_list("prefix", flat=True).get(pk=self.pk)
+            super().save(*args, **kwargs)
+            if renamed is not None and renamed != self.prefix:
+                _renaming().carry_out(self, renamed)
 
     @property
     def status(self) -> str:
@@ -282,6 +304,12 @@ class McpConnection(LoadableModel):
             lists_roots=self.may_list_roots,
             opens_loopback=not settings.MCPHUB_PUBLIC_URL.startswith("https:"),
         )
+
+
+def _renaming() -> ModuleType:
+    from tools_catalog.models import renaming  # it stands on this module
+
+    return renaming
 
 
 class McpConnectionLink(models.Model):

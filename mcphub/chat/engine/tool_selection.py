@@ -6,8 +6,8 @@ An `mcp` tool of a request names a server. Its `server_url` is a label that is l
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from mcphub.chat.errors import ChatError, invalid
 from mcphub.process import address
@@ -36,6 +36,10 @@ class ToolMatcher:
             self.read_only is None or tool.read_only == self.read_only
         )
 
+    def renamed(self, real_name: Callable[[str], str]) -> ToolMatcher:
+        """Give the same choice by the names that the tools have now."""
+        return self if self.names is None else replace(self, names=frozenset(map(real_name, self.names)))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestedServer:
@@ -51,6 +55,15 @@ class RequestedServer:
     never: tuple[ToolMatcher, ...] = ()
     by_default: bool | None = None
     """Whether a call of a tool that no filter names needs one; None where the request does not say."""
+
+    def renamed(self, real_name: Callable[[str], str]) -> RequestedServer:
+        """Give the same request with tools by the names that they have now."""
+        return replace(
+            self,
+            allowed=self.allowed.renamed(real_name),
+            always=tuple(each.renamed(real_name) for each in self.always),
+            never=tuple(each.renamed(real_name) for each in self.never),
+        )
 
     def needs_approval(self, tool: Tool, *, default: bool) -> bool:
         """`default`: what holds where the request says nothing. For Responses OpenAI's default is yes."""
@@ -139,7 +152,7 @@ def select(
     catalog: Catalog, caller: Caller, servers: Iterable[RequestedServer]
 ) -> dict[str, tuple[Tool, RequestedServer]]:
     """Give the tools by name, each with what asked for it first; raise ChatError for what is not there, or too many."""
-    servers = list(servers)
+    servers = [server.renamed(catalog.real_name) for server in servers]
     if not servers:
         return {}
     if "tools:call" not in caller.scopes:

@@ -13,6 +13,7 @@ from invocations.call_source import CallSource
 from invocations.redaction.records import Record
 from mcphub.chat.messages import text_of
 from mcphub.chat.providers.snapshot import ModelChoice
+from mcphub.chat.tools.functions import function_name
 from sessions_app.caller import Caller
 from sessions_app.protocol.json import Json
 from tools_catalog.catalog.snapshot import Tool
@@ -153,5 +154,5 @@ class Turn:
 
     @property
     def client_functions(self) -> frozenset[str]:
-        """Names of the functions that the client runs itself."""
-        return frozenset(str(each["function"]["name"]) for each in self.client_tools)
+        """Names of the functions that the client runs itself, as the model knows them."""
+        return frozenset(function_name(str(each["function"]["name"])) for each in self.client_tools)
