@@ -16,6 +16,7 @@ from django.db.models import Prefetch
 from sessions_app.kit.fields import readable_rows
 from sessions_app.protocol import directions, envelope, schemas
 from sessions_app.protocol.errors import InvalidParams
+from tools_catalog import usage
 from tools_catalog.call import base
 from tools_catalog.catalog.listing import Audience
 from tools_catalog.catalog.selection import Alias, Selection, Tool
@@ -213,7 +214,9 @@ def _toolsets(tools: Iterable[Tool], aliases: Iterable[Alias]) -> list[Toolset]:
         formerly.setdefault(alias.leads_to, []).append(alias.name)
     made = []
     rows = McpToolset.objects.filter(enabled=True)
-    for row in rows.prefetch_related("tools", "groups", _only("prompts", "name"), _only("resources", "uri")):
+    rows = list(rows.prefetch_related("tools", "groups", _only("prompts", "name"), _only("resources", "uri")))
+    calls = usage.totals() if any(row.mode == McpToolset.Mode.SEARCH for row in rows) else {}
+    for row in rows:
         chosen, patterns = {tool.name for tool in row.tools.all()}, row.patterns.split()
         made.append(
             Toolset(
@@ -230,6 +233,7 @@ def _toolsets(tools: Iterable[Tool], aliases: Iterable[Alias]) -> list[Toolset]:
                 searches=row.mode == McpToolset.Mode.SEARCH,
                 words=row.description,
                 reads=_reads(row),
+                calls=calls,
             )
         )
     return made

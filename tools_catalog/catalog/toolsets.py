@@ -142,8 +142,9 @@ class Toolset(Selection):
         searches: bool,
         words: str,
         reads: ReadChoice | None = None,
+        calls: Mapping[str, int] | None = None,
     ) -> None:
-        """`reads`: which prompts and resources are in it; None: all of the hub."""
+        """`reads`: which prompts and resources are in it; None: all of the hub. `calls`: of each tool lately."""
         self._reads = reads
         self._prompts: WeakKeyDictionary[Prompts, Prompts] = WeakKeyDictionary()
         self._resources: WeakKeyDictionary[Resources, Resources] = WeakKeyDictionary()
@@ -154,7 +155,8 @@ class Toolset(Selection):
             self.where_names_are = _WHERE_NAMES_ARE
         self._meta = {name: _meta_tool(definition) for name, definition in _DEFINITIONS.items()} if searches else {}
         super().__init__(tools, aliases=aliases, listed=self._meta if searches else None, scope=slug)
-        self._index = Index({name: tool.definition for name, tool in self.tools.items()}) if searches else None
+        definitions = {name: tool.definition for name, tool in self.tools.items()}
+        self._index = Index(definitions, calls) if searches else None
 
     def prompts_of(self, snapshot: Prompts) -> Prompts:
         """Give the prompts of the hub that are in it."""
