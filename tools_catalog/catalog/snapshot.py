@@ -213,8 +213,8 @@ def _toolsets(tools: Iterable[Tool], aliases: Iterable[Alias]) -> list[Toolset]:
     for alias in aliases:
         formerly.setdefault(alias.leads_to, []).append(alias.name)
     made = []
-    rows = McpToolset.objects.filter(enabled=True)
-    rows = list(rows.prefetch_related("tools", "groups", _only("prompts", "name"), _only("resources", "uri")))
+    enabled = McpToolset.objects.filter(enabled=True)
+    rows = list(enabled.prefetch_related("tools", "groups", _only("prompts", "name"), _only("resources", "uri")))
     calls = usage.totals() if any(row.mode == McpToolset.Mode.SEARCH for row in rows) else {}
     for row in rows:
         chosen, patterns = {tool.name for tool in row.tools.all()}, row.patterns.split()
@@ -249,7 +249,7 @@ def _reads(row: Any) -> ReadChoice | None:
     )
 
 
-def _only(relation: str, column: str) -> Prefetch:
+def _only(relation: str, column: str) -> Prefetch[str, Any, Any]:
     """Read what a toolset is linked to without its content."""
     from tools_catalog.models import McpPrompt, McpResource
 
