@@ -176,6 +176,21 @@ class Toolset(Selection):
             found = self._resources[snapshot] = snapshot.chosen(self._reads.has_resource, self.slug)
         return found
 
+    @property
+    def searching(self) -> tuple[str, ...]:
+        """Names of the tools that search, describe and call the others; empty where these are listed."""
+        return tuple(self._meta)
+
+    def is_search(self, tool: Tool) -> bool:
+        """Whether a tool only looks for others, or tells of one."""
+        return tool.name in (SEARCH, DESCRIBE) and isinstance(tool.backend, _Finder)
+
+    def meant(self, arguments: dict[str, Any]) -> tuple[str, dict[str, Any]] | None:
+        """Give name and arguments of the call that `call_tool` wraps in these; None where they are not well-formed."""
+        if not self._meta or not self._meta[CALL].arguments.is_valid(arguments):
+            return None
+        return self.real_name(arguments["name"]), arguments.get("arguments", {})
+
     def find(self, name: str, caller: Audience) -> Tool:
         meta = self._meta.get(name)
         if meta is None:

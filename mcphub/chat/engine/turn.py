@@ -17,6 +17,7 @@ from mcphub.chat.tools.functions import function_name
 from sessions_app.caller import Caller
 from sessions_app.protocol.json import Json
 from tools_catalog.catalog.snapshot import Tool
+from tools_catalog.catalog.toolsets import Toolset
 
 if TYPE_CHECKING:
     from mcphub.chat.models.conversations import AIResponse, ChatSession
@@ -113,6 +114,10 @@ class Turn:
     the model is sent; paired: each call of a tool has its result."""
     tools: list[Tool] = field(default_factory=list)
     """Of the catalogue, all of which the caller may call."""
+    reached: list[Tool] = field(default_factory=list)
+    """Of the catalogue, too: the model is not told of them, but finds them by searching."""
+    searched: Toolset | None = None
+    """The toolset whose tools search the others."""
     client_tools: list[dict[str, Json]] = field(default_factory=list)
     """Functions that the client runs itself: `{"type": "function", "function": {…}}`, checked."""
     may_mix_calls: bool = False
