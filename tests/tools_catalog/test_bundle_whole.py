@@ -119,7 +119,7 @@ def test_what_upstreams_offer_stays_behind_and_comes_into_its_toolsets_when_it_i
     assert bundle.load(dumped, reason="bundle x").created == ["more"]
     assert "more" in bundle.load(dumped, reason="bundle x").unchanged
     toolset = McpToolset.objects.get(slug="more")
-    assert (toolset.patterns, toolset.tools.count()) == ("own.* wiki.later", 0)
+    assert (toolset.patterns, toolset.tools.count()) == ("own.* wiki_later", 0)
 
     offers(connection, tool=[definition(), definition("later")])
     assert bundle.load(dumped, reason="bundle x").changed == ["more"]

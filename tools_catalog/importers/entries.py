@@ -131,6 +131,8 @@ def save(kind: Kind, report: Report, wanted: dict[str, Json], *, reason: str, ov
     found = kind.model.objects.filter(**{kind.key: label}).first()
     is_new = found is None
     row = kind.model(**{kind.key: label}) if is_new else found
+    if is_new and kind.model in (McpToolDefinition, McpPrompt):
+        McpAlias.objects.give_up(label, row)
     everything = is_new or overwrite
     members = kind.members if everything else kind.definition
     columns = {kind.wire.get(key, key): value for key, value in wanted.items() if key in members and key not in LINKS}

@@ -27,6 +27,10 @@ class McpAliasQuerySet(models.QuerySet["McpAlias"]):
             until = timezone.now() + timedelta(days=settings.MCPHUB_ALIAS_DAYS)
             self.create(**{field: row, "name": former, "expires_at": until})
 
+    def give_up(self, name: str, row: models.Model) -> None:
+        """Let a former name go, as a tool or prompt that comes with a bundle has it."""
+        self.filter(**{f"{_field(row)}__isnull": False, "name": name}).delete()
+
     def refusal_of(self, row: models.Model, name: str) -> str:
         """Say why a tool or prompt may not be given the name; empty where no other's alias is in the way."""
         field = _field(row)

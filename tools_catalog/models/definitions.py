@@ -9,7 +9,8 @@ from django.contrib.auth.models import Group
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
 from django.db import models, transaction
-from django.db.models import Q
+from django.db.models import Q, Sum, Value
+from django.db.models.functions import Length
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
@@ -34,7 +35,17 @@ class TaskChoice(models.TextChoices):
     REQUIRED = TaskSupport.REQUIRED.value, _("Always")
 
 
+_MEMBERS = 240
+"""Characters of a Tool object beside its own words, about: names of members, annotations."""
+
+
 class McpToolDefinitionQuerySet(Switchable["McpToolDefinition"]):
+    def characters(self) -> int:
+        """Give about how many characters the list of these tools has that are switched on, without reading them."""
+        columns = ("name", "title", "description", "input_schema", "output_schema", "meta")
+        length = sum((Length(column) for column in columns), start=Value(_MEMBERS))
+        return self.filter(enabled=True).aggregate(characters=Sum(length))["characters"] or 0
+
     def called(self, name: str) -> McpToolDefinition | None:
         """Give the tool of a name, or else of a former name that still leads to it."""
         found = self.filter(name=name).first()
