@@ -201,6 +201,8 @@ MCPHUB_MAX_SESSIONS_PER_CALLER = env.whole("MCPHUB_MAX_SESSIONS_PER_CALLER", 2_0
 MCPHUB_SESSION_IDLE_SECONDS = env.number("MCPHUB_SESSION_IDLE_SECONDS", 3600, least=1, most=30 * 86400)
 MCPHUB_IDEMPOTENCY_HOURS = env.whole("MCPHUB_IDEMPOTENCY_HOURS", 48, least=24, most=24 * 366)
 """For so long the hub remembers the idempotency keys of callers."""
+MCPHUB_ALIAS_DAYS = env.whole("MCPHUB_ALIAS_DAYS", 90, least=0, most=3650)
+"""For so long a renamed tool or prompt is found by its former name; 0: not at all."""
 MCPHUB_ALLOW_NOT_DURABLE = env.flag("MCPHUB_ALLOW_NOT_DURABLE")
 """Serve although what is recorded may be lost when the machine crashes; said in the log and by /ready."""
 MCPHUB_MIGRATE = env.flag("MCPHUB_MIGRATE", True)
