@@ -432,6 +432,8 @@ class Hub:
             parts["catalogue"] = f"not followed for {time.monotonic() - self.follower.failing_since:.0f} s"
         if why := self.ledger.not_durable or self._not_durable:
             parts["durability"] = f"{'not promised' if settings.MCPHUB_ALLOW_NOT_DURABLE else 'lost'}: {why}"
+        if words := self.ledger.disk.words:
+            parts["disk"] = words if self.ledger.disk.is_short else f"alarm: {words}"
         if self._unrecorded:
             parts["history"] = f"alarm: no event tells of {comparing.words_of(self._unrecorded)}"
         if self.sealing.alarm:
