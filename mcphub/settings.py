@@ -284,6 +284,10 @@ MCPHUB_CHAT_KEEP_DAYS = env.whole("MCPHUB_CHAT_KEEP_DAYS", 30, least=1, most=36_
 """What was said is removed so long after; the tool calls stay in the audit."""
 MCPHUB_EGRESS_ALLOW = env.names("MCPHUB_EGRESS_ALLOW")
 """Hosts, host:port or networks that tools may reach although they are private."""
+MCPHUB_REGISTRY_URL = env.text("MCPHUB_REGISTRY_URL", "https://registry.modelcontextprotocol.io")
+"""The registry of MCP servers that the console and `mcphub connection search` ask."""
+MCPHUB_PUBLIC_REGISTRY = env.flag("MCPHUB_PUBLIC_REGISTRY")
+"""Whether `/v0.1/servers` tells what no group keeps to itself to anybody who asks, without a key."""
 MCPHUB_EGRESS_PROXY = env.text("MCPHUB_EGRESS_PROXY")
 """The HTTP proxy that every request goes out through, such as http://user:password@proxy.example:3128."""
 if MCPHUB_EGRESS_PROXY and not MCPHUB_EGRESS_PROXY.startswith(("http://", "https://")):

@@ -19,6 +19,7 @@ MAX_SERVERS: Final = 100
 _MEMBERS: Final = ("mcpServers", "context_servers", "mcp_servers", "servers", "mcp")
 """Where the clients write their servers."""
 _LINE: Final = re.compile(r" ?\(at line (\d+), column (\d+)\)")
+_END: Final = " (at end of document)"
 _ENTRY: Final = ("command", "url", "httpUrl", "serverUrl")
 _LONGEST_NAME: Final = 200
 
@@ -107,11 +108,19 @@ def _toml(text: str) -> Any:
     try:
         return tomllib.loads(text)
     except (tomllib.TOMLDecodeError, ValueError, RecursionError) as error:
-        words = str(error)
-        at = _LINE.search(words)
-        place = f"Line {at[1]}, column {at[2]}: " if at else ""
-        reason = _LINE.sub("", words)[:200] if at else "it cannot be read"
-        raise DocumentRefused(f"{place}this is neither JSON nor TOML: {reason}.") from error
+        raise DocumentRefused(_told(text, error)) from error
+
+
+def _told(text: str, error: Exception) -> str:
+    words = str(error)
+    at = _LINE.search(words)
+    if at:
+        place = f"Line {at[1]}, column {at[2]}"
+    elif words.endswith(_END):
+        place = f"Line {text.count(chr(10)) + 1}"
+    else:
+        return "This is neither JSON nor TOML."
+    return f"{place}: this is neither JSON nor TOML: {_LINE.sub('', words).removesuffix(_END)[:200]}."
 
 
 def _found(document: dict[str, Any]) -> _Found:
