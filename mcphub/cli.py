@@ -1,4 +1,5 @@
-"""The command line: `mcphub serve`, `chat`, `token`, `connection`, `catalog`, `audit`, `client-config`, `doctor`, Django's commands.
+"""The command line: `mcphub serve`, `chat`, `token`, `connection`, `catalog`, `audit`, `client-config`, `doctor`,
+Django's commands.
 
 Flags become `MCPHUB_*` variables before the settings are read, so flags win and both go one way. What is
 wrong stops the command with one sentence on standard error: status 2 for flags and settings, 1 for the rest.

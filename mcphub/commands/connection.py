@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
+from typing import TYPE_CHECKING
 
 from mcphub.commands import connection_bring
 from mcphub.commands.stop import Stop, database_or_stop, start_django
+
+if TYPE_CHECKING:
+    from tools_catalog.models import McpConnection
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
@@ -55,8 +59,8 @@ def _list(as_json: bool) -> int:
             "reaches": row.url or f"profile {row.profile}",
             "enabled": row.enabled,
             "status": row.status,
-            "served": getattr(row, "approved"),
-            "waiting": getattr(row, "new") + getattr(row, "changed"),
+            "served": row.approved,
+            "waiting": row.new + row.changed,
         }
         for row in McpConnection.objects.with_status().select_related("profile").annotate(**count)
     ]
@@ -81,7 +85,7 @@ def _switch(options: argparse.Namespace) -> int:
     return 0
 
 
-def _rows(names: list[str]) -> list:
+def _rows(names: list[str]) -> list[McpConnection]:
     from tools_catalog.models import McpConnection
 
     found = {row.slug: row for row in McpConnection.objects.filter(slug__in=names).select_related("profile")}

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
 def declare(verbs: Any) -> None:
     bring = verbs.add_parser("import", help="make connections of a client's configuration or a server.json")
-    bring.add_argument("source", metavar="FILE|URL", help="a file, - for standard input, or the address of a server.json")
+    bring.add_argument(
+        "source", metavar="FILE|URL", help="a file, - for standard input, or the address of a server.json"
+    )
     bring.add_argument("--only", action="append", metavar="NAME", help="take this server only; repeated for more")
     add = verbs.add_parser("add", help="make a connection of the list that ships, or of a registry's server")
     add.add_argument("name", metavar="NAME", help="as `mcphub connection known` or `search` names it")

@@ -7,9 +7,9 @@ TOKEN = "ghp_Z9y8X7w6V5u4T3s2R1q0P9o8N7m6L5k4"
 CLAUDE_DESKTOP = """{
   "mcpServers": {
     "files": {"command": "npx", "args": ["-y", "@modelcontextprotocol/server-filesystem", "/srv/shared"]},
-    "github": {"command": "uvx", "args": ["github-server"], "env": {"GITHUB_TOKEN": "%s", "LOG_LEVEL": "debug"}}
+    "github": {"command": "uvx", "args": ["github-server"], "env": {"GITHUB_TOKEN": "@@", "LOG_LEVEL": "debug"}}
   }
-}""" % TOKEN
+}""".replace("@@", TOKEN)
 
 CLAUDE_CODE = """{
   "mcpServers": {
@@ -99,7 +99,7 @@ OPENCODE = """{"mcp": {
 
 BRIDGED = """{"mcpServers": {"far": {"command": "npx",
   "args": ["-y", "mcp-remote@latest", "https://far.example/mcp", "--header", "Authorization:${AUTH}"],
-  "env": {"AUTH": "Bearer %s"}}}}""" % TOKEN
+  "env": {"AUTH": "Bearer @@"}}}}""".replace("@@", TOKEN)
 
 WINDOWS = '{"mcpServers": {"w": {"command": "cmd", "args": ["/c", "npx", "-y", "thing"]}}}'
 

@@ -1,4 +1,4 @@
-"""Programs that only carry a remote server to clients that start programs: the hub connects to the address itself. Pure."""
+"""Programs that only carry a remote server to clients that start programs: the hub takes their address. Pure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ def unwrapped(command: str, words: Sequence[str], environment: Mapping[str, str]
     program = command.replace("\\", "/").rpartition("/")[2].removesuffix(".cmd").removesuffix(".exe")
     if program not in _STARTERS and not _BRIDGE.fullmatch(program):
         return None
-    at = -1 if _BRIDGE.fullmatch(program) else next((n for n, word in enumerate(words) if _BRIDGE.fullmatch(word)), None)
+    at = (
+        -1 if _BRIDGE.fullmatch(program) else next((n for n, word in enumerate(words) if _BRIDGE.fullmatch(word)), None)
+    )
     if at is None:
         return None
     rest = list(words[at + 1 :])

@@ -101,7 +101,9 @@ def _command(entry: dict[str, Any], notes: list[str]) -> tuple[str, list[str]]:
         try:
             command, *words = shlex.split(command)
         except ValueError as error:
-            raise DraftRefused(f"command: it cannot be split into words: {error}. Write the words under args.") from error
+            raise DraftRefused(
+                f"command: it cannot be split into words: {error}. Write the words under args."
+            ) from error
         notes.append("The command was split into words, because no shell reads it.")
     if command.lower() in ("cmd", "cmd.exe") and [word.lower() for word in words[:1]] == ["/c"] and words[1:]:
         command, words = words[1], words[2:]

@@ -35,7 +35,9 @@ def entries(document: dict[str, Any]) -> list[Any]:
     """Give the servers of a document that `is_one`."""
     listed = document.get("servers")
     found = listed if isinstance(listed, list) else [document]
-    return [each["server"] if isinstance(each, dict) and isinstance(each.get("server"), dict) else each for each in found]
+    return [
+        each["server"] if isinstance(each, dict) and isinstance(each.get("server"), dict) else each for each in found
+    ]
 
 
 def name_of(entry: Any) -> str:
@@ -72,9 +74,7 @@ def draft_of(entry: Any) -> Draft:
     raise DraftRefused(refused)
 
 
-def _of_remote(
-    server: dict[str, Any], remote: dict[str, Any], reader: _Reader, title: str, notes: list[str]
-) -> Draft:
+def _of_remote(server: dict[str, Any], remote: dict[str, Any], reader: _Reader, title: str, notes: list[str]) -> Draft:
     url = reader.text(_text(remote.get("url")), remote.get("variables"))
     headers = [each for each in _list(remote.get("headers")) if isinstance(each, dict) and _text(each.get("name"))]
     own = [each["name"] for each in headers if each["name"].lower() in spec.OWN_HEADERS]

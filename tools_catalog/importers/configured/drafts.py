@@ -156,7 +156,9 @@ class _Filler:
     def plain(self, text: Text, where: str) -> str:
         for part in text:
             if isinstance(part, Ref) and part.blank in self._hidden:
-                raise DraftRefused(f"{part.blank} is a secret, and {where} is read by many. The hub keeps no secret there.")
+                raise DraftRefused(
+                    f"{part.blank} is a secret, and {where} is read by many. The hub keeps no secret there."
+                )
         return "".join(part if isinstance(part, str) else self._known[part.blank] for part in text)
 
     def words(self, texts: tuple[Text, ...]) -> Iterator[str]:
@@ -168,8 +170,9 @@ class _Filler:
     def templates(self, texts: tuple[tuple[str, Text], ...], where: str) -> dict[str, str]:
         found = {}
         for name, text in texts:
-            if all(isinstance(part, Ref) and not self._known[part.blank] for part in text) and text:
-                continue
+            refs = [part.blank for part in text if isinstance(part, Ref)]
+            if refs and not any(self._known[blank] for blank in refs):
+                continue  # nobody filled it in, and it need not be
             found[name] = "".join(self._written(part, f"{where}.{name}") for part in text)
         return found
 

@@ -63,7 +63,10 @@ def save(chosen: Sequence[Chosen], *, reason: str, dry_run: bool = False) -> Sav
 
 def free_slugs(drafts: Sequence[Draft]) -> list[str]:
     """Give each draft the name of a connection: its own, or with a number where that is taken."""
-    taken = {*McpConnection.objects.values_list("slug", flat=True), *LaunchProfile.objects.values_list("name", flat=True)}
+    taken = {
+        *McpConnection.objects.values_list("slug", flat=True),
+        *LaunchProfile.objects.values_list("name", flat=True),
+    }
     # Secrets of a connection that is gone would be taken for those of the new one.
     taken |= {name.partition(".")[0] for name in Secret.objects.values_list("name", flat=True) if "." in name}
     found = []

@@ -21,7 +21,8 @@ _SHAPES: Final = re.compile(
     | sk-[\w-]{16,} | [sr]k_(?:live|test)_\w{10,} | whsec_\w{10,} | AKIA[A-Z0-9]{12,} | AIza[\w-]{30,}
     | eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]* | mcph_\w{8,} | hf_[A-Za-z0-9]{20,} | npm_[A-Za-z0-9]{20,} | pypi-[\w-]{16,}
     | dop_v1_[a-f0-9]{20,} | ntn_\w{20,} | secret_[A-Za-z0-9]{20,} | lin_api_\w{16,} | SG\.[\w-]{10,}\.[\w-]{10,}
-    | figd_[\w-]{16,} | tvly-[\w-]{10,} | fc-[a-f0-9]{20,} | r8_\w{20,} | shp(?:at|ss)_\w{16,} | pat[A-Za-z0-9]{14}\.[a-f0-9]{40,}
+    | figd_[\w-]{16,} | tvly-[\w-]{10,} | fc-[a-f0-9]{20,} | r8_\w{20,} | shp(?:at|ss)_\w{16,}
+    | pat[A-Za-z0-9]{14}\.[a-f0-9]{40,}
     )|-----BEGIN\ [A-Z ]{0,20}PRIVATE\ KEY-----
     """
 )
@@ -32,7 +33,9 @@ _TO_FILL_IN: Final = re.compile(
     r"""(?ix) \s* (?: <[^<>]*> | \[[^\[\]]*\] | your[-_\ ].* | .*[-_\ ]here | my[-_](?:api[-_])?(?:key|token|secret)
     | x{3,}.* | \*{3,} | \.{3,} | …+ | change[-_]?me | replace.* | insert.* | todo ) \s* \Z"""
 )
-_EXAMPLE_PATH: Final = re.compile(r"(?i)(?:/absolute)?/path/to/|/Users/(?:username|you|yourname)\b|/home/(?:username|user|you)/|C:\\\\?path")
+_EXAMPLE_PATH: Final = re.compile(
+    r"(?i)(?:/absolute)?/path/to/|/Users/(?:username|you|yourname)\b|/home/(?:username|user|you)/|C:\\\\?path"
+)
 
 
 def is_named_so(name: str) -> bool:
