@@ -62,7 +62,7 @@ def _list(as_json: bool) -> int:
             "served": row.approved,
             "waiting": row.new + row.changed,
         }
-        for row in McpConnection.objects.with_status().select_related("profile").annotate(**count)
+        for row in McpConnection.objects.with_status().select_related("profile").annotate(**count).order_by("slug")
     ]
     if as_json:
         print(json.dumps(rows, indent=2, ensure_ascii=False))

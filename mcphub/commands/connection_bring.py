@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import getpass
+import logging
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -64,6 +65,7 @@ def try_out(rows: Sequence[McpConnection], *, approve: bool) -> int:
     """Try connections and print each step; status 1 where one fails."""
     from tools_catalog.discovery import trying
 
+    logging.getLogger("tools_catalog").setLevel(logging.WARNING)  # each step is printed here
     failed = 0
     for start in range(0, len(rows), trying.MOST_AT_ONCE):
         for tried in trying.try_out(rows[start : start + trying.MOST_AT_ONCE]):

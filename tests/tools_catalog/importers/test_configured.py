@@ -259,30 +259,11 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
     max_leaves=12,
 )
-NAMES = st.sampled_from(
-    [
-        "mcpServers",
-        "servers",
-        "context_servers",
-        "mcp",
-        "inputs",
-        "projects",
-        "command",
-        "args",
-        "env",
-        "url",
-        "type",
-        "headers",
-        "name",
-        "packages",
-        "remotes",
-        "server",
-        "registryType",
-        "identifier",
-        "${A}",
-        "a",
-    ]
-)
+MEMBERS = """
+mcpServers servers context_servers mcp inputs projects command args env url type headers name packages remotes server
+registryType identifier ${A} a
+"""
+NAMES = st.sampled_from(MEMBERS.split())
 SHAPED = st.recursive(
     JSON, lambda inner: st.dictionaries(NAMES, inner, max_size=5) | st.lists(inner, max_size=3), max_leaves=20
 )

@@ -78,8 +78,10 @@ def import_view(admin: HubAdmin, request: HttpRequest) -> HttpResponse:
         return _save(admin, request)
     if request.method == "GET" and (name := request.GET.get("known")):
         return _choose(admin, request, name)
-    form = BringForm(request.POST or None, request.FILES or None, initial={"source": request.GET.get("source", "")})
-    if request.method == "POST" and form.is_valid():
+    is_given = request.method == "POST"
+    initial = {"source": request.GET.get("source", "")}
+    form = BringForm(*([request.POST, request.FILES] if is_given else []), initial=initial)
+    if is_given and form.is_valid():
         try:
             raw = form.raw()
             found = sources.read(raw)
