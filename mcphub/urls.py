@@ -1,7 +1,7 @@
 """What Django serves: the admin and REST. The MCP endpoints are consumers; see routing.py."""
 
 from django.contrib import admin
-from django.urls import include, path, re_path
+from django.urls import include, path
 from django.views.generic import RedirectView
 
 from tools_catalog.rest.registry import ServersView, VersionsView, VersionView
@@ -18,10 +18,15 @@ urlpatterns = [
     path("admin/", include("mcphub.console.replaying")),
     path("admin/", include("mcphub.console.usage")),
     path("admin/", admin.site.urls),
-    # The paths of a registry are fixed; the name of a server has a slash in it.
-    re_path(r"^v0\.1/servers/?$", ServersView.as_view()),
-    re_path(r"^v0\.1/servers/(?P<name>.+)/versions/?$", VersionsView.as_view()),
-    re_path(r"^v0\.1/servers/(?P<name>.+)/versions/(?P<version>[^/]+)/?$", VersionView.as_view()),
+    *(
+        path(f"v0.1/servers{end}{slash}", view.as_view())
+        for end, view in (
+            ("", ServersView),
+            ("/<path:name>/versions", VersionsView),
+            ("/<path:name>/versions/<str:version>", VersionView),
+        )
+        for slash in ("", "/")
+    ),
     path("api/", include("mcphub.rest.api")),
 ]
 
