@@ -1,4 +1,4 @@
-"""REST over launch profiles and secrets, to read. Both are written in the console: one runs programs, one holds values."""
+"""REST over launch profiles and secrets, to read. Both are written in the console, which shows what they may do."""
 
 from __future__ import annotations
 
