@@ -294,6 +294,10 @@ MCPHUB_EGRESS_DENY = env.hosts("MCPHUB_EGRESS_DENY")
 """Hosts, host:port or networks that nothing is sent to, whatever else says so."""
 MCPHUB_EGRESS_ONLY = env.hosts("MCPHUB_EGRESS_ONLY")
 """The public hosts and networks that may be reached; empty: all."""
+MCPHUB_REGISTRY_URL = env.text("MCPHUB_REGISTRY_URL", "https://registry.modelcontextprotocol.io")
+"""The registry of MCP servers that the console and `mcphub connection search` ask."""
+MCPHUB_PUBLIC_REGISTRY = env.flag("MCPHUB_PUBLIC_REGISTRY")
+"""Whether `/v0.1/servers` tells what no group keeps to itself to anybody who asks, without a key."""
 MCPHUB_EGRESS_PROXY = env.text("MCPHUB_EGRESS_PROXY")
 """The HTTP proxy that every request goes out through, such as http://user:password@proxy.example:3128."""
 if MCPHUB_EGRESS_PROXY and not MCPHUB_EGRESS_PROXY.startswith(("http://", "https://")):
