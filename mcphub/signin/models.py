@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
+from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.db import models, transaction
@@ -73,15 +74,11 @@ class Consent(models.Model):
     def revoke(self, *, by: Any = None, reason: str = "") -> None:
         """End what the client may do: tokens, codes and the person's open sessions, in all processes."""
         with transaction.atomic():
-            resource = endpoints.identifier(self.endpoint)
-            refresh = _for(RefreshToken, self, resource).filter(revoked__isnull=True)
-            tokens = _for(AccessToken, self, resource)
+            _for(RefreshToken, self).filter(revoked__isnull=True).update(revoked=timezone.now())
+            tokens = _for(AccessToken, self)
             count = tokens.count()
-            # Both lists are read before either changes: each is found by what the other says.
-            pks = list(tokens.values_list("pk", flat=True))
-            refresh.update(revoked=timezone.now())
-            AccessToken.objects.filter(pk__in=pks).delete()
-            _for(Grant, self, resource).delete()
+            tokens.delete()
+            _for(Grant, self).delete()
             self.record("consent.revoked", by=by, reason=reason, tokens=count)
             bus.publish(bus.CALLER_ENDED, f"user:{self.user_id}")
             self.delete()
@@ -98,8 +95,14 @@ class Consent(models.Model):
         events.record(kind, actor=actor, model=Consent, subject=self.pk, label=str(self), after=after, reason=reason)
 
 
-def _for(model: Any, consent: Consent, resource: str) -> Any:
-    """Give the rows of a model that a consent gave. Each is for one endpoint, which JSON holds as a list of one."""
+def _for(model: Any, consent: Consent) -> Any:
+    """Give the rows of a model that a consent gave: each is for one endpoint, which JSON holds as a list of one.
+
+    A command that revokes may run without the flags of the server, so only the path is compared.
+    """
+    path = urlsplit(endpoints.issuer()).path + consent.endpoint
     rows = model.objects.filter(user=consent.user, application=consent.client)
-    chosen = [pk for pk, named in rows.values_list("pk", "resource") if named == [resource]]
+    chosen = [
+        pk for pk, named in rows.values_list("pk", "resource") if [urlsplit(each).path for each in named] == [path]
+    ]
     return model.objects.filter(pk__in=chosen)

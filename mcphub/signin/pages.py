@@ -23,6 +23,7 @@ from oauthlib.oauth2.rfc6749 import errors
 from mcphub import failing, policy
 from mcphub.process import runtime
 from mcphub.signin import clients
+from mcphub.signin.advice import ADVICE
 from mcphub.signin.guesses import CountedLogin, guarded
 from mcphub.signin.models import Consent
 from mcphub.signin.server import endpoint_asked
@@ -156,7 +157,7 @@ class Authorize(BaseAuthorizationView):  # type: ignore[misc]
                 "let in. Go back to the client and connect again; if it happens again, tell the operator of the hub."
             ) % {"reason": clipped(cause.description or cause.error, 200)}
             return failing.refused_client(words)
-        told = [*cause.twotuples, ("iss", endpoints.issuer())]
+        told = {"error_description": ADVICE.get(cause.error, ""), **dict(cause.twotuples), "iss": endpoints.issuer()}
         separator = "&" if "?" in cause.redirect_uri else "?"
         return self.redirect(f"{cause.redirect_uri}{separator}{urlencode(told)}", None)
 

@@ -17,6 +17,7 @@ from oauth2_provider.models import Application
 from oauth2_provider.views import RevokeTokenView, TokenView
 
 from mcphub.signin import clients
+from mcphub.signin.advice import ADVICE
 from mcphub.signin.clients import ClientRefused
 from sessions_app import endpoints
 from sessions_app.history import events
@@ -178,10 +179,17 @@ def _has_nul(request: HttpRequest) -> bool:
 
 
 def _as_oauth(answer: Callable[[], HttpResponse]) -> HttpResponse:
-    """Answer in JSON, which the toolkit does not say of every answer that has a body."""
+    """Answer in JSON, which the toolkit does not say of every answer that has a body, with advice for each error."""
     response = answer()
     if response.content:
         response["Content-Type"] = "application/json"
+        told = json.loads(response.content)
+        if (
+            isinstance(told, dict)
+            and "error_description" not in told
+            and (advice := ADVICE.get(str(told.get("error"))))
+        ):
+            response.content = json.dumps({**told, "error_description": advice})
     return response
 
 

@@ -62,6 +62,13 @@ def leave(name: str, group: str) -> None:
     User.objects.get(username=name).groups.remove(Group.objects.get(name=group))
 
 
+def make_toolset(slug: str) -> None:
+    """Offer a toolset; once."""
+    from tools_catalog.models import McpToolset
+
+    McpToolset.objects.get_or_create(slug=slug, defaults={"patterns": "*"})
+
+
 def take_back(name: str) -> int:
     """Take back all that a person allowed."""
     from mcphub.signin.models import Consent
