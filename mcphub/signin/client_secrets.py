@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Mapping
+from typing import Any
 
 from django.contrib.auth.hashers import BasePasswordHasher
 
@@ -18,12 +18,12 @@ class ClientSecretHasher(BasePasswordHasher):
     def encode(self, password: str, salt: str) -> str:
         return f"{self.algorithm}${salt}${hashlib.sha256(f'{salt}{password}'.encode()).hexdigest()}"
 
-    def decode(self, encoded: str) -> Mapping[str, str]:
+    def decode(self, encoded: str) -> dict[str, Any]:
         algorithm, salt, digest = encoded.split("$", 2)
         return {"algorithm": algorithm, "salt": salt, "hash": digest}
 
     def verify(self, password: str, encoded: str) -> bool:
         return hmac.compare_digest(encoded, self.encode(password, self.decode(encoded)["salt"]))
 
-    def safe_summary(self, encoded: str) -> dict[str, str]:
+    def safe_summary(self, encoded: str) -> dict[Any, Any]:
         return {"algorithm": self.algorithm}

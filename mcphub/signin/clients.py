@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ipaddress
 from datetime import timedelta
+from typing import Any
 from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.db.models import Q
 from django.utils import timezone
 from oauth2_provider.models import Application
+from oauth2_provider.settings import oauth2_settings
 
 from sessions_app.kit.shown import clipped
 from sessions_app.protocol.json import Json
@@ -93,11 +95,11 @@ def sweep() -> int:
     return int(Application.objects.filter(pk__in=list(old)).delete()[0])
 
 
-def _self_made():  # type: ignore[no-untyped-def]  # the toolkit has no types
+def _self_made() -> Any:  # the toolkit has no types
     return Application.objects.exclude(registration_source=Application.RegistrationSource.MANUAL)
 
 
-def _unused():  # type: ignore[no-untyped-def]
+def _unused() -> Any:
     return _self_made().filter(Q(consents=None) & Q(grant=None))
 
 
@@ -113,4 +115,4 @@ def _may_lead_to(address: str) -> bool:
         return bool(host)
     if parts.scheme == "http":
         return host in _LOOPBACK
-    return parts.scheme in settings.OAUTH2_PROVIDER["ALLOWED_REDIRECT_URI_SCHEMES"]
+    return bool(parts.scheme in oauth2_settings.ALLOWED_REDIRECT_URI_SCHEMES)

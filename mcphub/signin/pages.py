@@ -9,7 +9,9 @@ from urllib.parse import urlencode, urlsplit
 from django.contrib.auth.forms import AuthenticationForm
 from django.contrib.auth.views import LoginView
 from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import render
+from django.template.response import TemplateResponse
 from django.urls import reverse, reverse_lazy
 from django.utils.decorators import method_decorator
 from django.utils.http import url_has_allowed_host_and_scheme
@@ -39,16 +41,18 @@ _SHOWN_TO = "asked_since"
 """The name in the session of the login for which a page of consent was shown."""
 
 
-class LoginForm(CountedLogin, AuthenticationForm):  # type: ignore[misc]
+class LoginForm(CountedLogin, AuthenticationForm):
     """Of everybody who has an account, with or without rights in the console."""
 
 
 class _Login(LoginView):
     template_name = "signin/login.html"
     authentication_form = LoginForm
-    next_page = reverse_lazy("admin:index")
 
-    def get_redirect_url(self) -> str:
+    def get_default_redirect_url(self) -> str:
+        return reverse("admin:index")
+
+    def get_redirect_url(self, request: HttpRequest | None = None) -> str:
         """Lead on to pages of this hub alone, whatever the address says."""
         wanted = str(self.request.POST.get("next") or self.request.GET.get("next") or "")
         is_own = url_has_allowed_host_and_scheme(wanted, allowed_hosts=None) and wanted.startswith("/oauth/")
@@ -60,12 +64,13 @@ _login = _Login.as_view()
 
 @never_cache
 def log_in(request: HttpRequest) -> HttpResponse:
-    page: HttpResponse = guarded(request, lambda asked: _login(asked).render(), request.get_full_path())
+    page: HttpResponse = guarded(request, lambda asked: _rendered(_login(asked)), request.get_full_path())
     return page
 
 
-def _rendered(response: Any) -> Any:
-    return response.render() if hasattr(response, "render") and callable(response.render) else response
+def _rendered(response: HttpResponseBase) -> HttpResponseBase:
+    """The form is looked at while the guard still watches."""
+    return response.render() if isinstance(response, TemplateResponse) else response
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +151,8 @@ class Authorize(BaseAuthorizationView):  # type: ignore[misc]
         uri, _headers, _body, _status = self.create_authorization_response(
             request=request, scopes=" ".join(asked.scopes), credentials=credentials, allow=True
         )
-        return self.redirect(uri, asked.client)
+        answer: HttpResponse = self.redirect(uri, asked.client)
+        return answer
 
     def error_response(self, error: OAuthToolkitError, application: Any, **kwargs: Any) -> HttpResponse:
         """Tell the client, with the issuer's name, or the person where nobody knows who the client is."""
@@ -159,7 +165,8 @@ class Authorize(BaseAuthorizationView):  # type: ignore[misc]
             return failing.refused_client(words)
         told = {"error_description": ADVICE.get(cause.error, ""), **dict(cause.twotuples), "iss": endpoints.issuer()}
         separator = "&" if "?" in cause.redirect_uri else "?"
-        return self.redirect(f"{cause.redirect_uri}{separator}{urlencode(told)}", None)
+        answer: HttpResponse = self.redirect(f"{cause.redirect_uri}{separator}{urlencode(told)}", None)
+        return answer
 
 
 def endpoint_refused(state: str | None) -> errors.OAuth2Error:

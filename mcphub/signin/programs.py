@@ -9,6 +9,7 @@ from typing import Any
 from django.conf import settings
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http.response import HttpResponseBase
 from django.utils.decorators import method_decorator
 from django.views import View
 from django.views.decorators.csrf import csrf_exempt
@@ -36,7 +37,8 @@ class _ForPrograms(View):
     """Pages of other origins may call it: nothing here depends on a cookie."""
 
     @method_decorator(csrf_exempt)
-    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        response: HttpResponseBase
         if request.method == "OPTIONS":
             response = HttpResponse(status=204)
             response["Access-Control-Allow-Methods"] = "GET, POST"
@@ -52,8 +54,9 @@ class _ForPrograms(View):
         return response
 
     def http_method_not_allowed(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        response = _error("invalid_request", f"{request.method} is not served here.", 405)
-        response["Allow"] = ", ".join(self._allowed_methods())
+        served = "POST" if hasattr(self, "post") else "GET"
+        response = _error("invalid_request", f"{request.method} is not served here. Use {served}.", 405)
+        response["Allow"] = served
         return response
 
 
