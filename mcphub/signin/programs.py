@@ -45,8 +45,6 @@ class _ForPrograms(View):
             response["Access-Control-Allow-Headers"] = "Authorization, Content-Type, MCP-Protocol-Version"
         elif int(request.META.get("CONTENT_LENGTH") or 0) > _MOST_BYTES:
             response = _error("invalid_request", f"The body is larger than {_MOST_BYTES} bytes. Send less.", 413)
-        elif _has_nul(request):
-            response = _error("invalid_request", "A parameter holds a NUL character. Send it without.")
         else:
             response = super().dispatch(request, *args, **kwargs)
         response["Access-Control-Allow-Origin"] = "*"
@@ -168,12 +166,12 @@ def _registered(told: dict[str, Json]) -> dict[str, str]:
 
 class Token(_ForPrograms, TokenView):  # type: ignore[misc]
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        return _as_oauth(lambda: self.authorization_flow_token_response(request))
+        return _as_oauth(request, lambda: self.authorization_flow_token_response(request))
 
 
 class Revocation(_ForPrograms, RevokeTokenView):  # type: ignore[misc]
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        return _as_oauth(lambda: super(Revocation, self).post(request, *args, **kwargs))
+        return _as_oauth(request, lambda: super(Revocation, self).post(request, *args, **kwargs))
 
 
 def _has_nul(request: HttpRequest) -> bool:
@@ -181,8 +179,10 @@ def _has_nul(request: HttpRequest) -> bool:
     return any("\x00" in value for values in request.POST.lists() for value in values[1])
 
 
-def _as_oauth(answer: Callable[[], HttpResponse]) -> HttpResponse:
+def _as_oauth(request: HttpRequest, answer: Callable[[], HttpResponse]) -> HttpResponse:
     """Answer in JSON, which the toolkit does not say of every answer that has a body, with advice for each error."""
+    if _has_nul(request):
+        return _error("invalid_request", "A parameter holds a NUL character. Send it without.")
     response = answer()
     if response.content:
         response["Content-Type"] = "application/json"
