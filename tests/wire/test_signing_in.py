@@ -555,3 +555,49 @@ def test_consents_and_tokens_are_on_record(hub: Hub, anna: Person, client: Clien
 def kinds_of(hub: Hub, person: Person) -> list[str]:
     kinds: list[str] = hub.operate(operations.values, "sessions_app.AuditEvent", "kind", actor=person.principal)
     return kinds
+
+
+# Two workers ---------------------------------------------------------------------------------------------
+
+
+def test_two_workers_know_a_new_token_at_once_and_forget_it_together(pair: Hub) -> None:
+    with Person(pair, a_name()) as anna, Client(pair) as client:
+        tokens = client.sign_in(anna)
+
+        def seen() -> list[int]:
+            statuses = []
+            for _ in range(8):  # each a connection of its own, which either worker may take
+                with Speaker(pair.url, tokens["access_token"]) as speaker:
+                    statuses.append(speaker.modern("tools/list").status_code)
+            return statuses
+
+        assert set(seen()) == {200}
+        assert pair.operate(take_back, anna.name) == 1
+        until(lambda: set(seen()) == {401})
+
+
+def test_two_workers_leave_one_sign_in_of_many_refreshes(pair: Hub) -> None:
+    with Person(pair, a_name()) as anna, Client(pair) as client:
+        token = client.sign_in(anna)["refresh_token"]
+        clients = [Client(pair, id=client.id) for _ in range(6)]
+        try:
+            with ThreadPoolExecutor(6) as pool:
+                answers = list(pool.map(lambda each: each.refresh(token), clients))
+        finally:
+            for each in clients:
+                each.http.close()
+        [won] = [answer.json() for answer in answers if answer.status_code == 200]
+        assert {answer.json()["error"] for answer in answers if answer.status_code != 200} == {"invalid_grant"}
+        assert client.refresh(won["refresh_token"]).status_code == 200
+
+
+@pytest.mark.parametrize("end", [take_back, disable_person], ids=["consent", "person"])
+def test_two_workers_end_what_is_open(pair: Hub, end: Any) -> None:
+    with Person(pair, a_name()) as anna, Client(pair) as client:
+        tokens = client.sign_in(anna)
+        with Speaker(pair.url, tokens["access_token"]) as speaker:
+            session = speaker.open_session()
+            with speaker.streaming("GET", mcp_session_id=session, content_type=None) as (_, listening):
+                pair.operate(end, anna.name)
+                assert list(listening) == []
+        assert client.refresh(tokens["refresh_token"]).json()["error"] == "invalid_grant"
