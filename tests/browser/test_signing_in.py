@@ -14,9 +14,11 @@ from typing import Any
 import pytest
 
 from tests.clients import install
-from tests.servers import ROOT, Hub
+from tests.servers import ROOT, Hub, free_port
+from tests.wire.signing_in import Client
 
 SECONDS = 120
+AUTHORIZE = r"(http://127\.0\.0\.1:\d+/oauth/authorize/\S+)"
 NAME, PASSWORD = "anna", "a long password"
 
 
@@ -57,6 +59,12 @@ class Visitor:
         self.process.kill()
         self.process.communicate()
 
+    def sends(self, id: int | None, method: str, params: Any) -> None:
+        assert self.process.stdin is not None
+        numbered = {} if id is None else {"id": id}
+        self.process.stdin.write(json.dumps({"jsonrpc": "2.0", **numbered, "method": method, "params": params}) + "\n")
+        self.process.stdin.flush()
+
     def says(self, pattern: str) -> str:
         """Read on until a line says it; give what is in its brackets."""
         assert self.process.stdout is not None
@@ -79,8 +87,8 @@ def visitor_of(runtime: str, hub: Hub) -> Visitor:
     return Visitor([python, str(script), address])
 
 
-def lets_in(page: Any, address: str) -> None:
-    """The person logs in where that is asked, by keyboard, and allows it."""
+def lets_in(page: Any, address: str, closing: str = "You may close this page") -> None:
+    """The person logs in where that is asked, by keyboard, and allows it; `closing` is what the client then shows."""
     from playwright.sync_api import expect
 
     page.goto(address)
@@ -93,7 +101,8 @@ def lets_in(page: Any, address: str) -> None:
     expect(allow).to_be_visible()
     allow.focus()
     page.keyboard.press("Enter")
-    expect(page.get_by_text("You may close this page")).to_be_visible()
+    if closing:
+        expect(page.get_by_text(closing)).to_be_visible()
 
 
 @pytest.fixture
@@ -116,3 +125,34 @@ def test_an_sdk_signs_in_with_nothing_but_the_address(hub: Hub, page: Any, runti
     row = hub.rows(tool="echo")[0]
     assert row["caller_label"].startswith(f"{NAME} via ")
     assert row["principal"].startswith("user:")
+
+
+def test_mcp_remote_signs_in_with_nothing_but_the_address(hub: Hub, page: Any, tmp_path: Path) -> None:
+    folder = install.needed("node")
+    words = [str(folder / "node_modules/.bin/mcp-remote"), f"{hub.url}/mcp", "--transport", "http-only"]
+    with Visitor(words, {**install.node_environment(folder), "MCP_REMOTE_CONFIG_DIR": str(tmp_path)}) as visitor:
+        lets_in(page, visitor.says(AUTHORIZE), closing="Authorization successful")
+        whom = {"name": "bridged", "version": "1"}
+        visitor.sends(1, "initialize", {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": whom})
+        assert visitor.says(r'^{"jsonrpc":"2.0","id":1,"(\w+)"') == "result"
+        visitor.sends(None, "notifications/initialized", {})
+        visitor.sends(2, "tools/call", {"name": "echo", "arguments": {"text": "bridged"}})
+        assert visitor.says(r'^{"jsonrpc":"2.0","id":2,.*"text":"(\w+)"') == "bridged"
+    assert hub.rows(tool="echo")[0]["caller_label"].startswith(f"{NAME} via MCP CLI Proxy")
+
+
+def test_the_official_suite_finds_nothing_amiss_with_the_server(hub: Hub, page: Any, tmp_path: Path) -> None:
+    folder = install.needed("node")
+    port = free_port()
+    callback = f"http://127.0.0.1:{port}/callback"
+    with Client(hub, redirect_uri=callback) as client:
+        words = ["conformance", "authorization", "--url", hub.url, "--client-id", client.id, "--port", str(port)]
+    words += ["--resource", f"{hub.url}/mcp"]
+    words[0] = str(folder / "node_modules/.bin/conformance")
+    with Visitor([*words, "--output-dir", str(tmp_path)], install.node_environment(folder)) as visitor:
+        lets_in(page, visitor.says(AUTHORIZE), closing="")
+        out, _ = visitor.process.communicate(timeout=SECONDS)
+    assert visitor.process.returncode == 0, out
+    found = [check for file in tmp_path.rglob("checks.json") for check in json.loads(file.read_text())]
+    assert len(found) >= 3
+    assert [check for check in found if check["status"] not in ("SUCCESS", "INFO")] == []
