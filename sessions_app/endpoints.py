@@ -6,6 +6,7 @@ addresses that only belong to it, such as `/messages` to `/sse`, are no endpoint
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import re
 from collections.abc import Iterator
@@ -84,9 +85,10 @@ def origin_for(host: str | None) -> str:
     """
     public = urlsplit(issuer())
     if host and _is_loopback(public.hostname):
-        asked = urlsplit(f"//{host}")
-        if _is_loopback(asked.hostname) and _port(asked, public.scheme) == _port(public, public.scheme):
-            return f"{public.scheme}://{host}"
+        with contextlib.suppress(ValueError):
+            asked = urlsplit(f"//{host}")
+            if _is_loopback(asked.hostname) and _port(asked, public.scheme) == _port(public, public.scheme):
+                return f"{public.scheme}://{host}"
     return issuer()
 
 

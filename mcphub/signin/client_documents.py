@@ -16,8 +16,8 @@ from sessions_app.protocol.errors import HubError
 from tools_catalog.backends.http.answer import read
 from tools_catalog.egress import guard
 
-_SECONDS = 5.0
-_MOST_BYTES = 16 * 1024
+SECONDS = 5.0
+MOST_BYTES = 16 * 1024
 
 
 class OfPersons:
@@ -36,33 +36,46 @@ class GuardedFetcher:
         is_plain = parts.scheme == "https" and parts.path and not parts.fragment and "@" not in parts.netloc
         if not is_plain or any(part in (".", "..") for part in parts.path.split("/")):
             raise CIMDError("the address is not one that a client id may be")
-        try:
-            body, kept_for = async_to_sync(_fetch)(client_id)
-            document = json.loads(body)
-        except (HubError, httpx2.HTTPError, httpx2.InvalidURL, TimeoutError) as error:
-            raise CIMDError(f"it cannot be fetched: {type(error).__name__}") from error
-        if not isinstance(document, dict):
-            raise CIMDError("it is not a JSON object")
-        try:
-            document["redirect_uris"] = clients.checked_redirects(document.get("redirect_uris"))
-            document["client_name"] = clients.checked_name(document.get("client_name"))
-        except clients.ClientRefused as refusal:
-            raise CIMDError(str(refusal)) from refusal
-        return document, _effective_max_age(kept_for)
+        body, kept_for = async_to_sync(_fetched)(client_id)
+        return checked(body), _effective_max_age(kept_for)
 
 
-async def _fetch(address: str) -> tuple[bytes, str]:
-    async with (
-        asyncio.timeout(_SECONDS),
-        guard.client(timeout_seconds=_SECONDS) as client,
-        client.stream("GET", address, headers={"Accept": "application/json"}) as response,
-    ):
-        kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if response.status_code != 200:
-            raise CIMDError(f"its address answers with status {response.status_code}")
-        if kind != "application/json" and not (kind.startswith("application/") and kind.endswith("+json")):
-            raise CIMDError("its address answers no JSON")
-        body, is_whole = await read(response, _MOST_BYTES)
-        if not is_whole:
-            raise CIMDError(f"it is larger than {_MOST_BYTES} bytes")
-        return body, response.headers.get("cache-control", "")
+def checked(body: bytes) -> dict[str, Any]:
+    """Give a document whose addresses and name can be taken; raise CIMDError."""
+    try:
+        document = json.loads(body)
+    except HubError as error:
+        raise CIMDError("it is not JSON") from error
+    if not isinstance(document, dict):
+        raise CIMDError("it is not a JSON object")
+    try:
+        document["redirect_uris"] = clients.checked_redirects(document.get("redirect_uris"))
+        document["client_name"] = clients.checked_name(document.get("client_name"))
+    except clients.ClientRefused as refusal:
+        raise CIMDError(str(refusal)) from refusal
+    return document
+
+
+async def read_document(client: httpx2.AsyncClient, address: str, seconds: float = SECONDS) -> tuple[bytes, str]:
+    """Get the bytes at an address, and its Cache-Control; follow no redirect. Raises CIMDError."""
+    try:
+        async with (
+            asyncio.timeout(seconds),
+            client.stream("GET", address, headers={"Accept": "application/json"}) as response,
+        ):
+            kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+            if response.status_code != 200:
+                raise CIMDError(f"its address answers with status {response.status_code}")
+            if kind != "application/json" and not (kind.startswith("application/") and kind.endswith("+json")):
+                raise CIMDError("its address answers no JSON")
+            body, is_whole = await read(response, MOST_BYTES)
+    except (HubError, httpx2.HTTPError, httpx2.InvalidURL, TimeoutError) as error:
+        raise CIMDError(f"it cannot be fetched: {type(error).__name__}") from error
+    if not is_whole:
+        raise CIMDError(f"it is larger than {MOST_BYTES} bytes")
+    return body, response.headers.get("cache-control", "")
+
+
+async def _fetched(address: str) -> tuple[bytes, str]:
+    async with guard.client(timeout_seconds=SECONDS) as client:
+        return await read_document(client, address)
