@@ -127,6 +127,10 @@ class McpConnectionAdmin(RecordedAdmin):
         ),
     ]
 
+    def save_model(self, request: HttpRequest, obj: McpConnection, form: Any, change: bool) -> None:
+        obj.change_author = request.user
+        super().save_model(request, obj, form, change)
+
     def get_queryset(self, request: HttpRequest) -> QuerySet[McpConnection]:
         rows = McpConnection.objects.with_status().select_related("profile")
         counts = {
