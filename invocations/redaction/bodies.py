@@ -13,6 +13,7 @@ from django.conf import settings
 from invocations.redaction.hiding import Hidden
 from invocations.redaction.policy import Redactor
 from sessions_app.protocol import json
+from sessions_app.protocol.json import Json
 
 _LONGEST_MESSAGE = 4096
 _LARGEST_REFUSED = 64 * 1024
@@ -38,7 +39,7 @@ class StoredBodies:
 
     def __init__(
         self,
-        arguments: Any,
+        arguments: Json,
         text: str,
         redactor: Redactor | None,
         limit: int | None = None,
@@ -69,7 +70,7 @@ class StoredBodies:
         self.left_out: dict[str, Any] = {}
         self.arguments = self._kept("arguments", text, limit, whole=whole)
 
-    def outcome(self, result: str | None, error: dict[str, Any] | None) -> tuple[str | None, str | None]:
+    def outcome(self, result: str | None, error: dict[str, Json] | None) -> tuple[str | None, str | None]:
         """Give result and error as canonical JSON to store; complete `left_out`."""
         message: str | None = None
         for name in ("result", "error"):
@@ -88,7 +89,7 @@ class StoredBodies:
             message = self._kept("error", json.canonical(error), error=error)
         return result, message
 
-    def beside(self, value: dict[str, Any], *, is_result: bool = False) -> dict[str, Any]:
+    def beside(self, value: dict[str, Json], *, is_result: bool = False) -> dict[str, Json]:
         """Give what is kept of the call beside its rows, such as a task's result, as it is recorded.
 
         The value itself where nothing of it is hidden.
@@ -124,7 +125,7 @@ class StoredBodies:
         name: str,
         text: str,
         limit: int | None = None,
-        error: dict[str, Any] | None = None,
+        error: dict[str, Json] | None = None,
         *,
         whole: int | None = None,
     ) -> str:
@@ -150,11 +151,11 @@ class StoredBodies:
         return text
 
 
-def _beginning(value: Any) -> Any:
+def _beginning(value: Json) -> Json:
     """Give the value with its first members alone, each text cut short."""
     left = _BEGINNING
 
-    def cut(value: Any) -> Any:
+    def cut(value: Json) -> Json:
         nonlocal left
         left -= 1
         if isinstance(value, str):
@@ -166,7 +167,7 @@ def _beginning(value: Any) -> Any:
     return cut(value)
 
 
-def stored(arguments: Any, text: str, redactor: Redactor | None) -> StoredBodies | None:
+def stored(arguments: Json, text: str, redactor: Redactor | None) -> StoredBodies | None:
     """Give what is stored of a call; None where its arguments are, as they are, and its outcome may be too."""
     if len(text) <= settings.MCPHUB_AUDIT_BODY_CHARACTERS and (redactor is None or redactor.spares(arguments, text)):
         return None

@@ -16,7 +16,6 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from http.cookiejar import CookieJar, DefaultCookiePolicy
-from typing import Any
 from weakref import WeakKeyDictionary
 
 import httpcore2
@@ -184,7 +183,7 @@ class GuardedBackend(httpcore2.AsyncNetworkBackend):
             raise
         return stream
 
-    async def connect_unix_socket(self, *_: Any, **__: Any) -> httpcore2.AsyncNetworkStream:
+    async def connect_unix_socket(self, *_: object, **__: object) -> httpcore2.AsyncNetworkStream:
         raise EgressRefused
 
     async def sleep(self, seconds: float) -> None:
