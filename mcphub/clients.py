@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from invocations.replay import copying
+from sessions_app.protocol.json import Json
 
 PLACEHOLDER = copying.KEY
 
@@ -147,7 +148,7 @@ def stdio_command(data: Path) -> list[str]:
     return [*words, "stdio", "--data-dir", str(data)]
 
 
-def _bridge(url: str, header: str) -> dict[str, Any]:
+def _bridge(url: str, header: str) -> dict[str, Json]:
     """Claude Desktop's file starts programs only, so mcp-remote speaks HTTP for it.
 
     The header's blank stands in a variable: some releases on Windows split arguments at blanks.

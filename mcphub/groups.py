@@ -118,7 +118,7 @@ ROLES: Mapping[str, tuple[str, ...]] = {
 """Name -> permissions. A Viewer reads calls without their bodies, which ask for `read_bodies`."""
 
 
-def install(sender: Any = None, **kwargs: Any) -> None:
+def install(sender: object = None, **kwargs: Any) -> None:
     """Make the groups and give them what they lack; take nothing away that an operator added."""
     from django.apps import apps
     from django.contrib.auth.management import create_permissions

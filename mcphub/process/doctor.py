@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from django.conf import settings
 from django.core import checks as django_checks
@@ -283,7 +283,7 @@ def _tools() -> Iterator[Finding]:
 
 
 def _secrets_of(
-    kind: str, needed: Mapping[tuple[str, str], list[str]], secrets: Mapping[str, Any]
+    kind: str, needed: Mapping[tuple[str, str], list[str]], secrets: Mapping[str, object]
 ) -> Iterator[Finding]:
     """Look at secrets, each with what is wrong with it, and at the names of those of a kind that need them."""
     for (name, problem), who in sorted(needed.items()):

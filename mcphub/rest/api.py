@@ -63,7 +63,7 @@ class UnknownAddress(APIView):
     authentication_classes = ()
     permission_classes = ()
 
-    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+    def initial(self, request: Request, *args: object, **kwargs: object) -> None:
         raise Http404
 
 

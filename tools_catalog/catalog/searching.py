@@ -12,7 +12,8 @@ import unicodedata
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from typing import Any
+
+from sessions_app.protocol.json import Json
 
 _WORD = re.compile(r"[^\W_]+")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
@@ -43,7 +44,7 @@ def _stem(word: str) -> str:
 class Index:
     """The tools that can be found. `definitions` are Tool objects of MCP, by name."""
 
-    def __init__(self, definitions: Mapping[str, Mapping[str, Any]]) -> None:
+    def __init__(self, definitions: Mapping[str, Mapping[str, Json]]) -> None:
         self._postings: dict[str, dict[str, float]] = defaultdict(dict)
         lengths: dict[str, float] = {}
         for name, definition in definitions.items():
@@ -82,7 +83,7 @@ class Index:
                 yield found, _PREFIX_SHARE
 
 
-def _texts(name: str, definition: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
+def _texts(name: str, definition: Mapping[str, Json]) -> Iterable[tuple[str, str]]:
     yield "name", name
     yield "title", str(definition.get("title", ""))
     yield "description", str(definition.get("description", ""))

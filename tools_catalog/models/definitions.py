@@ -16,6 +16,7 @@ from django.utils.translation import gettext_lazy as _
 from sessions_app.history.guarding import GuardedModel
 from sessions_app.kit.fields import JSONText
 from sessions_app.protocol import envelope, json, schemas
+from sessions_app.protocol.json import Json
 from sessions_app.protocol.tasks import TaskSupport
 from tools_catalog import requirements
 from tools_catalog.kinds.registry import KINDS, choices
@@ -222,12 +223,12 @@ class McpToolDefinition(GuardedModel):
         """Give what tells this definition from all others, as versions and calls record it."""
         return json.digest(json.canonical(self._snapshot()))
 
-    def _snapshot(self) -> dict[str, Any]:
+    def _snapshot(self) -> dict[str, Json]:
         values = {field: getattr(self, field) for field in self.VERSIONED}
         return {field: value for field, value in values.items() if self.UNSAID.get(field, _SAID) != value}
 
     @property
-    def annotations(self) -> dict[str, Any]:
+    def annotations(self) -> dict[str, Json]:
         """ToolAnnotations as MCP 2025-03-26 and later show them."""
         return {
             "readOnlyHint": self.read_only,
@@ -280,5 +281,5 @@ class McpToolVersion(models.Model):
             raise ValidationError(_("A version is never changed; edit the tool to make the next one."))
         super().save(*args, **kwargs)
 
-    def delete(self, *args: Any, **kwargs: Any) -> Any:
+    def delete(self, *args: object, **kwargs: object) -> tuple[int, dict[str, int]]:
         raise ValidationError(_("A version is never deleted."))

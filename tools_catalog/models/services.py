@@ -13,6 +13,7 @@ from django.utils.translation import gettext_lazy as _
 
 from sessions_app.kit.fields import JSONText, readable_rows
 from sessions_app.protocol.errors import EgressRefused
+from sessions_app.protocol.json import Json
 from tools_catalog.backends.http.configuration import HttpConfiguration, Service, parse_service
 from tools_catalog.bindings import SERVICE, Destination, origin_of
 from tools_catalog.egress.rules import EgressPolicy
@@ -116,7 +117,7 @@ class HttpService(LoadableModel):
         return Service(slug=self.slug, url=self.url, headers=self.headers, kind=self.kind, version=self.version)
 
 
-def parsed(configuration: Any) -> HttpConfiguration:
+def parsed(configuration: Json) -> HttpConfiguration:
     """Read the configuration of an HTTP tool together with the service that it names; raises ValueError."""
     named = configuration.get("service") if isinstance(configuration, dict) else None
     row = HttpService.objects.filter(slug=str(named)).first() if named is not None else None

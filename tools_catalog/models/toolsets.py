@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from django.contrib.auth.models import Group
 from django.core.exceptions import ValidationError
@@ -88,7 +87,7 @@ class McpToolset(LoadableModel):
                     }
                 )
 
-    def save(self, *args: Any, **kwargs: Any) -> None:
+    def save(self, *args: object, **kwargs: object) -> None:
         self.patterns = " ".join(self.patterns.split())
         super().save(*args, **kwargs)
 

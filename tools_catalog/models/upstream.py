@@ -225,7 +225,7 @@ class McpConnection(LoadableModel):
         if problems:
             raise ValidationError(problems)
 
-    def save(self, *args: Any, **kwargs: Any) -> None:
+    def save(self, *args: object, **kwargs: object) -> None:
         if self._state.adding and not self.prefix:
             self.prefix = f"{self.slug}."
         with transaction.atomic():
