@@ -90,4 +90,8 @@ class McpRedactionRule(RecordedModel):
             raise ValidationError({"tool_name": _("Use the characters A-Z a-z 0-9 _ . - and * for any of them.")})
 
     def rule(self) -> policy.RedactionRule:
-        return policy.RedactionRule(self.tool_name, self.part, self.kind, self.place)
+        return self.rule_for(self.tool_name)
+
+    def rule_for(self, tool_name: str) -> policy.RedactionRule:
+        """Give what the rule would be for other tools."""
+        return policy.RedactionRule(tool_name, self.part, self.kind, self.place)

@@ -9,7 +9,8 @@ from django.contrib.auth.models import Group
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
 from django.db import models, transaction
-from django.db.models import Q
+from django.db.models import Q, Sum, Value
+from django.db.models.functions import Length
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
@@ -20,6 +21,7 @@ from sessions_app.protocol.json import Json
 from sessions_app.protocol.tasks import TaskSupport
 from tools_catalog import requirements
 from tools_catalog.kinds.registry import KINDS, choices
+from tools_catalog.models.aliases import McpAlias
 from tools_catalog.models.content import NAME as TOOL_NAME
 from tools_catalog.models.content import Switchable, keep_groups
 from tools_catalog.models.moving import Moving
@@ -33,6 +35,23 @@ class TaskChoice(models.TextChoices):
     FORBIDDEN = TaskSupport.FORBIDDEN.value, _("Never")
     OPTIONAL = TaskSupport.OPTIONAL.value, _("Where the client can follow one")
     REQUIRED = TaskSupport.REQUIRED.value, _("Always")
+
+
+_MEMBERS = 240
+"""Characters of a Tool object beside its own words, about: names of members, annotations."""
+
+
+class McpToolDefinitionQuerySet(Switchable["McpToolDefinition"]):
+    def characters(self) -> int:
+        """Give about how many characters the list of these tools has that are switched on, without reading them."""
+        columns = ("name", "title", "description", "input_schema", "output_schema", "meta")
+        length = sum((Length(column) for column in columns), start=Value(_MEMBERS))
+        return self.filter(enabled=True).aggregate(characters=Sum(length))["characters"] or 0
+
+    def called(self, name: str) -> McpToolDefinition | None:
+        """Give the tool of a name, or else of a former name that still leads to it."""
+        found = self.filter(name=name).first()
+        return found or self.filter(aliases__in=McpAlias.objects.live().filter(name=name, tool__isnull=False)).first()
 
 
 class McpToolDefinition(GuardedModel):
@@ -125,7 +144,7 @@ class McpToolDefinition(GuardedModel):
     created_at = models.DateTimeField(_("registered"), default=timezone.now, editable=False)
     updated_at = models.DateTimeField(_("changed"), auto_now=True)
 
-    objects = Switchable.as_manager()
+    objects = McpToolDefinitionQuerySet.as_manager()
 
     change_reason: str = ""
     """Said by who edits; kept with the version that the edit makes."""
@@ -177,6 +196,8 @@ class McpToolDefinition(GuardedModel):
             requirements.check(self.requirements)
         except ValueError as error:
             problems["requirements"] = str(error)
+        if refusal := McpAlias.objects.refusal_of(self, self.name):
+            problems["name"] = refusal
         if problems:
             raise ValidationError(problems)
 
@@ -205,6 +226,8 @@ class McpToolDefinition(GuardedModel):
                     author_label=str(author or "")[:150],
                     reason=self.change_reason,
                 )
+                if newest is not None and (former := newest.definition["name"]) != self.name:
+                    McpAlias.objects.leave(former, self)
             else:
                 super().save(*args, **kwargs)
 

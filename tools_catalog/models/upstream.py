@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from types import ModuleType
 from typing import Any, ClassVar
 
 from django.conf import settings
@@ -109,7 +110,10 @@ class McpConnection(LoadableModel):
         max_length=40,
         blank=True,
         validators=[RegexValidator(r"^[A-Za-z0-9_.-]*\Z")],
-        help_text=_("Put before the names of its tools. Empty when added: its name and a full stop."),
+        help_text=_(
+            "Put before the names of its tools and prompts. Empty when added: its name and _. A change renames them; "
+            "the former names lead to them for some days."
+        ),
     )
     groups = models.ManyToManyField(
         Group, verbose_name=_("groups"), blank=True, help_text=_("Given to its tools when they are first approved.")
@@ -170,6 +174,8 @@ class McpConnection(LoadableModel):
 
     objects = McpConnectionQuerySet.as_manager()
 
+    change_author: Any = None
+    """Who edits it, for the versions of tools that the edit renames."""
     _moving: Moving | None = None
 
     class Meta:
@@ -218,6 +224,12 @@ class McpConnection(LoadableModel):
         for field in ("slug", "transport"):
             if before is not None and getattr(self, field) != getattr(before, field):
                 problems[field] = _("This stays as it was. Add another connection.")
+        if (
+            before is not None
+            and self.prefix != before.prefix
+            and (taken := _renaming().refusal_of(self, before.prefix))
+        ):
+            problems["prefix"] = taken
         # Also a constraint; but a form that does not show the transport leaves the constraint unchecked.
         is_child = self.transport == spec.STDIO
         if is_child is not bool(self.profile) or is_child is bool(self.url):
@@ -225,13 +237,19 @@ class McpConnection(LoadableModel):
         if problems:
             raise ValidationError(problems)
 
-    def save(self, *args: object, **kwargs: object) -> None:
+    def save(self, *args: object, **kwargs: Any) -> None:
         if self._state.adding and not self.prefix:
-            self.prefix = f"{self.slug}."
+            self.prefix = f"{self.slug}_"
+        names = kwargs.get("update_fields")
+        renamed = None
         with transaction.atomic():
             if self._moving is not None:
                 self._moving.store()
+            if not self._state.adding and (names is None or "prefix" in names):
+                renamed = McpConnection.objects.select_for_update().values_list("prefix", flat=True).get(pk=self.pk)
             super().save(*args, **kwargs)
+            if renamed is not None and renamed != self.prefix:
+                _renaming().carry_out(self, renamed)
 
     def _take_credentials(self, before: McpConnection | None) -> None:
         self._moving = self._moving or Moving()
@@ -247,6 +265,18 @@ class McpConnection(LoadableModel):
             return self.__dict__["link_status"] or LinkState.DISCONNECTED.value
         found = set(self.links.values_list("status", flat=True))
         return next((state.value for state in _WORST_FIRST if state.value in found), LinkState.DISCONNECTED.value)
+
+    @property
+    def profile_name(self) -> str:
+        """The name of its launch profile, as bundles write it; empty over HTTP."""
+        return self.profile.name if self.profile else ""
+
+    @profile_name.setter
+    def profile_name(self, name: str) -> None:
+        found = LaunchProfile.objects.filter(name=name).first()
+        if found is None:
+            raise ValueError(f"profile: there is no launch profile {name!r} here or in the bundle.")
+        self.profile = found
 
     @property
     def connected_at(self) -> datetime | None:
@@ -304,6 +334,12 @@ class McpConnection(LoadableModel):
             lists_roots=self.may_list_roots,
             opens_loopback=not settings.MCPHUB_PUBLIC_URL.startswith("https:"),
         )
+
+
+def _renaming() -> ModuleType:
+    from tools_catalog.models import renaming  # it stands on this module
+
+    return renaming
 
 
 class McpConnectionLink(models.Model):

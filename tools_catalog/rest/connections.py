@@ -120,7 +120,7 @@ class ConnectionSerializer(RowSerializer[McpConnection]):
         return value
 
     def _write(self, row: McpConnection, values: dict[str, Any]) -> McpConnection:
-        attribute(row, self.context["request"], values.pop("reason", ""))
+        row.change_author, _ = attribute(row, self.context["request"], values.pop("reason", ""))
         return super()._write(row, values)
 
 
