@@ -12,7 +12,7 @@ from typing import Final
 from urllib.parse import parse_qsl, urlsplit
 
 from sessions_app.kit.secret_forms import FORMS, Forms
-from tools_catalog.upstream.credential_fields import names_credential
+from tools_catalog.upstream.credential_fields import tells_of_credential
 
 _ALWAYS: Final = frozenset({"authorization", "proxy-authorization", "cookie"})
 _KEYS: Final = re.compile(r"(?i)(?:^|[-_.])(?:subscription|application|functions|app|auth|access|account)[-_.]?key$")
@@ -62,4 +62,4 @@ def parameter_with_credential(url: str) -> str:
 
 
 def _is_telling(name: str) -> bool:
-    return name.lower() in _ALWAYS or names_credential(name) or _KEYS.search(name) is not None
+    return name.lower() in _ALWAYS or tells_of_credential(name) or _KEYS.search(name) is not None
