@@ -15,7 +15,9 @@ class KeySerializer(RowSerializer[ApiKey]):
 
     principal = serializers.SerializerMethodField(help_text="As calls name it: key:ID.")
     scopes = serializers.ListField(child=serializers.CharField(), read_only=True)
-    groups: serializers.SlugRelatedField[Group] = serializers.SlugRelatedField(slug_field="name", many=True, read_only=True)
+    groups: serializers.SlugRelatedField[Group] = serializers.SlugRelatedField(
+        slug_field="name", many=True, read_only=True
+    )
 
     class Meta:
         model = ApiKey
