@@ -243,7 +243,6 @@ def _audit() -> Iterator[Finding]:
 def _tools() -> Iterator[Finding]:
     from django.core.exceptions import ValidationError
 
-    from sessions_app.history import comparing
     from tools_catalog.backends import python
     from tools_catalog.catalog.snapshot import Catalog
     from tools_catalog.importers import bundle
@@ -280,7 +279,7 @@ def _tools() -> Iterator[Finding]:
         except SecretError as error:
             yield Finding("wrong", f"The secret {secret.name} cannot be used: {error}", "Enter it again in the admin.")
     if rows := moving.rows_with_literals():
-        said = f"Credentials stand as they are, for all who may read the row: {comparing.words_of(rows)}."
+        said = f"Readable credentials stand in {len(rows)} rows, such as {', '.join(rows[:_NAMED])}."
         yield Finding("wrong", said, "Save each row again: that moves them into secrets. Then renew the credentials.")
     if not McpToolDefinition.objects.filter(enabled=True).exists():
         yield Finding("hint", "No tool is enabled.", "mcphub catalog load starter, or enable some in the admin.")
