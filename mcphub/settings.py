@@ -273,7 +273,7 @@ MCPHUB_CHAT_MAX_ONE_RESULT_BYTES = env.whole(
 )
 MCPHUB_CHAT_MAX_CONTENT = env.whole("MCPHUB_CHAT_MAX_CONTENT", 4000, least=1, most=10_000_000)
 """Characters of the user's text in one query."""
-MCPHUB_CHAT_APPROVAL = env.choice("MCPHUB_CHAT_APPROVAL", "never", ["never", "destructive", "always"])
+MCPHUB_CHAT_APPROVAL = env.choice("MCPHUB_CHAT_APPROVAL", "destructive", ["never", "destructive", "always"])
 """Calls by models that wait for an approval, where no row of the admin says it of their tool."""
 MCPHUB_CHAT_RESPONSE_DAYS = env.whole("MCPHUB_CHAT_RESPONSE_DAYS", 30, least=1, most=3650)
 """How long a response can be gone on from by previous_response_id."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from channels.db import database_sync_to_async
 from django.db import connection
-from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client import CollectorRegistry, Metric, ProcessCollector, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 
 from invocations.chain.models import AuditBlock
@@ -27,7 +27,7 @@ class _Gauges:
     def __init__(self, found: Iterable[tuple[str, str, float]]) -> None:
         self._found = list(found)
 
-    def collect(self) -> Iterator[Any]:
+    def collect(self) -> Iterator[Metric]:
         for name, words, value in self._found:
             yield GaugeMetricFamily(name, words, value=value)
 

@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from channels.db import database_sync_to_async
 from django.conf import settings
 
-from invocations import repeats
+from invocations.call import repeats
 from invocations.calling import Calls
 from invocations.chain.service import Sealing
 from invocations.configuration import Configuration

@@ -12,10 +12,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
+from invocations.call.context import InputRequester
+from invocations.call.running import Watch
 from invocations.call_source import CallSource
-from invocations.context import InputRequester
 from invocations.exchange import CallExchange
-from invocations.running import Watch
 from mcphub.server import failures, methods, task_forms
 from mcphub.server.input_rounds import InputRounds
 from mcphub.server.session_input import SessionInput

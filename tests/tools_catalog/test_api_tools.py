@@ -105,10 +105,11 @@ def test_what_was_read_can_be_put_back(operator, tool):
     assert response.json()["version"] == "1"
 
 
-def test_groups_are_written_by_name(operator, tool):
+def test_groups_are_written_by_name(tool):
+    superuser = by_person(is_superuser=True)
     GroupFactory(name="staff")
-    assert patch(operator, groups=["staff"]).json()["groups"] == ["staff"]
-    assert patch(operator, groups=[]).json()["groups"] == []
+    assert patch(superuser, groups=["staff"]).json()["groups"] == ["staff"]
+    assert patch(superuser, groups=[]).json()["groups"] == []
 
 
 @pytest.mark.parametrize(

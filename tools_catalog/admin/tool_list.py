@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
 from django.contrib.admin.templatetags.admin_urls import add_preserved_filters
+from django.contrib.admin.views.main import ChangeList
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.formats import number_format
@@ -65,13 +66,13 @@ class ToolList(SwitchActions):
     ]
     list_display_links = None  # the title stands in the cell of the name, and is no part of the link
 
-    def get_list_display(self, request: HttpRequest) -> Any:
+    def get_list_display(self, request: HttpRequest) -> list[str | Callable[[Any], str | bool]]:
         columns = super().get_list_display(request)
         if request.user.has_perm(usage.PERMISSION):
             return columns
         return [column for column in columns if column not in _OF_USE]
 
-    def get_changelist_instance(self, request: HttpRequest) -> Any:
+    def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
         """Give the list with what other tables say of its rows, read for all of them at once."""
         listed = super().get_changelist_instance(request)
         listed.result_list = rows = list(listed.result_list)
@@ -86,7 +87,7 @@ class ToolList(SwitchActions):
             row.recent, row.approval_state = recent.get(row.name, usage.Recent()), states.get(row.pk)
         return listed
 
-    def switch_remarks(self, request: HttpRequest, rows: list[Any], enabled: bool) -> Mapping[Any, str]:
+    def switch_remarks(self, request: HttpRequest, rows: list[Any], enabled: bool) -> Mapping[object, str]:
         if enabled or not request.user.has_perm(usage.PERMISSION):
             return {}
         found = usage.callers([row.name for row in rows])

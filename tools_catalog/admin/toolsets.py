@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from django.conf import settings
 from django.contrib import admin
@@ -48,7 +48,7 @@ class McpToolsetAdmin(SwitchActions, RecordedAdmin):
         (_("Who may use it"), {"fields": ["enabled", "groups", _REGISTERED, _CHANGED]}),
     ]
 
-    def get_readonly_fields(self, request: HttpRequest, obj: McpToolset | None = None) -> Any:
+    def get_readonly_fields(self, request: HttpRequest, obj: McpToolset | None = None) -> list[str] | tuple[str, ...]:
         # Clients are configured with the address, so the name stays.
         return [*self.readonly_fields, *(["slug"] if obj is not None else [])]
 

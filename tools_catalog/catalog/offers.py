@@ -8,18 +8,27 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sessions_app.kit.fields import readable_rows
 from sessions_app.protocol import directions, json, shapes, uritemplate
 from sessions_app.protocol.errors import PromptNotFound
+from sessions_app.protocol.json import Json
 from tools_catalog.backends import sources
 from tools_catalog.backends.upstream_content import Source, UpstreamCompletion, UpstreamContents, UpstreamMessages
 from tools_catalog.catalog.listing import Audience, Listing, is_visible
 from tools_catalog.catalog.selection import Alias
 from tools_catalog.upstream import pool
 
+if TYPE_CHECKING:
+    from django.db.models import Model, QuerySet
+
+    from tools_catalog.models import McpPrompt, McpResource
+
 logger = logging.getLogger(__name__)
+
+_Row = TypeVar("_Row", bound="Model")
+_Made = TypeVar("_Made")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +121,7 @@ class Resources:
         if self is before:
             return []
 
-        def states(one: Resources) -> dict[str, Any]:
+        def states(one: Resources) -> dict[str, object]:
             return {uri: (resource.digest, resource.enabled) for uri, resource in one._all.items()}
 
         was, now = states(before), states(self)
@@ -168,11 +177,11 @@ def _by_say(resource: Resource) -> tuple[int, str]:
     return -resource.template.fixed_characters, resource.uri
 
 
-def _rows(model: Any) -> Any:
-    return model.objects.prefetch_related("groups").select_related("upstream_offer__connection")
+def _rows(model: type[_Row]) -> QuerySet[_Row]:
+    return model._default_manager.prefetch_related("groups").select_related("upstream_offer__connection")
 
 
-def _made(rows: Any, make: Any) -> list[Any]:
+def _made(rows: QuerySet[_Row], make: Callable[[_Row], _Made]) -> list[_Made]:
     made = []
     for row in readable_rows(rows):
         try:
@@ -182,7 +191,7 @@ def _made(rows: Any, make: Any) -> list[Any]:
     return made
 
 
-def _resource(row: Any) -> Resource:
+def _resource(row: McpResource) -> Resource:
     template = uritemplate.parse(row.uri) if row.is_template else None
     static = row.backend not in ("python", "upstream")
     source = _source(row) if row.backend == "upstream" else None
@@ -213,7 +222,7 @@ def _resource(row: Any) -> Resource:
     )
 
 
-def _prompt(row: Any) -> Prompt:
+def _prompt(row: McpPrompt) -> Prompt:
     definition = _words(row)
     if row.arguments:
         definition["arguments"] = row.arguments
@@ -231,7 +240,7 @@ def _prompt(row: Any) -> Prompt:
     )
 
 
-def _words(row: Any) -> dict[str, Any]:
+def _words(row: McpResource | McpPrompt) -> dict[str, Json]:
     words = {
         "name": row.name,
         "title": row.title,
@@ -242,7 +251,7 @@ def _words(row: Any) -> dict[str, Any]:
     return {name: value for name, value in words.items() if value}
 
 
-def _shared(row: Any, source: Source | None, variables: Iterable[str]) -> dict[str, Any]:
+def _shared(row: McpResource | McpPrompt, source: Source | None, variables: Iterable[str]) -> dict[str, Any]:
     completions = sources.completions_of(row.completions)
     enabled = row.enabled
     if source is not None:
@@ -259,7 +268,7 @@ def _shared(row: Any, source: Source | None, variables: Iterable[str]) -> dict[s
     }
 
 
-def _source(row: Any) -> Source:
+def _source(row: McpResource | McpPrompt) -> Source:
     """Give where an upstream's row is read; raises where it was never approved."""
     offer, connection = row.upstream_offer, row.upstream_offer.connection
     approval = pool.Approval(
@@ -271,7 +280,7 @@ def _source(row: Any) -> Source:
     return Source(connection.slug, pool.Offer(offer.kind, offer.upstream_name, approval), pool.here)
 
 
-def _size(row: Any) -> int:
+def _size(row: McpResource) -> int:
     """Bytes of the content before base64 (MCP, Resources, size)."""
     if row.backend == "blob":
         return int(len(row.content) * 3 // 4 - row.content[-2:].count("="))

@@ -12,8 +12,8 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
+from sessions_app.protocol.json import Json
 from tools_catalog.catalog.words import (
     ASKING,
     MAKE,
@@ -73,7 +73,7 @@ _MOST_CALLS = 1_000_000
 class Index:
     """The tools that can be found. `definitions` are Tool objects of MCP, by name."""
 
-    def __init__(self, definitions: Mapping[str, Mapping[str, Any]], calls: Mapping[str, int] | None = None) -> None:
+    def __init__(self, definitions: Mapping[str, Mapping[str, Json]], calls: Mapping[str, int] | None = None) -> None:
         """`calls`: how often tools are called, by name."""
         self._names = sorted(definitions)
         self._calls = [min((calls or {}).get(name, 0), _MOST_CALLS) for name in self._names]
@@ -204,7 +204,7 @@ def _asked_deeds(spoken: list[str]) -> frozenset[str]:
     return frozenset(next((found for word in spoken if (found := deeds(stem(word)))), ()))
 
 
-def _words_of(name: str, definition: Mapping[str, Any]) -> dict[str, list[str]]:
+def _words_of(name: str, definition: Mapping[str, Json]) -> dict[str, list[str]]:
     arguments: list[str] = []
     schema = definition.get("inputSchema")
     properties = schema.get("properties", {}) if isinstance(schema, dict) else {}

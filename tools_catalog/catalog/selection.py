@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from sessions_app.protocol import envelope, json, schemas, shapes
 from sessions_app.protocol.errors import ToolDisabled, ToolNotFound
+from sessions_app.protocol.json import Json
 from tools_catalog.call import base
 from tools_catalog.catalog.listing import Audience, Entry, Listing, is_visible
 
@@ -104,6 +105,6 @@ class Selection:
             raise ToolDisabled(f"The tool {name} is not served. {why}", tool=name)
         return tool
 
-    def unwrapped_call(self, params: dict[str, Any]) -> dict[str, Any]:
+    def unwrapped_call(self, params: dict[str, Json]) -> dict[str, Json]:
         """Give the params of the `tools/call` that a request means."""
         return params

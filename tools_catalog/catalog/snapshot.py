@@ -9,13 +9,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from django.db.models import Prefetch
 
 from sessions_app.kit.fields import readable_rows
 from sessions_app.protocol import directions, envelope, schemas
 from sessions_app.protocol.errors import InvalidParams
+from sessions_app.protocol.json import Json
 from tools_catalog import usage
 from tools_catalog.call import base
 from tools_catalog.catalog.listing import Audience
@@ -24,6 +25,11 @@ from tools_catalog.catalog.toolsets import ReadChoice, Toolset, ToolsetNotFound,
 from tools_catalog.kinds.registry import KINDS, Basis, by_approval, kind_of
 from tools_catalog.kinds.upstream import UpstreamKind, Upstreams
 from tools_catalog.vault import read_secrets
+
+if TYPE_CHECKING:
+    from django.db.models import QuerySet
+
+    from tools_catalog.models import McpToolDefinition
 
 logger = logging.getLogger(__name__)
 
@@ -123,7 +129,7 @@ class Catalog(Selection):
 
     @classmethod
     def _read(
-        cls, rows: Any, grounds: Mapping[str, object], known: Mapping[str, _Compiled]
+        cls, rows: QuerySet[McpToolDefinition], grounds: Mapping[str, object], known: Mapping[str, _Compiled]
     ) -> tuple[list[Tool], dict[str, _Compiled]]:
         """Give the tools of some rows, and what was compiled for them; of that, `known` is taken as it is."""
         read_secrets()
@@ -165,7 +171,7 @@ class Catalog(Selection):
         return tools, compiled
 
 
-def definition_of(row: Any) -> dict[str, Any]:
+def definition_of(row: McpToolDefinition) -> dict[str, Json]:
     """Give the Tool object of a row, in the newest revision; raise ValueError where its configuration is broken."""
     definition: dict[str, Any] = {"name": row.name}
     if row.title:
@@ -187,7 +193,7 @@ def _grounds() -> dict[str, object]:
     return {kind.name: kind.read() for kind in KINDS.values()}
 
 
-def _compile(row: Any, basis: Basis) -> _Compiled:
+def _compile(row: McpToolDefinition, basis: Basis) -> _Compiled:
     return _Compiled(
         definition_of(row),
         schemas.compile(row.input_schema),

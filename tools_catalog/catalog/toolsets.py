@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 
 from sessions_app.protocol import json, schemas
 from sessions_app.protocol.errors import ExecutionError, InvalidRequest
+from sessions_app.protocol.json import Json
 from tools_catalog.call.base import ToolResult
 from tools_catalog.call.content import text_block
 from tools_catalog.call.context import ToolContext
@@ -197,7 +198,7 @@ class Toolset(Selection):
             return super().find(name, caller)
         return replace(meta, backend=_Finder(self, name, caller))
 
-    def unwrapped_call(self, params: dict[str, Any]) -> dict[str, Any]:
+    def unwrapped_call(self, params: dict[str, Json]) -> dict[str, Json]:
         if params.get("name") != CALL or not self._meta:
             return params
         wrapped = params.get("arguments")
@@ -210,13 +211,13 @@ class Toolset(Selection):
         """Give the tools that the caller may call."""
         return {name: tool for name, tool in self.tools.items() if tool.enabled and is_visible(tool, caller)}
 
-    def search(self, query: str, limit: int, caller: Audience) -> dict[str, Any]:
+    def search(self, query: str, limit: int, caller: Audience) -> dict[str, Json]:
         assert self._index is not None
         offered = self.offered(caller)
         found = [offered[name] for name in self._index.rank(query) if name in offered]
         return {"tools": [_brief(tool) for tool in found[:limit]], "found": len(found)}
 
-    def describe(self, name: str, caller: Audience) -> dict[str, Any]:
+    def describe(self, name: str, caller: Audience) -> dict[str, Json]:
         tool = self.offered(caller).get(self.real_name(name))
         if tool is None:
             shown = json.dumps(name).decode()
@@ -232,7 +233,7 @@ class _Finder:
         self._name = name
         self._caller = caller
 
-    async def call(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+    async def call(self, arguments: dict[str, Json], context: ToolContext) -> ToolResult:
         if self._name == CALL:
             raise ExecutionError(f"{CALL} does not call itself. Give it the name of a tool that {SEARCH} found.")
         if self._name == SEARCH:
@@ -246,7 +247,7 @@ class _Finder:
         pass
 
 
-def _brief(tool: Tool) -> dict[str, Any]:
+def _brief(tool: Tool) -> dict[str, Json]:
     definition = tool.definition
     words = definition["description"]
     if len(words) > _LONGEST_DESCRIPTION:
@@ -255,7 +256,7 @@ def _brief(tool: Tool) -> dict[str, Any]:
     return {"name": tool.name, **title, "description": words, "readOnly": tool.read_only}
 
 
-def _meta_tool(definition: dict[str, Any]) -> Tool:
+def _meta_tool(definition: dict[str, Json]) -> Tool:
     reads = definition["name"] != CALL
     definition = {**definition, "annotations": {"title": definition["title"], **(_READS if reads else _WRITES)}}
     output = definition.get("outputSchema")
@@ -280,7 +281,7 @@ def _meta_tool(definition: dict[str, Any]) -> Tool:
 class _Nowhere:
     """Stands in a tool that is bound to its caller when it is found."""
 
-    async def call(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+    async def call(self, arguments: dict[str, Json], context: ToolContext) -> ToolResult:
         raise NotImplementedError
 
     async def aclose(self) -> None:

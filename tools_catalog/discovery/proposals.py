@@ -9,6 +9,7 @@ from django.db.models import F
 from django.utils.translation import gettext as _t
 
 from sessions_app.protocol import envelope, schemas, uritemplate
+from sessions_app.protocol.json import Json
 from sessions_app.protocol.tasks import TaskSupport
 from tools_catalog.models import McpConnection, McpPrompt, McpResource, McpToolDefinition, McpUpstreamTool, described
 from tools_catalog.models.content import NAME, URI
@@ -31,7 +32,7 @@ def public_name(connection: McpConnection, upstream_name: str, kind: str = TOOL)
     return prefixed(connection.prefix, upstream_name)
 
 
-def columns(row: McpUpstreamTool, definition: Mapping[str, Any]) -> dict[str, Any]:
+def columns(row: McpUpstreamTool, definition: Mapping[str, Json]) -> dict[str, object]:
     """Give what a definition means for the columns of what it becomes."""
     if row.kind == TOOL:
         return _tool_columns(row, definition)
@@ -71,18 +72,18 @@ def refusal_of(row: McpUpstreamTool) -> str:
     return _collision(row) or fault_of(row.kind, row.name, row.seen)
 
 
-def hints(definition: Mapping[str, Any]) -> Mapping[str, Any]:
+def hints(definition: Mapping[str, Json]) -> Mapping[str, Json]:
     """Give the annotations of a tool, where they are any."""
     found = definition.get("annotations")
     return found if isinstance(found, dict) else {}
 
 
-def begins_task(definition: Mapping[str, Any]) -> bool:
+def begins_task(definition: Mapping[str, Json]) -> bool:
     """Whether the upstream decides which calls of the tool become tasks."""
     return bool(definition.get("execution") == AS_TASK)
 
 
-def _tool_columns(row: McpUpstreamTool, definition: Mapping[str, Any]) -> dict[str, Any]:
+def _tool_columns(row: McpUpstreamTool, definition: Mapping[str, Json]) -> dict[str, object]:
     hinted = hints(definition)
     forbids = support_of(definition) == TaskSupport.FORBIDDEN
     return {
@@ -128,7 +129,7 @@ def _collision(row: McpUpstreamTool) -> str:
     }
 
 
-def fault_of(kind: str, name: str, definition: Mapping[str, Any]) -> str:
+def fault_of(kind: str, name: str, definition: Mapping[str, Json]) -> str:
     """Say what is wrong with a definition by itself; empty where nothing is."""
     try:
         if kind == TEMPLATE:
@@ -156,5 +157,5 @@ def fault_of(kind: str, name: str, definition: Mapping[str, Any]) -> str:
     return ""
 
 
-def _text(value: Any, most: int | None = None) -> str:
+def _text(value: Json, most: int | None = None) -> str:
     return storable(value if isinstance(value, str) else "")[:most]

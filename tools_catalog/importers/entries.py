@@ -153,9 +153,11 @@ def save(kind: Kind, report: Report, wanted: dict[str, Json], *, reason: str, ov
     else:
         row.change_reason = reason
         row.loading = reason
+        wanted_rows = {name: _rows(name, names) for name, names in relinked.items()}
+        admitted = row.admitted_links(wanted_rows) if wanted_rows else {}
         row.save()
-        for name, names in relinked.items():
-            getattr(row, name).set(_rows(name, names))
+        for name, rows in admitted.items():
+            getattr(row, name).set(rows)
         (report.created if is_new else report.changed).append(label)
 
 

@@ -19,6 +19,7 @@ from django.utils.translation import gettext_lazy as _
 
 from sessions_app.kit.fields import JSONText
 from sessions_app.protocol import json, uritemplate
+from sessions_app.protocol.json import Json
 from tools_catalog.backends import offered
 from tools_catalog.models import described
 from tools_catalog.models.aliases import McpAlias
@@ -57,6 +58,8 @@ def keep_groups(model: Any) -> None:
 
 class Content(LoadableModel):
     """The columns that resources and prompts share."""
+
+    GUARDED_LINKS = ("groups",)
 
     title = models.CharField(_("title"), max_length=200, blank=True, help_text=_("Shown to people."))
     description = models.TextField(
@@ -100,7 +103,7 @@ class Content(LoadableModel):
         """Give what tells this definition and content from all others."""
         return json.digest(json.canonical({field: getattr(self, field) for field in self.DEFINING}))
 
-    def _check(self, problems: dict[str, Any], registry: dict[str, offered.Offered], variables: set[str]) -> None:
+    def _check(self, problems: dict[str, Json], registry: dict[str, offered.Offered], variables: set[str]) -> None:
         """Collect what is wrong with the shared columns; `variables` are those that completions may name."""
         checks: dict[str, Callable[[Any], None]] = {
             "completions": lambda value: described.check_completions(value, variables),
@@ -121,7 +124,7 @@ class Content(LoadableModel):
         if self.backend == "upstream" and getattr(self, "upstream_offer", None) is None:
             problems["backend"] = _("What an upstream offers comes here by approval; choose another backend.")
 
-    def _check_length(self, problems: dict[str, Any], field: str, length: int) -> None:
+    def _check_length(self, problems: dict[str, Json], field: str, length: int) -> None:
         if length > settings.MCPHUB_MAX_RESOURCE_BYTES:
             problems[field] = _("This is longer than %(limit)s bytes (MCPHUB_MAX_RESOURCE_BYTES).") % {
                 "limit": settings.MCPHUB_MAX_RESOURCE_BYTES

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from django.contrib.auth.models import Group
 from django.core.exceptions import ValidationError
@@ -12,6 +11,7 @@ from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
+from sessions_app.protocol.json import Json
 from tools_catalog.models.content import Switchable, keep_groups
 from tools_catalog.models.loadable import LoadableModel
 from tools_catalog.models.short_names import SHORT_NAME, check_short_name
@@ -23,6 +23,8 @@ _READ_PATTERN = re.compile(r"[!-Z\\^-~]{1,500}")
 
 class McpToolset(LoadableModel):
     """Which tools a client sees at `/mcp/s/<slug>`, and whether as a list or by searching."""
+
+    GUARDED_LINKS = ("groups",)
 
     class Mode(models.TextChoices):
         LIST = "list", _("List them")
@@ -102,7 +104,7 @@ class McpToolset(LoadableModel):
         return self.slug
 
     def clean(self) -> None:
-        problems: dict[str, Any] = {}
+        problems: dict[str, Json] = {}
         for pattern in self.patterns.split():
             if not _PATTERN.fullmatch(pattern):
                 words = _("%(pattern)r is no pattern: write names of tools, * and ?, with blanks between.")
@@ -114,7 +116,7 @@ class McpToolset(LoadableModel):
         if problems:
             raise ValidationError(problems)
 
-    def save(self, *args: Any, **kwargs: Any) -> None:
+    def save(self, *args: object, **kwargs: object) -> None:
         self.patterns = " ".join(self.patterns.split())
         self.read_patterns = " ".join(self.read_patterns.split())
         super().save(*args, **kwargs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 from django.conf import settings
 from django.contrib.auth.models import Group
@@ -17,10 +17,12 @@ from django.utils.translation import gettext_lazy as _
 
 from sessions_app.kit.fields import JSONText
 from sessions_app.protocol.errors import EgressRefused
-from tools_catalog.bindings import Destination
+from tools_catalog.bindings import CONNECTION, Destination, origin_of
 from tools_catalog.egress.rules import EgressPolicy
+from tools_catalog.literals import parameter_with_credential
 from tools_catalog.models.launch import LaunchProfile
 from tools_catalog.models.loadable import LoadableModel
+from tools_catalog.models.moving import Moving
 from tools_catalog.models.secrets import Secret
 from tools_catalog.models.short_names import SHORT_NAME, check_short_name
 from tools_catalog.upstream import spec
@@ -46,6 +48,8 @@ class McpConnection(LoadableModel):
     """Another MCP server whose tools the hub serves."""
 
     UNRECORDED = (*LoadableModel.UNRECORDED, "discovered_at")
+    GUARDED: ClassVar[dict[str, Any]] = {"policy": "hold_all"}
+    GUARDED_LINKS = ("groups",)
 
     class Transport(models.TextChoices):
         STDIO = spec.STDIO, _("stdio: a child process")
@@ -172,6 +176,7 @@ class McpConnection(LoadableModel):
 
     change_author: Any = None
     """Who edits it, for the versions of tools that the edit renames."""
+    _moving: Moving | None = None
 
     class Meta:
         verbose_name = _("connection")
@@ -197,27 +202,31 @@ class McpConnection(LoadableModel):
 
     def clean(self) -> None:
         problems: dict[str, Any] = {}
-        try:
-            spec.parse_headers(self.headers)
-        except ValueError as error:
-            problems["headers"] = str(error)
+        before = McpConnection.objects.filter(pk=self.pk).first() if self.pk else None
         if self.url:
+            if name := parameter_with_credential(self.url):
+                problems["url"] = _("A credential does not stand in an address. Write %(name)s under headers.") % {
+                    "name": name
+                }
             try:
                 EgressPolicy.from_settings().check_url(self.url)
             except EgressRefused as error:
                 problems["url"] = str(error)
+        try:
+            spec.parse_headers(self.headers, has_literals=True)
+            if self.url and not problems:
+                self._take_credentials(before)
+            spec.parse_headers(self.headers)
+        except ValueError as error:
+            problems["headers"] = str(error)
         if self.enabled and not problems and (problem := Secret.problem_of(self.secrets())):
             problems["headers" if self.url else "profile"] = problem
-        if self.pk:
-            before = McpConnection.objects.filter(pk=self.pk).only("slug", "transport", "prefix").first()
-            for field in ("slug", "transport"):
-                if before is not None and getattr(self, field) != getattr(before, field):
-                    problems[field] = _("This stays as it was. Add another connection.")
-            if (
-                before is not None
-                and self.prefix != before.prefix
-                and (taken := _renaming().refusal_of(self, before.prefix))
-            ):
+        for field in ("slug", "transport"):
+            if before is not None and getattr(self, field) != getattr(before, field):
+                problems[field] = _("This stays as it was. Add another connection.")
+        if before is not None and self.prefix != before.prefix:
+            taken = _renaming().refusal_of(self, before.prefix)
+            if taken:
                 problems["prefix"] = taken
         # Also a constraint; but a form that does not show the transport leaves the constraint unchecked.
         is_child = self.transport == spec.STDIO
@@ -226,19 +235,27 @@ class McpConnection(LoadableModel):
         if problems:
             raise ValidationError(problems)
 
-    def save(self, *args: Any, **kwargs: Any) -> None:
-        if self._state.adding:
-            self.prefix = self.prefix or f"{self.slug}_"
-            super().save(*args, **kwargs)
-            return
+    def save(self, *args: object, **kwargs: Any) -> None:
+        if self._state.adding and not self.prefix:
+            self.prefix = f"{self.slug}_"
         names = kwargs.get("update_fields")
         with transaction.atomic():
-            renamed = None
-            if names is None or "prefix" in names:
-                renamed = McpConnection.objects.select_for_update().values_list("prefix", flat=True).get(pk=self.pk)
+            former = self.prefix
+            if not self._state.adding and (names is None or "prefix" in names):
+                rows = McpConnection.objects.select_for_update()
+                former = rows.values_list("prefix", flat=True).get(pk=self.pk)
+            if self._moving is not None:
+                self._moving.store()
             super().save(*args, **kwargs)
-            if renamed is not None and renamed != self.prefix:
-                _renaming().carry_out(self, renamed)
+            if former != self.prefix:
+                _renaming().carry_out(self, former)
+
+    def _take_credentials(self, before: McpConnection | None) -> None:
+        self._moving = self._moving or Moving()
+        to = Destination(origin_of(self.url), (f"{CONNECTION}:{self.slug}",))
+        is_moved = before is not None and origin_of(before.url) != to.origin
+        was = before.headers if before is not None else None
+        self.headers = self._moving.taken(self.headers, "headers", to, was, is_moved=is_moved)
 
     @property
     def status(self) -> str:

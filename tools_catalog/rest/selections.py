@@ -98,7 +98,7 @@ class ToolsetSerializer(ReasonedSerializer):
         ]
         read_only_fields = ["created_at", "updated_at"]
 
-    def to_representation(self, instance: Any) -> Any:
+    def to_representation(self, instance: Any) -> dict[str, object]:
         shown = super().to_representation(instance)
         request = self.context.get("request")
         if request is not None and not runs_the_catalogue(request):
@@ -145,7 +145,7 @@ class ServiceViewSet(mixins.CreateModelMixin, WritingViewSet[Any]):
         with transaction.atomic():
             serializer.save()
 
-    def http_method_not_allowed(self, request: Any, *args: Any, **kwargs: Any) -> Response:
+    def http_method_not_allowed(self, request: Any, *args: object, **kwargs: object) -> Response:
         if request.method == "DELETE" and self.detail:
             raise MethodNotAllowed(
                 'Services are not deleted: tools name them. Disable it: PATCH {"enabled": false}.',

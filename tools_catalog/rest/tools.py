@@ -29,6 +29,7 @@ from sessions_app.kit.rest.writing import (
     attribute,
 )
 from sessions_app.protocol.errors import MethodNotAllowed
+from sessions_app.protocol.json import Json
 from tools_catalog.filters import TOOL_FILTERS
 from tools_catalog.models import McpToolDefinition, McpToolVersion
 
@@ -49,12 +50,12 @@ class ConfigurationField(serializers.Field[Any, Any, Any, Any]):
 
     default_error_messages = {"not_an_object": "This must be a JSON object."}
 
-    def to_internal_value(self, data: Any) -> Any:
+    def to_internal_value(self, data: Json) -> Json:
         if not isinstance(data, dict):
             self.fail("not_an_object")
         return data  # the model says what is wrong with it
 
-    def to_representation(self, value: Any) -> Any:
+    def to_representation(self, value: Json) -> Json:
         request = self.context.get("request")
         return value if request is None or runs_the_catalogue(request) else None
 
@@ -73,7 +74,7 @@ class ConfigurationSchema(OpenApiSerializerFieldExtension):  # type: ignore[no-u
 
     target_class = ConfigurationField
 
-    def map_serializer_field(self, auto_schema: Any, direction: str) -> dict[str, Any]:
+    def map_serializer_field(self, auto_schema: object, direction: str) -> dict[str, Json]:
         kinds = "object" if direction == "request" else ["object", "null"]
         return {"type": kinds, "additionalProperties": True}
 
@@ -152,7 +153,7 @@ class ToolVersionSerializer(RowSerializer[McpToolVersion]):
         read_only_fields = fields
 
     @extend_schema_field(JSONObject)
-    def get_definition(self, version: McpToolVersion) -> Any:
+    def get_definition(self, version: McpToolVersion) -> Json:
         if runs_the_catalogue(self.context["request"]):
             return version.definition
         return {**version.definition, "configuration": None}
@@ -180,6 +181,7 @@ class ToolDefinitionViewSet(mixins.CreateModelMixin, WritingViewSet[McpToolDefin
         "create": "tools_catalog.add_mcptooldefinition",
         "write": "tools_catalog.change_mcptooldefinition",
     }
+    holds_back = True
     missing = "There is no such tool. GET /api/tool-definitions/ lists them."
 
     def get_queryset(self) -> QuerySet[McpToolDefinition]:
@@ -194,7 +196,7 @@ class ToolDefinitionViewSet(mixins.CreateModelMixin, WritingViewSet[McpToolDefin
         with transaction.atomic():
             serializer.save()
 
-    def http_method_not_allowed(self, request: Any, *args: Any, **kwargs: Any) -> Response:
+    def http_method_not_allowed(self, request: Any, *args: object, **kwargs: object) -> Response:
         if request.method == "DELETE" and self.detail:
             raise MethodNotAllowed(
                 'Tools are not deleted: the audit names them for ever. Disable it: PATCH {"enabled": false}.',

@@ -5,8 +5,7 @@ A value that one message marks, such as an argument of a call, goes from all of 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from django.db.models import Q
 
@@ -62,7 +61,7 @@ def _recorded(record: Record, tool: Tool | None, name: str, value: Json) -> Json
     return record.arguments(tool.name if tool else name, tool.definition if tool else None, value)
 
 
-def _changed(calls: Any, change: Any) -> Any:
+def _changed(calls: list[Json], change: Callable[[str, str], str]) -> list[Json]:
     """Give tool calls with their arguments changed; themselves where nothing was."""
     fresh = []
     for call in calls:

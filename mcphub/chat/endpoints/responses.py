@@ -136,6 +136,13 @@ class ResponsesEndpoint(ChatEndpoint):
                 http_status=409,
                 openai_code="approval_outdated",
             )
+        if not row.needs_another and approvals.operator_demands(tool, self.chat.approval_policies):
+            raise invalid(
+                "input",
+                f"The operator demands an approval of {tool.name} since this one was asked for. Ask again.",
+                http_status=409,
+                openai_code="approval_outdated",
+            )
 
 
 class _ResponseWriter:
