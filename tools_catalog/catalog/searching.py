@@ -51,8 +51,8 @@ _LONGEST_QUERY = 2000
 _SYNONYM_SHARE = 0.55
 _FOREIGN_SHARE = 0.9
 """Of a word that no tool has, as one of another language."""
-_COMMON = 0.3
-"""What so large a share of the tools has tells nothing: of a verb the deed does."""
+_FEW, _COMMON = 200, 0.3
+"""What more tools share, and so large a part of them, tells nothing and takes its time: of a verb the deed tells it."""
 _FIRST_VERB, _LATER_VERB = 0.8, 0.6
 _FORM = "'"
 _FORM_SHARE = 0.08
@@ -136,7 +136,7 @@ class Index:
         share = _SYNONYM_SHARE if found else _FOREIGN_SHARE
         for concept in concepts(word):
             holders = self._postings.get(concept, _NOTHING)
-            if concept not in known and len(holders) <= len(self._names) * _COMMON:
+            if concept not in known and len(holders) <= max(_FEW, len(self._names) * _COMMON):
                 _raise(found, holders, share)
         if len(word) >= _SHORTEST_PREFIX:
             begin = bisect_left(self._vocabulary, word)
