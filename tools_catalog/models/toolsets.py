@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from django.contrib.auth.models import Group
 from django.core.exceptions import ValidationError
