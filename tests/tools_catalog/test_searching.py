@@ -38,7 +38,7 @@ def test_spellings_of_names_are_one() -> None:
 def test_of_tools_that_fit_alike_the_more_called_one_comes_first() -> None:
     alike = {name: {"title": "Read the weather", "description": "Now."} for name in ("a_read", "b_read", "c_read")}
     assert Index(alike).rank("weather") == ["a_read", "b_read", "c_read"]
-    assert Index(alike, {"c_read": 7, "b_read": 2}).rank("weather") == ["c_read", "b_read", "a_read"]
+    assert Index(alike).rank("weather", {"c_read": 7, "b_read": 2}) == ["c_read", "b_read", "a_read"]
 
 
 def test_a_tool_that_does_what_is_asked_comes_before_one_that_does_something_else() -> None:

@@ -68,15 +68,15 @@ _SAME_DEED, _OTHER_DEED = 1.3, 0.65
 _STEP = 0.02
 """Scores that differ by less than so much of the best are alike: usage decides."""
 _MOST_CALLS = 1_000_000
+_NONE: Mapping[str, int] = {}
 
 
 class Index:
     """The tools that can be found. `definitions` are Tool objects of MCP, by name."""
 
-    def __init__(self, definitions: Mapping[str, Mapping[str, Json]], calls: Mapping[str, int] | None = None) -> None:
-        """`calls`: how often tools are called, by name."""
+    def __init__(self, definitions: Mapping[str, Mapping[str, Json]]) -> None:
+        self._definitions = definitions
         self._names = sorted(definitions)
-        self._calls = [min((calls or {}).get(name, 0), _MOST_CALLS) for name in self._names]
         texts = [_words_of(name, definitions[name]) for name in self._names]
         self._postings = _postings(texts)
         self._vocabulary = sorted(word for word in self._postings if word[0] not in "='")
@@ -84,8 +84,16 @@ class Index:
         spelt = ((tuple(each[field]), tool) for tool, each in enumerate(texts) for field in ("name", "title"))
         self._spelt = sorted(one for one in spelt if one[0])
 
-    def rank(self, query: str) -> list[str]:
-        """Give the names that the query finds, the best first; of those that score alike the most called ones."""
+    def is_of(self, definitions: Mapping[str, Mapping[str, Json]]) -> bool:
+        """Whether it was made of these very objects."""
+        mine = self._definitions
+        return mine.keys() == definitions.keys() and all(mine[name] is definitions[name] for name in mine)
+
+    def rank(self, query: str, calls: Mapping[str, int] = _NONE) -> list[str]:
+        """Give the names that the query finds, the best first; of those that score alike the most called ones.
+
+        `calls`: how often tools are called, by name.
+        """
         query = plain(query[:_LONGEST_QUERY])
         spoken = split(query)[:_MOST_WORDS]
         scores = self._scored(without_stop_words(query)[:_MOST_WORDS], _asked_deeds(spoken))
@@ -96,7 +104,8 @@ class Index:
 
         def order(tool: int) -> float:
             share = scores[tool] / best
-            return -(round((share + spelling.get(tool, 0)) / _STEP) * 2.0 * _MOST_CALLS + self._calls[tool] + share)
+            called = min(calls.get(self._names[tool], 0), _MOST_CALLS) if calls else 0
+            return -(round((share + spelling.get(tool, 0)) / _STEP) * 2.0 * _MOST_CALLS + called + share)
 
         found = [tool for tool, score in enumerate(scores) if score]
         return [self._names[tool] for tool in sorted(found, key=order)]
