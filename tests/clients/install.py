@@ -49,6 +49,20 @@ PYTHON = {
     "llama": ("xllamacpp==2026.10.11549",),
 }
 """Version of Python's `mcp`, or another library -> what is installed."""
+AGENTS = {
+    "openai-agents": ("openai-agents==0.24.0",),
+    "pydantic-ai": ("pydantic-ai-slim[mcp]==2.68.0",),
+    "langchain": ("langchain-mcp-adapters==0.3.2", "langchain-core==1.8.3"),
+    "llama-index": ("llama-index-tools-mcp==0.6.0",),
+    "smolagents": ("smolagents[mcp]==1.26.0", "mcp[ws]==1.30.0"),
+    "fastmcp": ("fastmcp==4.1.2",),
+    "mcp-use": ("mcp-use==1.7.1",),
+    "agno": ("agno==3.1.10", "fastmcp==4.2.3"),
+    "google-adk": ("google-adk==2.13.0", "mcp==1.30.0"),
+    "autogen": ("autogen-ext[mcp]==0.7.5", "autogen-core==0.7.5", "mcp==1.30.0"),
+    "crewai": ("crewai-tools[mcp]==1.15.30",),
+}
+"""Agent frameworks -> what is installed; see `tests.rigs.agents`. Not among what is made without names."""
 
 
 def node(manifest_file: Path = HERE / "package.json", *, install: bool = True) -> Path | None:
@@ -67,8 +81,8 @@ def node(manifest_file: Path = HERE / "package.json", *, install: bool = True) -
 
 
 def python(version: str, *, install: bool = True) -> Path | None:
-    """Give the interpreter that has this version of `mcp`; None where it is not installed."""
-    pins = PYTHON[version]
+    """Give the interpreter that has this version of `mcp`, or this library; None where it is not installed."""
+    pins = PYTHON.get(version) or AGENTS[version]
     running = f"{sys.version_info.major}.{sys.version_info.minor}"
     digest = hashlib.sha256("\n".join((running, *pins)).encode()).hexdigest()[:12]
     folder = CACHE / f"mcp-{version}-{digest}"

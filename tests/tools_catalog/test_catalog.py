@@ -12,7 +12,7 @@ from django.db import IntegrityError, connection, transaction
 from sessions_app.caller import Caller
 from sessions_app.models import BusEvent
 from sessions_app.protocol.errors import ExecutionError, ToolDisabled, ToolNotFound
-from tests.factories import GroupFactory, McpToolDefinitionFactory
+from tests.factories import GroupFactory, McpToolDefinitionFactory, McpToolsetFactory
 from tools_catalog.bindings import Destination
 from tools_catalog.catalog.snapshot import Catalog
 from tools_catalog.models import McpToolDefinition, Secret
@@ -287,3 +287,18 @@ def test_every_kind_of_change_to_the_catalogue_is_announced():
     ):
         change()
         assert announced()
+
+
+def test_an_index_serves_on_until_one_of_its_tools_changes():
+    row = McpToolDefinitionFactory(name="weather_now", title="Weather")
+    McpToolDefinitionFactory(name="other")
+    McpToolsetFactory(slug="few", mode="search", patterns="weather_*")
+    first = Catalog.load()
+    McpToolDefinition.objects.filter(name="other").update(description="Changed.")
+    second = Catalog.load(first)
+    assert second.toolsets["few"]._index is first.toolsets["few"]._index
+    row.title = "Rain"
+    row.save()
+    third = Catalog.load(second)
+    assert third.toolsets["few"]._index is not first.toolsets["few"]._index
+    assert third.toolsets["few"].search("rain", 5, caller())["found"] == 1

@@ -125,7 +125,8 @@ class Catalog(Selection):
         tools, compiled = cls._read(McpToolDefinition.objects.order_by("name"), grounds, known)
         aliases = _aliases()
         upstreams = cast("Upstreams", grounds[UpstreamKind.name])
-        return cls(tools, compiled, upstreams, _toolsets(tools, aliases), aliases)
+        toolsets = _toolsets(tools, aliases, before.toolsets if before is not None else {})
+        return cls(tools, compiled, upstreams, toolsets, aliases)
 
     @classmethod
     def _read(
@@ -211,8 +212,8 @@ def _aliases() -> list[Alias]:
     return [Alias(*row) for row in rows.values_list("name", "tool__name", "expires_at")]
 
 
-def _toolsets(tools: Iterable[Tool], aliases: Iterable[Alias]) -> list[Toolset]:
-    """Read the toolsets. Tools are matched by name, the present or a former one."""
+def _toolsets(tools: Iterable[Tool], aliases: Iterable[Alias], before: Mapping[str, Toolset]) -> list[Toolset]:
+    """Read the toolsets. Tools are matched by name, the present or a former one. `before`: of the last snapshot."""
     from tools_catalog.models import McpToolset
 
     formerly: dict[str, list[str]] = {}
@@ -240,6 +241,7 @@ def _toolsets(tools: Iterable[Tool], aliases: Iterable[Alias]) -> list[Toolset]:
                 words=row.description,
                 reads=_reads(row),
                 calls=calls,
+                before=before.get(row.slug),
             )
         )
     return made

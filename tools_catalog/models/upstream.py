@@ -224,12 +224,10 @@ class McpConnection(LoadableModel):
         for field in ("slug", "transport"):
             if before is not None and getattr(self, field) != getattr(before, field):
                 problems[field] = _("This stays as it was. Add another connection.")
-        if (
-            before is not None
-            and self.prefix != before.prefix
-            and (taken := _renaming().refusal_of(self, before.prefix))
-        ):
-            problems["prefix"] = taken
+        if before is not None and self.prefix != before.prefix:
+            taken = _renaming().refusal_of(self, before.prefix)
+            if taken:
+                problems["prefix"] = taken
         # Also a constraint; but a form that does not show the transport leaves the constraint unchecked.
         is_child = self.transport == spec.STDIO
         if is_child is not bool(self.profile) or is_child is bool(self.url):
@@ -241,15 +239,16 @@ class McpConnection(LoadableModel):
         if self._state.adding and not self.prefix:
             self.prefix = f"{self.slug}_"
         names = kwargs.get("update_fields")
-        renamed = None
         with transaction.atomic():
+            former = self.prefix
+            if not self._state.adding and (names is None or "prefix" in names):
+                rows = McpConnection.objects.select_for_update()
+                former = rows.values_list("prefix", flat=True).get(pk=self.pk)
             if self._moving is not None:
                 self._moving.store()
-            if not self._state.adding and (names is None or "prefix" in names):
-                renamed = McpConnection.objects.select_for_update().values_list("prefix", flat=True).get(pk=self.pk)
             super().save(*args, **kwargs)
-            if renamed is not None and renamed != self.prefix:
-                _renaming().carry_out(self, renamed)
+            if former != self.prefix:
+                _renaming().carry_out(self, former)
 
     def _take_credentials(self, before: McpConnection | None) -> None:
         self._moving = self._moving or Moving()
