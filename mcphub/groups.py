@@ -29,6 +29,7 @@ _SEEN = (
     "chat.view_chatsession",
     "chat.view_query",
     "sessions_app.view_ratelimitbucket",
+    "sessions_app.view_waitingchange",
 )
 _CATALOGUE = (
     "tools_catalog.add_mcptooldefinition",
@@ -51,6 +52,7 @@ _CATALOGUE = (
     "tools_catalog.delete_mcptoolset",
     "tools_catalog.add_httpservice",
     "tools_catalog.change_httpservice",
+    "sessions_app.decide_waitingchange",
 )
 _EVIDENCE = (
     "invocations.view_auditblock",
@@ -85,7 +87,6 @@ ROLES: Mapping[str, tuple[str, ...]] = {
         "chat.decide_chatapproval",
         "chat.add_toolapproval",
         "chat.change_toolapproval",
-        "chat.delete_toolapproval",
         "chat.add_chatprovider",
         "chat.change_chatprovider",
         "chat.test_chatprovider",

@@ -31,6 +31,8 @@ class Caller:
     scopes: frozenset[str]
     groups: frozenset[int] = frozenset()
     calls_per_minute: int | None = None
+    recorded_mib_per_day: int | None = None
+    """Of the audit that its calls may fill; 0: no limit, None: what the hub allows every caller."""
     sees_everything: bool = False
     """A superuser trying tools in the admin."""
     key_id: int | None = None
@@ -87,6 +89,12 @@ class Keys:
         """Principal -> when the last of its keys ends (seconds since the epoch)."""
         for caller, ends in callers.values():
             self.until[caller.principal] = max(self.until[caller.principal], ends)
+        self.recorded_mib_per_day = {
+            caller.principal: caller.recorded_mib_per_day
+            for caller, _ in callers.values()
+            if caller.recorded_mib_per_day is not None
+        }
+        """Principal -> its own limit, where it has one."""
         self.used: dict[int, float] = {}
         """Key id -> when last seen (seconds since the epoch); flushed to the database now and then."""
 
@@ -102,6 +110,7 @@ class Keys:
                 scopes=frozenset(key.scopes),
                 groups=frozenset(group.pk for group in key.groups.all()),
                 calls_per_minute=key.calls_per_minute,
+                recorded_mib_per_day=key.recorded_mib_per_day,
                 key_id=key.pk,
             )
             until = key.expires_at.timestamp() if key.expires_at else float("inf")

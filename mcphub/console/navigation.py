@@ -64,6 +64,7 @@ def show(request: HttpRequest) -> list[dict[str, object]]:
                 item(_("Prompts"), "chat", "tools_catalog_mcpprompt"),
                 item(_("Error mappings"), "report", "invocations_mcperrormapping", "m"),
                 item(_("Secrets"), "lock", "tools_catalog_secret"),
+                item(_("Waiting changes"), "group_add", "sessions_app_waitingchange"),
             ],
         },
         {
