@@ -12,7 +12,7 @@ from django.utils.translation import ngettext
 
 from sessions_app.kit.database import is_away
 from sessions_app.kit.rest.errors import NOT_FOUND, render_outside
-from sessions_app.protocol.errors import AuditUnavailable, HubError
+from sessions_app.protocol.errors import AuditUnavailable, HubError, RateLimited
 
 _BUSY_SECONDS = 5
 
@@ -97,6 +97,23 @@ def busy_with_logins() -> HttpResponse:
     words = _("Many people are logging in just now. The password was not looked at. Try again in a few seconds.")
     again = reverse("admin:login")
     return _page(503, _("The hub is busy with other logins"), words, again=again, headers=_retry_after(_BUSY_SECONDS))
+
+
+def too_busy(path: str, retry_after_seconds: int) -> HttpResponse:
+    """A request that found no place among those that Django answers at once."""
+    if path.startswith("/api/"):
+        error = RateLimited(
+            "Too many requests to REST and the console are at work, or wait. Send fewer at once, and this one again in "
+            f"{retry_after_seconds} s.",
+            retry_after_seconds=retry_after_seconds,
+        )
+        error.retry_after_seconds = retry_after_seconds
+        return render_outside(error)
+    words = _("Many pages and questions to the audit are being answered. Nothing was changed. Try again in a moment.")
+    again = path if path.startswith("/admin/") else ""
+    return _page(
+        429, _("The hub is busy with other pages"), words, again=again, headers=_retry_after(retry_after_seconds)
+    )
 
 
 def _retry_after(seconds: int) -> dict[str, str]:

@@ -31,13 +31,15 @@ class Caller:
     scopes: frozenset[str]
     groups: frozenset[int] = frozenset()
     calls_per_minute: int | None = None
+    recorded_mib_per_day: int | None = None
+    """Of the audit that its calls may fill; 0: no limit, None: what the hub allows every caller."""
     sees_everything: bool = False
     """A superuser trying tools in the admin."""
     key_id: int | None = None
     sources: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
     """Call sources built for this caller, a cache of this process. The next snapshot of keys starts with none."""
 
-    def remember(self, key: Any, source: Any) -> None:
+    def remember(self, key: object, source: object) -> None:
         if len(self.sources) >= _KEPT_SOURCES:
             self.sources.clear()
         self.sources[key] = source
@@ -83,6 +85,12 @@ class Keys:
         """Principal -> when the last of its keys ends (seconds since the epoch)."""
         for caller, ends in callers.values():
             self.until[caller.principal] = max(self.until[caller.principal], ends)
+        self.recorded_mib_per_day = {
+            caller.principal: caller.recorded_mib_per_day
+            for caller, _ in callers.values()
+            if caller.recorded_mib_per_day is not None
+        }
+        """Principal -> its own limit, where it has one."""
         self.used: dict[int, float] = {}
         """Key id -> when last seen (seconds since the epoch); flushed to the database now and then."""
 
@@ -98,6 +106,7 @@ class Keys:
                 scopes=frozenset(key.scopes),
                 groups=frozenset(group.pk for group in key.groups.all()),
                 calls_per_minute=key.calls_per_minute,
+                recorded_mib_per_day=key.recorded_mib_per_day,
                 key_id=key.pk,
             )
             until = key.expires_at.timestamp() if key.expires_at else float("inf")

@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from channels.db import database_sync_to_async
 from django.conf import settings
 
-from invocations import repeats
+from invocations.call import repeats
 from invocations.calling import Calls
 from invocations.chain.service import Sealing
 from invocations.configuration import Configuration
@@ -50,6 +50,7 @@ from tools_catalog.call import addresses, session_news
 from tools_catalog.discovery import links
 from tools_catalog.discovery import reconcile as discovery
 from tools_catalog.egress import guard as egress
+from tools_catalog.models import aliases
 from tools_catalog.upstream.listing import Offers
 from tools_catalog.upstream.pool import ConnectionEnvironment, Pool
 from tools_catalog.vault import secret_for
@@ -391,6 +392,7 @@ class Hub:
             limits.purge()
             logins.sweep()
             tasks.purge()
+            aliases.purge()
             self.sealing.retain()
 
     def _flush(self) -> None:
@@ -430,6 +432,8 @@ class Hub:
             parts["catalogue"] = f"not followed for {time.monotonic() - self.follower.failing_since:.0f} s"
         if why := self.ledger.not_durable or self._not_durable:
             parts["durability"] = f"{'not promised' if settings.MCPHUB_ALLOW_NOT_DURABLE else 'lost'}: {why}"
+        if words := self.ledger.disk.words:
+            parts["disk"] = words if self.ledger.disk.is_short else f"alarm: {words}"
         if self._unrecorded:
             parts["history"] = f"alarm: no event tells of {comparing.words_of(self._unrecorded)}"
         if self.sealing.alarm:

@@ -19,8 +19,8 @@ from mcphub.process import runtime
 from mcphub.server import failures
 from mcphub.transports import checked_headers, refused
 from mcphub.transports.checked_headers import CheckedHeaders
-from mcphub.transports.decoding import SMALL_BYTES, decoded
 from sessions_app.caller import ANONYMOUS, Caller
+from sessions_app.kit import decoding
 from sessions_app.protocol import envelope, errors, json, jsonrpc, revisions
 from sessions_app.protocol.errors import (
     BodyTimeout,
@@ -147,7 +147,7 @@ class HubConsumer(AsyncConsumer):
     async def read_json(self) -> Json:
         """Read a body of JSON; raise what `read_body` raises, ParseError, or ServerBusy."""
         raw = await self.read_body()
-        return json.loads(raw) if len(raw) <= SMALL_BYTES else await decoded(raw)
+        return json.loads(raw) if len(raw) <= decoding.SMALL_BYTES else await decoding.body(raw)
 
     async def read_message(self) -> Json:
         """Read a body of JSON; raise what `read_body` raises, or ParseError."""
