@@ -1,5 +1,6 @@
 """What Django serves: the admin and REST. The MCP endpoints are consumers; see routing.py."""
 
+from django.conf import settings
 from django.contrib import admin
 from django.urls import include, path
 from django.views.generic import RedirectView
@@ -29,6 +30,8 @@ urlpatterns = [
     ),
     path("api/", include("mcphub.rest.api")),
 ]
+if settings.MCPHUB_SIGN_IN:
+    urlpatterns += [path("", include("mcphub.signin.urls"))]
 
 handler400 = "mcphub.failing.malformed"
 handler403 = "mcphub.failing.forbidden"

@@ -36,6 +36,8 @@ class Caller:
     sees_everything: bool = False
     """A superuser trying tools in the admin."""
     key_id: int | None = None
+    is_signed_in: bool = False
+    """A person let a client in, whose access token this is; the label names both."""
     sources: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
     """Call sources built for this caller, a cache of this process. The next snapshot of keys starts with none."""
 
@@ -47,7 +49,9 @@ class Caller:
     def need(self, scope: str) -> None:
         """Raise Forbidden where the credential does not carry `scope`."""
         if scope not in self.scopes:
-            raise Forbidden(f"The key lacks the scope {scope}. Ask the operator for a key that has it.", scope=scope)
+            advice = "Sign in again and allow it." if self.is_signed_in else "Ask the operator for a key that has it."
+            what = "access token" if self.is_signed_in else "key"
+            raise Forbidden(f"The {what} lacks the scope {scope}. {advice}", scope=scope)
 
 
 ANONYMOUS = Caller(principal="anonymous", label="anonymous", scopes=frozenset({"tools:list", "tools:call", "chat"}))
@@ -131,13 +135,16 @@ class Keys:
         digest = self.digest(authorization)
         if digest is None:
             raise Unauthenticated("The Authorization header must read `Bearer <key>`.")
-        return self.holder(digest)
+        caller = self.find(digest)
+        if caller is None:
+            raise Unauthenticated("The key is unknown or was revoked. Ask the operator for a new one.")
+        return caller
 
-    def holder(self, digest: bytes) -> Caller:
-        """Give whom a key belongs to, by the key's digest; raise Unauthenticated with the reason."""
+    def find(self, digest: bytes) -> Caller | None:
+        """Give whom a key belongs to, None where no key has this digest; raise Unauthenticated where it has expired."""
         found = self._callers.get(digest)
         if found is None:
-            raise Unauthenticated("The key is unknown or was revoked. Ask the operator for a new one.")
+            return None
         caller, expires_at = found
         now = time.time()
         if expires_at <= now:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mcphub.commands import connection_bring
 from mcphub.commands.stop import Stop, database_or_stop, start_django
@@ -52,6 +52,7 @@ def _list(as_json: bool) -> int:
     count = {
         state: Count("tools", filter=Q(tools__state=state), distinct=True) for state in ("approved", "new", "changed")
     }
+    found: Any = McpConnection.objects.with_status().select_related("profile").annotate(**count).order_by("slug")
     rows = [
         {
             "name": row.slug,
@@ -62,7 +63,7 @@ def _list(as_json: bool) -> int:
             "served": row.approved,
             "waiting": row.new + row.changed,
         }
-        for row in McpConnection.objects.with_status().select_related("profile").annotate(**count).order_by("slug")
+        for row in found
     ]
     if as_json:
         print(json.dumps(rows, indent=2, ensure_ascii=False))

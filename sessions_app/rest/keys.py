@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from django.contrib.auth.models import Group
 from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework import mixins, serializers
 
@@ -14,7 +15,9 @@ class KeySerializer(RowSerializer[ApiKey]):
 
     principal = serializers.SerializerMethodField(help_text="As calls name it: key:ID.")
     scopes = serializers.ListField(child=serializers.CharField(), read_only=True)
-    groups = serializers.SlugRelatedField(slug_field="name", many=True, read_only=True)
+    groups: serializers.SlugRelatedField[Group] = serializers.SlugRelatedField(
+        slug_field="name", many=True, read_only=True
+    )
 
     class Meta:
         model = ApiKey

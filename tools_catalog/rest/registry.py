@@ -62,8 +62,9 @@ class MayRead(BasePermission):
     """Lets in keys that may list tools, people who may see toolsets, and where it is public everybody."""
 
     def has_permission(self, request: Request, view: Any) -> bool:
-        if request.auth is not None:
-            if "tools:list" not in request.auth.scopes:
+        key: Any = request.auth
+        if key is not None:
+            if "tools:list" not in key.scopes:
                 raise Forbidden("The key lacks the scope tools:list. Ask the operator for a key that has it.")
             return True
         if request.user and request.user.is_authenticated:
@@ -162,8 +163,9 @@ def _open_to(rows: Any, request: Request) -> Any:
 
 def _may_see_addresses(request: Request) -> bool:
     """Whether the caller may read connections, as over REST: an address of an upstream can say much."""
-    if request.auth is not None:
-        return "catalog:write" in request.auth.scopes
+    key: Any = request.auth
+    if key is not None:
+        return "catalog:write" in key.scopes
     return bool(request.user and request.user.has_perm("tools_catalog.view_mcpconnection"))
 
 

@@ -80,7 +80,7 @@ def import_view(admin: HubAdmin, request: HttpRequest) -> HttpResponse:
         return _choose(admin, request, name)
     is_given = request.method == "POST"
     initial = {"source": request.GET.get("source", "")}
-    form = BringForm(*([request.POST, request.FILES] if is_given else []), initial=initial)
+    form = BringForm(request.POST, request.FILES, initial=initial) if is_given else BringForm(initial=initial)
     if is_given and form.is_valid():
         try:
             raw = form.raw()
