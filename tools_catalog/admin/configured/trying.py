@@ -6,6 +6,7 @@ from typing import Any
 
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
+from django.db.models import Count, Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
@@ -49,6 +50,8 @@ def _rows(admin: HubAdmin, request: HttpRequest) -> list[McpConnection]:
     """Give the connections that the person may change, and so test."""
     ids = [each for each in request.GET.get("ids", "").split(",") if each.isdecimal() and len(each) <= _LONGEST_NUMBER]
     rows = McpConnection.objects.filter(pk__in=[int(each) for each in ids[:MAX_SERVERS]]).select_related("profile")
+    served = Count("tools", filter=Q(tools__state=McpUpstreamTool.State.APPROVED))
+    rows = rows.annotate(served_count=served).order_by("slug")
     return [row for row in rows if admin.has_change_permission(request, row)]
 
 
@@ -96,7 +99,6 @@ def _page(
 def _row(row: McpConnection, tried: trying.Tried | None) -> dict[str, Any]:
     words = {probe.ADDRESS: _t("Address"), probe.CONNECT: _t("Connection"), probe.LIST: _t("List")}
     runs = [row.profile.command, *row.profile.arguments] if row.profile else []
-    served = row.tools.filter(state=McpUpstreamTool.State.APPROVED).count()
     return {
         "pk": row.pk,
         "name": row.slug,
@@ -104,7 +106,7 @@ def _row(row: McpConnection, tried: trying.Tried | None) -> dict[str, Any]:
         "reaches": visible(row.url, one_line=True),
         "runs": [visible(word, one_line=True) for word in runs],
         "is_off": not row.enabled,
-        "served": served,
+        "served": getattr(row, "served_count", 0),
         "result": (mark("good", _t("OK")) if tried.is_good else mark("bad", _t("Failed"))) if tried else "",
         "steps": [
             {
