@@ -84,7 +84,7 @@ class HttpBackend:
         """
         configuration = self._configuration
         values = Values(arguments, self._secret, self._to)
-        request = _request(configuration, values)
+        request = request_of(configuration, values)
         seconds = max(0.0, min(configuration.timeout_seconds, context.deadline.remaining_seconds()))
         deadline = asyncio.get_running_loop().time() + seconds
         try:
@@ -198,7 +198,8 @@ def _onward(
     return there.copy_with(fragment=None), None
 
 
-def _request(configuration: HttpConfiguration, values: Values) -> _Request:
+def request_of(configuration: HttpConfiguration, values: Values) -> _Request:
+    """Give what one call sends."""
     url = configuration.url.render(values)
     headers = {"Accept": "application/json, text/*;q=0.9, */*;q=0.5"}
     body = configuration.body.render(values, configuration.used_arguments)
@@ -210,6 +211,16 @@ def _request(configuration: HttpConfiguration, values: Values) -> _Request:
         if text is not None:
             headers.pop(names.get(name.lower(), ""), None)
             headers[name] = text
+    if configuration.cookies:
+        try:
+            sent = [pair for name, template in configuration.cookies for pair in template.pairs(name, values)]
+        except UnicodeEncodeError as exc:
+            raise errors.ArgumentsInvalid("An argument cannot be written into a cookie.") from exc
+        there = next((name for name in headers if name.lower() == "cookie"), "Cookie")
+        written = [headers[there]] if there in headers else []
+        written += [f"{name}={value}" for name, value in sent]
+        if written:
+            headers[there] = "; ".join(written)
     return _Request(url, headers, None if body is None else body[1], values.used_secrets)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 from tools_catalog.importers.candidates import words
-from tools_catalog.importers.inlining import OperationRefused
+from tools_catalog.importers.openapi.inlining import OperationRefused
 
 
 class Servers:
