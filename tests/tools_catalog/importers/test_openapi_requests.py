@@ -165,6 +165,7 @@ def test_a_list_in_a_form_is_written_as_the_description_says() -> None:
         ({"in": "path", "name": "a b", "style": "matrix"}, "has the style matrix and a name"),
         ({"in": "header", "name": "a b", "required": True}, "has a name that no header can have"),
         ({"in": "header", "name": "Host", "required": True}, "belongs to the connection"),
+        ({"in": "query", "name": "{any}", "required": True}, "has a name with braces"),
         ({"in": "querystring", "name": "q", "required": True}, "is in 'querystring'"),
     ],
 )
@@ -362,3 +363,11 @@ def test_the_end_of_an_address_is_told_where_its_begin_is_not_known() -> None:
 def test_an_address_that_is_none_costs_its_operation_only() -> None:
     found = look({"/a": {"get": {"servers": [{"url": "https://[x"}]}, "post": {}}})
     assert [each.key for each in found.candidates] == ["POST /a"]
+
+
+def test_an_address_without_a_scheme_has_that_of_the_document() -> None:
+    there = {"servers": [{"url": "https://upload.example/v1"}]}
+    found = look({"/a": {"get": there}}, servers=[{"url": "//upload.example/v1"}])
+    assert (found.url, found.refused) == ("https://upload.example/v1", [])
+    source = "http://docs.example/o.json"
+    assert look({"/a": {"get": {}}}, servers=[{"url": "//h.example"}], source=source).url == "http://h.example"

@@ -114,7 +114,7 @@ def is_scalar(schema: dict[str, Any]) -> bool:
         return not any(isinstance(value, dict | list) for value in schema["enum"])
     if isinstance(schema.get("allOf"), list):
         return any(is_scalar(part) for part in schema["allOf"])
-    parts = schema.get("oneOf") or schema.get("anyOf")
+    parts = schema.get("oneOf") or schema.get("anyOf") or []
     return bool(parts) and all(is_scalar(part) for part in parts)
 
 
@@ -124,6 +124,8 @@ def _problem(name: str, place: str, parameter: dict[str, Any]) -> str:
         return f"Its parameter {name[:50]} is in {place[:20]!r}, not in path, query, header or cookie."
     if parameter.get("style") == TABS:
         return f"Its parameter {name[:50]} is a list with tabs between, which tools do not write."
+    if place == "query" and ("{" in name or "}" in name):
+        return f"Its parameter {name[:50]} has a name with braces: what it is called is decided at each call."
     if place in ("header", "cookie") and not HEADER_NAME.match(name):
         return f"Its parameter {name[:50]!r} has a name that no {place} can have."
     if place == "header" and name.lower() in CONNECTION_HEADERS:

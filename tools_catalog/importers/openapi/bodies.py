@@ -47,18 +47,20 @@ def written(body: Any, method: str, arguments: Arguments, resolver: Resolver) ->
 
 def _kind(kinds: dict[str, Any]) -> str:
     """Choose what is sent: JSON before its kin, then forms, then text."""
-    wanted = (
-        lambda kind: kind == "application/json",
-        lambda kind: kind.endswith("+json"),
-        lambda kind: kind == FORM,
-        lambda kind: kind.startswith("text/"),
-        lambda kind: kind == "*/*",
-    )
-    for is_wanted in wanted:
-        for kind in kinds:
-            if is_wanted(kind):
-                return kind
+    ranks = {kind: rank for kind in kinds if (rank := _rank(kind)) is not None}
+    if ranks:
+        return min(ranks, key=ranks.__getitem__)
     raise OperationRefused(f"It takes {', '.join(kinds)[:100]}, and tools send JSON, forms or text.")
+
+
+def _rank(kind: str) -> int | None:
+    if kind == "application/json":
+        return 0
+    if kind.endswith("+json"):
+        return 1
+    if kind == FORM:
+        return 2
+    return 3 if kind.startswith("text/") else 4 if kind == "*/*" else None
 
 
 def _form(media: dict[str, Any], schema: dict[str, Any], arguments: Arguments, *, required: bool) -> dict[str, str]:
@@ -71,7 +73,8 @@ def _form(media: dict[str, Any], schema: dict[str, Any], arguments: Arguments, *
     encoding = encoding if isinstance(encoding, dict) else {}
     made: dict[str, str] = {}
     for part, inner in schema["properties"].items():
-        how = encoding.get(part) if isinstance(encoding.get(part), dict) else {}
+        given = encoding.get(part)
+        how: dict[str, Any] = given if isinstance(given, dict) else {}
         must = required and part in schema.get("required", [])
         if how.get("style") == "deepObject" and inner.get("properties"):
             made |= arguments.spread(part, inner, "body", required=must)

@@ -19,7 +19,7 @@ from tools_catalog.importers.openapi.credentials import Security
 from tools_catalog.importers.openapi.inlining import OperationRefused, Resolver
 from tools_catalog.importers.openapi.servers import Servers
 
-MOST_OPERATIONS = 20_000
+MOST_OPERATIONS = 30_000
 METHODS = ("get", "post", "put", "patch", "delete", "head", "options", "trace")
 _MOST_TAGS = 10
 _MOST_PATTERNS_TOLD = 20

@@ -14,6 +14,7 @@ from tools_catalog.importers.openapi.inlining import OperationRefused, Resolver
 
 _FORM, _FILES = "application/x-www-form-urlencoded", "multipart/form-data"
 _NOT_SCHEMA = frozenset({"name", "in", "description", "required", "collectionFormat", "allowEmptyValue"})
+_KEPT = ("name", "in", "description", "required")
 _STYLES: dict[str, dict[str, dict[str, Any]]] = {
     "query": {
         "csv": {"style": "form", "explode": False},
@@ -106,7 +107,7 @@ def _operation(operation: dict[str, Any], shared: Any, document: dict[str, Any],
 
 def _parameter(parameter: dict[str, Any]) -> dict[str, Any]:
     place = str(parameter.get("in"))
-    made = {name: parameter[name] for name in ("name", "in", "description", "required") if name in parameter}
+    made: dict[str, Any] = {name: parameter[name] for name in _KEPT if name in parameter}
     made["schema"] = _schema(parameter)
     if parameter.get("type") == "array" and place in _STYLES:
         made |= _STYLES[place].get(str(parameter.get("collectionFormat", "csv")), {"style": TABS})
