@@ -178,7 +178,7 @@ MCPHUB_MAX_IMPORT_BYTES = env.whole(
 )
 """What an import needs of the description of an API; GitHub's has 12 MB, of which 2 are needed."""
 MCPHUB_IMPORT_MEMORY_BYTES = env.whole(
-    "MCPHUB_IMPORT_MEMORY_BYTES", 1024 * 1024 * 1024, least=256 * 1024 * 1024, most=64 * 1024 * 1024 * 1024
+    "MCPHUB_IMPORT_MEMORY_BYTES", 2 * 1024 * 1024 * 1024, least=256 * 1024 * 1024, most=64 * 1024 * 1024 * 1024
 )
 """Of the process that reads a description."""
 MCPHUB_BODY_TIMEOUT_SECONDS = env.number("MCPHUB_BODY_TIMEOUT_SECONDS", 15, least=0.1, most=600)

@@ -49,7 +49,7 @@ class Arguments:
         required = parameter.get("required") is True or place == "path"
         if (place, name.lower() if place == "header" else name) in self._credentials:
             return
-        if place == "header" and name.lower() in _IGNORED_HEADERS:
+        if place == "header" and name.lower() in {*_IGNORED_HEADERS, *(each.lower() for each in self.headers)}:
             return
         problem = _problem(name, place, parameter)
         if problem and required:
