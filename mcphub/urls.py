@@ -7,7 +7,7 @@ from django.views.generic import RedirectView
 admin.autodiscover()
 
 urlpatterns = [
-    path("", RedirectView.as_view(pattern_name="admin:index")),
+    path("", include("mcphub.console.welcome")),
     path("connect", RedirectView.as_view(pattern_name="connect", query_string=True)),
     path("connect/", RedirectView.as_view(pattern_name="connect", query_string=True)),
     path("admin/", include("mcphub.console.login")),

@@ -184,9 +184,8 @@ def _survey(path: Path) -> Surveyed:
         found = descriptions.decoded(measured.stdout)
     else:
         why = "The process ended without an answer."
-    made = Surveyed(
-        _name(path), path, len(raw) / 2**20, _count(raw), seconds, peak, len(found.candidates) if found else 0, why
-    )
+    tools = len(found.candidates) if found else 0
+    made = Surveyed(_name(path), path, len(raw) / 2**20, _count(raw), seconds, peak, tools, why)
     for key, reason in found.refused if found is not None else ():
         kind = next((kind for kind, pattern in RIGHT.items() if re.search(pattern, reason)), "")
         elsewhere = kind == "served at another address" and not made.tools
