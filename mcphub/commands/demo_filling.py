@@ -59,7 +59,7 @@ def fill(url: str) -> list[str]:
             except httpx2.HTTPError as error:
                 raise DemoFailed(f"the hub did not answer a client of the demo: {type(error).__name__}.") from error
     return [
-        f"The demo            {len(_CLIENTS)} clients have made {calls} calls, good and bad: see Invocations in the console",
+        f"The demo            {len(_CLIENTS)} clients have made {calls} calls, good and bad: see Invocations",
         f"A toolset           {url}/mcp/s/{_TOOLSET}",
     ]
 

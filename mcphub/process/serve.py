@@ -183,9 +183,7 @@ def _print_credentials(made: FirstCredentials, public_url: str) -> None:
     if made.key:
         lines += [f"API key             {made.key}"]
         lines += [f"                    {_validity(settings.MCPHUB_FIRST_KEY_DAYS)}"]
-    lines += [
-        f"Without that page   mcphub client-config CLIENT, and the key in place of {PLACEHOLDER}; --help names clients"
-    ]
+    lines += [f"Without that page   mcphub client-config NAME, the key in place of {PLACEHOLDER}; --help has the names"]
     lines += ["Another key         mcphub token create NAME", ""]
     print("\n".join(lines), flush=True)
 
