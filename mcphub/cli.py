@@ -20,6 +20,7 @@ COMMANDS = {
     "stdio": "serve one client over standard input and output",
     "chat": "ask a model that may use the hub's tools, once or in a conversation",
     "token": "make API keys",
+    "provider": "add a provider of models for the chat",
     "catalog": "load tools from a bundle or a pack, or write the catalogue out",
     "audit": "verify and export the audit, publish a checkpoint, change its key, remove what is too old",
     "client-config": "print the configuration for an MCP client",
