@@ -12,6 +12,7 @@
 # make messages   the Russian catalogue after a change of words; needs gettext
 # make count   lines, tables, names used twice, signatures with Any, rooms, and the functions that a call crosses;
 #              ARGS="--names --signatures" lists names and signatures
+# make search-quality   how often the search finds the right tool, over 200 labelled questions; ARGS="--misses"
 # make conformance | bench   the official suite, as client and as server, and the figures; they start their own hub
 #
 # PYTHON chooses the interpreter, VENV where things are installed: make test PYTHON=python3.13 VENV=.venv-313
@@ -43,7 +44,8 @@ PRODUCTION := MCPHUB_DATA_DIR=$(VENV)/check MCPHUB_PUBLIC_URL=https://hub.exampl
 # Hundreds of processes are started; where nothing keeps what Python compiles, each compiles everything again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: serve test test-fast rigs check count conformance bench pictures tool-api messages install install-dev clean
+.PHONY: serve test test-fast rigs check count conformance bench search-quality pictures tool-api messages install \
+	install-dev clean
 
 serve: $(VENV)/.installed
 	@exec $(BIN)/mcphub serve $(ARGS)
@@ -111,6 +113,10 @@ conformance: $(VENV)/.installed-dev
 
 bench: $(VENV)/.installed-dev
 	@PYTHONPATH=. $(BIN)/python benchmarks/run.py $(ARGS)
+
+search-quality: $(VENV)/.installed-dev
+	@PYTHONPATH=. $(BIN)/python -m tests.search.quality $(ARGS)
+	@PYTHONPATH=. $(BIN)/python -m benchmarks.searching
 
 pictures: $(VENV)/.installed-dev
 	@PYTHONPATH=. $(BIN)/python -m tests.browser.pictures $(ARGS)

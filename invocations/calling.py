@@ -15,12 +15,14 @@ from dataclasses import dataclass
 
 from django.conf import settings
 
-from invocations import repeats
+from invocations.call import repeats
+from invocations.call.context import CallContext, Suspended
+from invocations.call.judging import DEEPEST_RESULT, Judge, is_deep
+from invocations.call.refusals import Refusals
+from invocations.call.running import Call, RunningCalls, Stopped
 from invocations.call_source import CallSource
 from invocations.configuration import Configuration
-from invocations.context import CallContext, Suspended
 from invocations.exchange import CallExchange, CallRequest
-from invocations.judging import DEEPEST_RESULT, Judge, is_deep
 from invocations.ledger.limits import take_token
 from invocations.ledger.records import Intent, Outcome, Verdict
 from invocations.ledger.rows import Recorded, Rows
@@ -28,8 +30,6 @@ from invocations.ledger.writer import Ledger
 from invocations.mapping.error_map import as_result
 from invocations.redaction import records
 from invocations.redaction.hiding import Hidden
-from invocations.refusals import Refusals
-from invocations.running import Call, RunningCalls, Stopped
 from sessions_app.caller import Caller
 from sessions_app.protocol import json
 from sessions_app.protocol.errors import (

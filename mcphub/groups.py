@@ -29,6 +29,7 @@ _SEEN = (
     "chat.view_chatsession",
     "chat.view_query",
     "sessions_app.view_ratelimitbucket",
+    "sessions_app.view_waitingchange",
 )
 _CATALOGUE = (
     "tools_catalog.add_mcptooldefinition",
@@ -51,6 +52,7 @@ _CATALOGUE = (
     "tools_catalog.delete_mcptoolset",
     "tools_catalog.add_httpservice",
     "tools_catalog.change_httpservice",
+    "sessions_app.decide_waitingchange",
 )
 _EVIDENCE = (
     "invocations.view_auditblock",
@@ -84,7 +86,6 @@ ROLES: Mapping[str, tuple[str, ...]] = {
         "chat.decide_chatapproval",
         "chat.add_toolapproval",
         "chat.change_toolapproval",
-        "chat.delete_toolapproval",
         "chat.add_chatprovider",
         "chat.change_chatprovider",
         "chat.test_chatprovider",
@@ -117,7 +118,7 @@ ROLES: Mapping[str, tuple[str, ...]] = {
 """Name -> permissions. A Viewer reads calls without their bodies, which ask for `read_bodies`."""
 
 
-def install(sender: Any = None, **kwargs: Any) -> None:
+def install(sender: object = None, **kwargs: Any) -> None:
     """Make the groups and give them what they lack; take nothing away that an operator added."""
     from django.apps import apps
     from django.contrib.auth.management import create_permissions

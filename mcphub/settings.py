@@ -209,6 +209,8 @@ MCPHUB_MAX_SESSIONS_PER_CALLER = env.whole("MCPHUB_MAX_SESSIONS_PER_CALLER", 2_0
 MCPHUB_SESSION_IDLE_SECONDS = env.number("MCPHUB_SESSION_IDLE_SECONDS", 3600, least=1, most=30 * 86400)
 MCPHUB_IDEMPOTENCY_HOURS = env.whole("MCPHUB_IDEMPOTENCY_HOURS", 48, least=24, most=24 * 366)
 """For so long the hub remembers the idempotency keys of callers."""
+MCPHUB_ALIAS_DAYS = env.whole("MCPHUB_ALIAS_DAYS", 90, least=0, most=3650)
+"""For so long a renamed tool or prompt is found by its former name; 0: not at all."""
 MCPHUB_ALLOW_NOT_DURABLE = env.flag("MCPHUB_ALLOW_NOT_DURABLE")
 """Serve although what is recorded may be lost when the machine crashes; said in the log and by /ready."""
 MCPHUB_MIGRATE = env.flag("MCPHUB_MIGRATE", True)
@@ -279,7 +281,7 @@ MCPHUB_CHAT_MAX_ONE_RESULT_BYTES = env.whole(
 )
 MCPHUB_CHAT_MAX_CONTENT = env.whole("MCPHUB_CHAT_MAX_CONTENT", 4000, least=1, most=10_000_000)
 """Characters of the user's text in one query."""
-MCPHUB_CHAT_APPROVAL = env.choice("MCPHUB_CHAT_APPROVAL", "never", ["never", "destructive", "always"])
+MCPHUB_CHAT_APPROVAL = env.choice("MCPHUB_CHAT_APPROVAL", "destructive", ["never", "destructive", "always"])
 """Calls by models that wait for an approval, where no row of the admin says it of their tool."""
 MCPHUB_CHAT_RESPONSE_DAYS = env.whole("MCPHUB_CHAT_RESPONSE_DAYS", 30, least=1, most=3650)
 """How long a response can be gone on from by previous_response_id."""

@@ -37,7 +37,7 @@ class Caller:
     sources: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
     """Call sources built for this caller, a cache of this process. The next snapshot of keys starts with none."""
 
-    def remember(self, key: Any, source: Any) -> None:
+    def remember(self, key: object, source: object) -> None:
         if len(self.sources) >= _KEPT_SOURCES:
             self.sources.clear()
         self.sources[key] = source

@@ -6,11 +6,14 @@ import argparse
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from mcphub.commands import catalog_import
 from mcphub.commands.catalog_report import tell
 from mcphub.commands.stop import Stop, database_or_stop, start_django
+
+if TYPE_CHECKING:
+    from sessions_app.protocol.json import Json
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
@@ -43,7 +46,7 @@ def _load(source: str, overwrite: bool, dry_run: bool) -> int:
     return tell(bundle.load(document, reason=reason, overwrite=overwrite, dry_run=dry_run), dry_run=dry_run)
 
 
-def _read(source: str) -> tuple[Any, str]:
+def _read(source: str) -> tuple[Json, str]:
     from sessions_app.protocol import json as strict
     from sessions_app.protocol.errors import ParseError
     from tools_catalog.importers import bundle

@@ -26,7 +26,7 @@ _MOST_NAME = 150
 class LoginForm(AuthenticationForm):  # type: ignore[misc]
     """Counts an attempt before the password is looked at; raises TooManyGuesses or HubIsBusy."""
 
-    def clean(self) -> dict[str, Any]:
+    def clean(self) -> dict[str, object]:
         name, password = self.cleaned_data.get("username"), self.cleaned_data.get("password")
         if not name or not password:
             cleaned: dict[str, Any] = super().clean()

@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from django.conf import settings
 from django.core import checks as django_checks
@@ -239,11 +239,12 @@ def _audit() -> Iterator[Finding]:
 def _tools() -> Iterator[Finding]:
     from django.core.exceptions import ValidationError
 
+    from sessions_app.history import comparing
     from tools_catalog.backends import python
     from tools_catalog.catalog.snapshot import Catalog
     from tools_catalog.importers import bundle
     from tools_catalog.kinds.registry import kind_of
-    from tools_catalog.models import McpToolDefinition, Secret
+    from tools_catalog.models import McpToolDefinition, Secret, moving
     from tools_catalog.secrets import SecretError
 
     python.discover(bundle.shipped_packs())
@@ -274,12 +275,15 @@ def _tools() -> Iterator[Finding]:
             secret.value()
         except SecretError as error:
             yield Finding("wrong", f"The secret {secret.name} cannot be used: {error}", "Enter it again in the admin.")
+    if rows := moving.rows_with_literals():
+        said = f"Credentials stand as they are, for all who may read the row: {comparing.words_of(rows)}."
+        yield Finding("wrong", said, "Save each row again: that moves them into secrets. Then renew the credentials.")
     if not McpToolDefinition.objects.filter(enabled=True).exists():
         yield Finding("hint", "No tool is enabled.", "mcphub catalog load starter, or enable some in the admin.")
 
 
 def _secrets_of(
-    kind: str, needed: Mapping[tuple[str, str], list[str]], secrets: Mapping[str, Any]
+    kind: str, needed: Mapping[tuple[str, str], list[str]], secrets: Mapping[str, object]
 ) -> Iterator[Finding]:
     """Look at secrets, each with what is wrong with it, and at the names of those of a kind that need them."""
     for (name, problem), who in sorted(needed.items()):
@@ -311,7 +315,6 @@ def _upstreams() -> Iterator[Finding]:
     needed: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for row in McpConnection.objects.filter(enabled=True).select_related("profile"):
         who = f"The connection {row.slug}"
-
         try:
             spec = row.spec()
             for name, to in row.secrets():

@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from channels.db import database_sync_to_async
 from django.conf import settings
 
-from invocations import repeats
+from invocations.call import repeats
 from invocations.calling import Calls
 from invocations.chain.service import Sealing
 from invocations.configuration import Configuration
@@ -50,6 +50,7 @@ from tools_catalog.call import addresses, session_news
 from tools_catalog.discovery import links
 from tools_catalog.discovery import reconcile as discovery
 from tools_catalog.egress import guard as egress
+from tools_catalog.models import aliases
 from tools_catalog.upstream.listing import Offers
 from tools_catalog.upstream.pool import ConnectionEnvironment, Pool
 from tools_catalog.vault import secret_for
@@ -391,6 +392,7 @@ class Hub:
             limits.purge()
             logins.sweep()
             tasks.purge()
+            aliases.purge()
             self.sealing.retain()
 
     def _flush(self) -> None:

@@ -25,6 +25,7 @@ from invocations.rest.tasks import TaskViewSet
 from mcphub.rest.replay import ReplayViewSet
 from sessions_app.rest.processes import ProcessViewSet
 from sessions_app.rest.sessions import SessionViewSet
+from sessions_app.rest.waiting import WaitingChangeViewSet
 from tools_catalog.rest.connections import ConnectionViewSet
 from tools_catalog.rest.content import PromptViewSet, ResourceViewSet
 from tools_catalog.rest.selections import ServiceViewSet, ToolsetViewSet
@@ -62,7 +63,7 @@ class UnknownAddress(APIView):
     authentication_classes = ()
     permission_classes = ()
 
-    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+    def initial(self, request: Request, *args: object, **kwargs: object) -> None:
         raise Http404
 
 
@@ -78,6 +79,7 @@ router.register("services", ServiceViewSet)
 router.register("toolsets", ToolsetViewSet)
 router.register("resources", ResourceViewSet)
 router.register("prompts", PromptViewSet)
+router.register("waiting-changes", WaitingChangeViewSet)
 router.register("error-mappings", ErrorMappingViewSet)
 router.register("audit/checkpoints", CheckpointViewSet, basename="checkpoint")
 router.register("audit/events", EventViewSet)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import hashlib
 import secrets
 from datetime import datetime, timedelta
-from typing import Any
 
 from django.conf import settings
-from django.contrib.auth.models import Group
+from django.contrib.auth.models import AnonymousUser, Group, User
 from django.core.exceptions import ValidationError
 from django.db import models, transaction
 from django.db.models import F, Q
@@ -105,7 +104,7 @@ class ApiKey(RecordedModel):
         return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 
     @classmethod
-    def issue(cls, name: str, *, reason: str = "", **fields: Any) -> tuple[ApiKey, str]:
+    def issue(cls, name: str, *, reason: str = "", **fields: object) -> tuple[ApiKey, str]:
         """Make and save a key; give it with its text, which cannot be had again."""
         prefix = f"mcph_{secrets.token_hex(4)}"
         token = f"{prefix}_{secrets.token_urlsafe(32)}"
@@ -158,7 +157,7 @@ class McpSessionQuerySet(models.QuerySet["McpSession"]):
                 StreamEvent.objects.filter(session_id__in=ended).delete()
         return len(ended)
 
-    def close(self, reason: str, *, by: Any = None) -> int:
+    def close(self, reason: str, *, by: User | AnonymousUser | None = None) -> int:
         """End the live sessions of the selection, on record; give the count. `by` is a person or a key."""
         with transaction.atomic():
             named = list(self.live().values_list("session_id", flat=True)[: _NAMED + 1])

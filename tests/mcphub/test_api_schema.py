@@ -102,6 +102,8 @@ def test_every_address_is_described(schema):
             for method in ("get", "put", "patch", "delete")
         ),
         *(("/api/services/{slug}/", method) for method in ("get", "put", "patch")),
+        ("/api/waiting-changes/", "get"),
+        ("/api/waiting-changes/{id}/", "get"),
     }
 
 

@@ -28,7 +28,7 @@ def test_a_connection_goes_out_and_comes_in_again():
     McpConnectionFactory(slug="sh", transport="stdio", url="", profile=LaunchProfileFactory())
     dumped = bundle.dump()
     assert [entry["slug"] for entry in dumped["connections"]] == ["tickets"]
-    assert "tickets.search" not in json.dumps(dumped["tools"])
+    assert "tickets_search" not in json.dumps(dumped["tools"])
     McpToolDefinition.objects.filter(backend="upstream").update(name="x")
     McpConnection.objects.filter(slug="tickets").update(slug="other")
     report = bundle.load(dumped, reason="file a")

@@ -18,8 +18,9 @@ from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminFileFieldWidget, UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
-from sessions_app.kit.admin.base import mark
+from sessions_app.kit.admin.base import HubAdmin, mark
 from sessions_app.kit.shown import clipped, visible
+from sessions_app.protocol.json import Json
 from tools_catalog.importers import apart, descriptions, fetching, operations
 from tools_catalog.importers.candidates import Candidate, Found
 from tools_catalog.importers.documents import DocumentRefused
@@ -79,7 +80,7 @@ class ImportForm(forms.Form):
         help_text=_("Marks GET and GraphQL queries as read-only: you know that it is so."),
     )
 
-    def clean(self) -> dict[str, Any]:
+    def clean(self) -> dict[str, object]:
         cleaned = super().clean() or self.cleaned_data
         if bool(cleaned.get("document")) is bool(cleaned.get("source")):
             self.add_error("document", _t("Give a file or an address."))
@@ -122,7 +123,7 @@ class OperationFilter(forms.Form):
         ]
 
 
-def import_view(admin: Any, request: HttpRequest) -> HttpResponse:
+def import_view(admin: HubAdmin, request: HttpRequest) -> HttpResponse:
     """Look at a description, filter its operations, or import what was chosen of them."""
     if not request.user.has_perms(NEEDED):
         raise PermissionDenied
@@ -143,11 +144,11 @@ def import_view(admin: Any, request: HttpRequest) -> HttpResponse:
     return _page(admin, request, form=form)
 
 
-def _draft(given: dict[str, Any]) -> dict[str, Any]:
+def _draft(given: dict[str, Any]) -> dict[str, Json]:
     """Read the description, and keep what was found in it; raises DocumentRefused."""
     source, kind, slug = given["source"].strip(), given["kind"], given["service"]
     raw = async_to_sync(fetching.fetch)(source, kind, slug) if source else given["document"].read()
-    found = apart.look(raw, kind, slug=slug, prefix=f"{slug}.", source=source)
+    found = apart.look(raw, kind, slug=slug, prefix=f"{slug}_", source=source)
     kept = base64.b64encode(zlib.compress(descriptions.encoded(found), 6)).decode("ascii")
     if len(kept) > _MOST_DRAFT_CHARACTERS:
         raise DocumentRefused(
@@ -157,11 +158,11 @@ def _draft(given: dict[str, Any]) -> dict[str, Any]:
     return {"slug": slug, "url": url, "reads_only": given["reads_only"], "found": kept}
 
 
-def _found(draft: dict[str, Any]) -> Found:
+def _found(draft: dict[str, Json]) -> Found:
     return descriptions.decoded(zlib.decompress(base64.b64decode(draft["found"])))
 
 
-def _filtered(admin: Any, request: HttpRequest) -> HttpResponse:
+def _filtered(admin: HubAdmin, request: HttpRequest) -> HttpResponse:
     draft = request.session.get(_DRAFT)
     if draft is None or "found" not in draft:
         messages.error(request, _t("The description is no longer there. Give it again."))
@@ -169,7 +170,7 @@ def _filtered(admin: Any, request: HttpRequest) -> HttpResponse:
     return _page(admin, request, form=None, **_shown(draft, OperationFilter(request.GET, _found(draft))))
 
 
-def _import(admin: Any, request: HttpRequest) -> HttpResponse:
+def _import(admin: HubAdmin, request: HttpRequest) -> HttpResponse:
     draft = request.session.get(_DRAFT)
     here = reverse("admin:service_import")
     if draft is None or "found" not in draft:
@@ -195,7 +196,7 @@ def _import(admin: Any, request: HttpRequest) -> HttpResponse:
     return redirect(f"{reverse('admin:tools_catalog_mcptooldefinition_changelist')}?service={draft['slug']}")
 
 
-def _bring(draft: dict[str, Any], found: Found, **how: Any) -> Imported:
+def _bring(draft: dict[str, Json], found: Found, **how: Any) -> Imported:
     return operations.bring(found, draft["slug"], url=draft["url"], reads_only=draft["reads_only"], **how)
 
 
@@ -210,7 +211,7 @@ def _taken(found: Found, slug: str) -> set[str]:
     return names & set(others.values_list("name", flat=True))
 
 
-def _shown(draft: dict[str, Any], chosen: OperationFilter) -> dict[str, Any]:
+def _shown(draft: dict[str, Json], chosen: OperationFilter) -> dict[str, object]:
     """What the second step shows: each operation with what would become of it. Raises DocumentRefused."""
     slug, found = draft["slug"], _found(draft)
     report = _bring(draft, found, only=[], dry_run=True)
@@ -262,12 +263,12 @@ def _shown(draft: dict[str, Any], chosen: OperationFilter) -> dict[str, Any]:
     }
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     text = visible(str(value))
     return text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + "…"
 
 
-def _page(admin: Any, request: HttpRequest, **more: Any) -> TemplateResponse:
+def _page(admin: HubAdmin, request: HttpRequest, **more: object) -> TemplateResponse:
     context = {
         **admin.admin_site.each_context(request),
         "opts": admin.opts,

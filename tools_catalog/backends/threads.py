@@ -169,7 +169,7 @@ class ToolThreads:
         self._open = 0
 
     async def call(
-        self, function: Callable[..., Any], keywords: dict[str, Any], *, slot: str | None, context: ToolContext
+        self, function: Callable[..., object], keywords: dict[str, object], *, slot: str | None, context: ToolContext
     ) -> Any:
         """Run `function(**keywords)` in a thread, with a `SyncContext` as `slot` when it has one."""
         if slot is None:

@@ -24,6 +24,7 @@ import httpcore2
 import httpx2
 
 from sessions_app.protocol.errors import EgressRefused, UpstreamError
+from sessions_app.protocol.json import Json
 from tools_catalog.egress.rules import MAX_REDIRECTS, Address, EgressPolicy, literal_address, parse
 
 CONNECT_SECONDS = 10.0
@@ -133,7 +134,7 @@ class GuardedBackend(httpcore2.AsyncNetworkBackend):
         with contextlib.suppress(httpcore2.ConnectError):
             await checked_addresses(self._policy, url.raw_host.decode("ascii"), port, self._resolve)
 
-    async def connect_unix_socket(self, *_: Any, **__: Any) -> httpcore2.AsyncNetworkStream:
+    async def connect_unix_socket(self, *_: object, **__: object) -> httpcore2.AsyncNetworkStream:
         raise EgressRefused
 
     async def sleep(self, seconds: float) -> None:
@@ -247,7 +248,7 @@ def proxy_of_settings() -> str:
     return str(settings.MCPHUB_EGRESS_PROXY)
 
 
-def _through(proxy: str, limits: dict[str, Any]) -> httpcore2.AsyncHTTPProxy:
+def _through(proxy: str, limits: dict[str, Json]) -> httpcore2.AsyncHTTPProxy:
     address = httpx2.URL(proxy)
     auth = (address.username, address.password) if address.username else None
     bare = address.copy_with(username=None, password=None)

@@ -16,7 +16,7 @@ KINDS = ("connections",)
 
 def _check(wanted: dict[str, Json], report: Report) -> None:
     try:
-        headers = spec.parse_headers(wanted.get("headers", {}))
+        headers = spec.parse_headers(wanted.get("headers", {}), has_literals=True)
     except ValueError as error:
         raise ValueError(f"headers: {error}") from error
     report.missing_secrets += [name for _header, template in headers for name in template.secrets]

@@ -11,9 +11,9 @@ from collections.abc import AsyncIterator, Mapping
 
 from django.conf import settings
 
+from invocations.call.running import UnrecordedWork
 from invocations.calling import IDEMPOTENCY_KEY
 from invocations.ledger.limits import Drawn
-from invocations.running import UnrecordedWork
 from mcphub.chat import rate_limit, service
 from mcphub.chat.engine.events import TurnFinished
 from mcphub.chat.engine.turn import Turn, TurnSource

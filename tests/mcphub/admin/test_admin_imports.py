@@ -42,12 +42,12 @@ def test_a_description_is_looked_at_and_then_chosen_from(log_in: Any) -> None:
     assert not HttpService.objects.exists()
     answer = client.post(reverse("admin:service_import"), {"chosen": "ticked", "operation": ["GET /tickets/[all]"]})
     assert answer.status_code == 302
-    assert list(McpToolDefinition.objects.values_list("name", flat=True)) == ["tickets.odd"]
+    assert list(McpToolDefinition.objects.values_list("name", flat=True)) == ["tickets_odd"]
     newest = McpToolDefinition.objects.get().versions.first()
     assert newest is not None
     assert newest.author == client.user
     listed = client.get(answer["Location"]).content.decode()
-    assert "tickets.odd" in listed
+    assert "tickets_odd" in listed
     changed = json.loads(json.dumps(TICKETS))
     changed["paths"]["/tickets/[all]"]["get"]["description"] = "Odd ones."
     page = look(client, changed).content.decode()
@@ -113,7 +113,7 @@ def test_operations_are_chosen_by_a_filter_that_is_sent_in_their_place(log_in: A
     assert "DELETE /" not in page
     answer = client.post(reverse("admin:service_import"), {"chosen": "matching", **chosen})
     assert answer.status_code == 302
-    assert McpToolDefinition.objects.filter(name__startswith="tickets.read_1").count() == 55
+    assert McpToolDefinition.objects.filter(name__startswith="tickets_read_1").count() == 55
     assert McpToolDefinition.objects.count() == 55
 
 
@@ -128,12 +128,12 @@ def test_a_filter_that_is_none_matches_nothing(log_in: Any) -> None:
 
 
 def test_a_name_that_another_tool_has_is_said_before_the_import(log_in: Any) -> None:
-    McpToolDefinitionFactory(name="tickets.list")
+    McpToolDefinitionFactory(name="tickets_list")
     client = log_in("Operator")
     page = look(client, TICKETS).content.decode()
     assert "Another tool has this name." in page
     client.post(reverse("admin:service_import"), {"chosen": "matching"})
-    assert set(McpToolDefinition.objects.values_list("name", flat=True)) == {"tickets.list", "tickets.odd"}
+    assert set(McpToolDefinition.objects.values_list("name", flat=True)) == {"tickets_list", "tickets_odd"}
 
 
 def test_swagger_is_read_from_a_file(log_in: Any) -> None:

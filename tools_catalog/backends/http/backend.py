@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import random
 from dataclasses import dataclass
-from typing import Any
 
 import httpx2
 
@@ -171,7 +170,7 @@ class HttpBackend:
 
 
 def _onward(
-    pages: Pages, page: Json, found: list[Any], here: httpx2.URL, first: httpx2.URL, number: int | None
+    pages: Pages, page: Json, found: list[Json], here: httpx2.URL, first: httpx2.URL, number: int | None
 ) -> tuple[httpx2.URL, int | None] | None:
     """Give address and number of the next page; None after the last."""
     if pages.last is not None and optional(page, pages.last) is True:

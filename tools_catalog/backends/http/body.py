@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias
 from urllib.parse import urlencode
 
 from sessions_app.protocol import errors
@@ -13,6 +13,9 @@ from tools_catalog.backends.http.template import Template, Values
 from tools_catalog.call.base import Json
 from tools_catalog.call.content import dump
 
+Leaves: TypeAlias = "Template | dict[str, Leaves] | list[Leaves] | str | int | float | bool | None"
+"""A JSON value whose strings are templates."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BodyTemplate:
@@ -20,7 +23,7 @@ class BodyTemplate:
 
     kind: str
     encoding: str
-    leaves: Any = None
+    leaves: Leaves = None
 
     def templates(self) -> Iterator[Template]:
         yield from _templates_in(self.leaves)
@@ -60,7 +63,7 @@ class BodyTemplate:
             raise errors.ArgumentsInvalid("An argument cannot be written into the body.") from exc
 
 
-def parse_leaves(value: Json, where: str, allowed: frozenset[str] = frozenset()) -> Any:
+def parse_leaves(value: Json, where: str, allowed: frozenset[str] = frozenset()) -> Leaves:
     """Compile the strings of a body template; the rest stays as it is. `allowed` are styles of the outermost ones."""
     if isinstance(value, dict):
         return {
@@ -74,7 +77,7 @@ def parse_leaves(value: Json, where: str, allowed: frozenset[str] = frozenset())
     return Template.parse(value, where) if isinstance(value, str) else value
 
 
-def _templates_in(leaves: Any) -> Iterator[Template]:
+def _templates_in(leaves: Leaves) -> Iterator[Template]:
     if isinstance(leaves, Template):
         yield leaves
     elif isinstance(leaves, (dict, list)):
@@ -85,7 +88,7 @@ def _templates_in(leaves: Any) -> Iterator[Template]:
 _ABSENT = object()
 
 
-def _fill_leaf(leaf: Any, values: Values) -> Any:
+def _fill_leaf(leaf: Leaves, values: Values) -> Json:
     if isinstance(leaf, dict):
         pairs = ((name, _fill_leaf(item, values)) for name, item in leaf.items())
         return {name: item for name, item in pairs if item is not _ABSENT}

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
-from invocations.questions import Question, Unrecorded, question_of
-from invocations.running import Work
+from invocations.call.questions import Question, Unrecorded, question_of
+from invocations.call.running import Work
 from sessions_app.protocol import revisions, shapes
 from sessions_app.protocol.errors import AskFailed, Cancelled, UrlElicitationRequired
 from tools_catalog.call import addresses
@@ -243,7 +243,7 @@ class CallInput:
         finally:
             self._asking.discard(task)
 
-    def question(self, method: str, params: Mapping[str, Any]) -> Question | Unrecorded:
+    def question(self, method: str, params: Mapping[str, Json]) -> Question | Unrecorded:
         """Give the record of a question, with the params that the client gets."""
         return question_of(self._call.calls, self._call.work, method, params)
 

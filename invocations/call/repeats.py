@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from asgiref.sync import sync_to_async
 from django.conf import settings
@@ -16,8 +16,12 @@ from django.db.models import Q, Value
 from django.db.models.functions import Concat
 from django.utils import timezone
 
-from invocations.running import RunningCalls
+from invocations.call.running import RunningCalls
 from sessions_app.protocol import errors
+from sessions_app.protocol.json import Json
+
+if TYPE_CHECKING:
+    from invocations.models import McpToolInvocation
 
 _POLL_SECONDS = 0.05
 _SESSION = "session:"
@@ -28,23 +32,25 @@ class Removed:
 
 
 @sync_to_async
-def _read(invocation_id: str) -> Any:
+def _read(invocation_id: str) -> McpToolInvocation | Removed | None:
     """Give the McpToolInvocation of a call, Removed where it was there once, None while there is none yet."""
     from invocations.models import McpRequestEnvelope, McpToolInvocation
     from invocations.recovery import open_calls
 
     close_old_connections()
-    row = McpToolInvocation.objects.filter(invocation_id=invocation_id).first()
+    found = McpToolInvocation.objects.filter(invocation_id=invocation_id)
+    row: McpToolInvocation | None = found.first()
     if row is not None:
         return row
     # Whoever takes a key commits an envelope or an outcome with it.
     envelope = McpRequestEnvelope.objects.filter(invocation_id=invocation_id).values_list("pk", flat=True).first()
     if envelope is not None and not open_calls.has_ended(envelope):
         return None
-    return McpToolInvocation.objects.filter(invocation_id=invocation_id).first() or Removed()
+    row = found.first()
+    return Removed() if row is None else row
 
 
-async def outcome_of(invocation_id: str, running: RunningCalls, seconds: float) -> Any:
+async def outcome_of(invocation_id: str, running: RunningCalls, seconds: float) -> McpToolInvocation | Removed | None:
     """Give the McpToolInvocation of a call, waiting for it up to `seconds`; None if it is not there by then.
 
     A call of this process tells its end; one of another process is looked for in the database. A call whose rows
@@ -97,7 +103,7 @@ class Answer:
     error: errors.HubError | None = None
 
 
-def answer_of(past: Any, first: str, scope: str) -> Answer:
+def answer_of(past: McpToolInvocation | Removed | None, first: str, scope: str) -> Answer:
     """Give what a repeat is answered.
 
     `past`: what `outcome_of` gave for the `first` call. `scope` is whose key it was.
@@ -107,14 +113,14 @@ def answer_of(past: Any, first: str, scope: str) -> Answer:
             error=errors.ToolTimeout("The first call of this request is still running. Try again later.", first=first)
         )
     why = _why_not(past, scope)
-    if why:
+    if why or isinstance(past, Removed):
         return Answer(error=errors.DuplicateRequest(why, first=first, **_known(past)))
     if past.error_code and "truncated" in (past.left_out or {}).get("result", {}):
         return Answer(None, past.error, as_error(past))  # the head of a result is none
     return Answer(past.result, past.error, as_error(past) if past.error_code else None)
 
 
-def _why_not(past: Any, scope: str) -> str:
+def _why_not(past: McpToolInvocation | Removed, scope: str) -> str:
     """Give why the answer of a call that has ended cannot be given again, as a sentence; empty where it can."""
     if isinstance(past, Removed):
         return (
@@ -145,7 +151,7 @@ def _why_not(past: Any, scope: str) -> str:
     return ""
 
 
-def _known(past: Any) -> dict[str, Any]:
+def _known(past: McpToolInvocation | Removed) -> dict[str, Json]:
     """Give what is on record of how a call ended, for the details of an error."""
     if isinstance(past, Removed):
         return {}
@@ -156,12 +162,12 @@ def _known(past: Any) -> dict[str, Any]:
     return {**known, "error_code": past.error_code} if past.error_code else known
 
 
-def as_error(stored: Any) -> errors.HubError:
+def as_error(stored: McpToolInvocation) -> errors.HubError:
     """Give the error that a stored outcome was answered with."""
     return error_of(stored.error, stored.invocation_id)
 
 
-def error_of(rendered: Mapping[str, Any], invocation_id: str) -> errors.HubError:
+def error_of(rendered: Mapping[str, Json], invocation_id: str) -> errors.HubError:
     """Give the error that was rendered as a JSON-RPC error."""
     data = rendered.get("data", {})
     kinds = {kind.code: kind for kind in errors._tree(errors.HubError)}

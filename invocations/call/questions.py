@@ -10,12 +10,13 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from invocations.call.running import Call, Read
 from invocations.ledger.records import Key, Outcome, new_invocation_id
 from invocations.redaction.bodies import StoredBodies
-from invocations.running import Call, Read
 from invocations.subject import RowSubject
 from sessions_app.protocol import json
 from sessions_app.protocol.errors import AuditUnavailable, Cancelled, HubError
+from sessions_app.protocol.json import Json
 
 if TYPE_CHECKING:
     from invocations.calling import Calls
@@ -30,7 +31,7 @@ class Question:
     session: str | None = None
     request_json: str | None = None
 
-    def __init__(self, calls: Calls, work: Call | Read, method: str, params: Mapping[str, Any]) -> None:
+    def __init__(self, calls: Calls, work: Call | Read, method: str, params: Mapping[str, Json]) -> None:
         """`params`: as the client gets them."""
         self._calls = calls
         self._is_open = True
@@ -58,7 +59,7 @@ class Question:
         """Commit that it is about to be asked; raise AuditUnavailable where that fails."""
         await self._calls.intend(self)
 
-    async def answered(self, answer: Mapping[str, Any]) -> None:
+    async def answered(self, answer: Mapping[str, Json]) -> None:
         """Commit that the client gave this answer, before anybody uses it."""
         told: dict[str, Any] = {"answer": self.configuration.redaction.tag(dict(answer))}
         if answer.get("action") in _ACTIONS:
@@ -93,14 +94,14 @@ class Unrecorded:
     async def intended(self) -> None:
         pass
 
-    async def answered(self, answer: Mapping[str, Any]) -> None:
+    async def answered(self, answer: Mapping[str, Json]) -> None:
         pass
 
     def close(self, error: HubError | None = None) -> None:
         pass
 
 
-def question_of(calls: Calls | None, work: object, method: str, params: Mapping[str, Any]) -> Question | Unrecorded:
+def question_of(calls: Calls | None, work: object, method: str, params: Mapping[str, Json]) -> Question | Unrecorded:
     if calls is None or not isinstance(work, Call | Read):
         return Unrecorded()
     return Question(calls, work, method, params)

@@ -12,10 +12,10 @@ import subprocess
 import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 from sessions_app.protocol import json, schemas
 from sessions_app.protocol.errors import ServerBusy
+from sessions_app.protocol.json import Json
 from sessions_app.protocol.schemas import Explanation, Validator
 
 CHECK_SECONDS = 5.0
@@ -84,7 +84,7 @@ def _checked(schema: dict[str, json.Json], text: str, seconds: float) -> Explana
     return None if found is None else Explanation(found["sentence"], found["violations"])
 
 
-def is_deep(value: Any, text: str) -> bool:
+def is_deep(value: Json, text: str) -> bool:
     """Whether a result is nested too deeply; `text`, its JSON, tells at once for most that they are not."""
     if text.count("[") + text.count("{") <= DEEPEST_RESULT:
         return False

@@ -168,6 +168,6 @@ class Refusals:
                 logger.warning("%d refusals (%s) were counted and could not be recorded", flood.surplus, key[1])
 
 
-def _stored(arguments: Any, redactor: Redactor | None) -> StoredBodies:
+def _stored(arguments: Json, redactor: Redactor | None) -> StoredBodies:
     whole = arguments if isinstance(arguments, dict) else {"not_an_object": arguments}  # the column holds objects
     return StoredBodies(arguments, json.canonical(whole), redactor, _KEPT_CHARACTERS)

@@ -22,6 +22,7 @@ from invocations.redaction.bodies import stored as stored_bodies
 from invocations.subject import RowSubject
 from sessions_app.protocol import json
 from sessions_app.protocol.errors import ServerBusy
+from sessions_app.protocol.json import Json
 from tools_catalog.catalog.snapshot import Tool
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ class Running:
     interrupted = False
     """The task was cancelled for `why`."""
 
-    async def run(self, work: Coroutine[Any, Any, Value]) -> Value:
+    async def run(self, work: Coroutine[object, object, Value]) -> Value:
         """Await `work` until it ends or `cancel` stops it: then raise Stopped. A cancellation of the task passes."""
         if self.why is not None:
             work.close()
@@ -194,7 +195,7 @@ class Read(Work):
         exchange: CallExchange,
         *,
         request_id: str | int | None,
-        arguments: Any,
+        arguments: Json,
         received: float,
         seconds: float,
         is_static: bool,
