@@ -38,8 +38,8 @@ def test_a_refusal_comes_back_as_one() -> None:
 
 
 def test_a_document_that_needs_too_much_memory_is_refused_and_the_hub_goes_on(settings: Any) -> None:
-    settings.MCPHUB_IMPORT_MEMORY_BYTES = 400 * 1024 * 1024
-    many = b'{"openapi":"3.1.0","paths":[' + b"{}," * 6_000_000 + b"{}]}"
+    settings.MCPHUB_IMPORT_MEMORY_BYTES = 256 * 1024 * 1024
+    many = b'{"openapi":"3.1.0","info":{"description":"' + b"x" * 80 * 1024 * 1024 + b'"}}'
     with pytest.raises(DocumentRefused, match="MCPHUB_IMPORT_MEMORY_BYTES"):
         look(many)
     assert look(SMALL).candidates
