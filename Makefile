@@ -31,6 +31,7 @@ CYCLES ?= 40
 REPEATED ?= 10
 EXAMPLES ?= 3
 STREAM_SECONDS ?= 20
+FLOOD_SECONDS ?= 40
 BEAT_SECONDS ?= 1
 SEED ?= 1
 RIGS_AT_ONCE ?= 1
@@ -70,7 +71,7 @@ rig-openapi-survey: WORDS = openapi_survey --seed $(SEED) $(ARGS)
 
 RIGS := $(addprefix rig-,rest-contract kill-nine-cluster nth-statement-postgresql nth-statement kill-nine-postgresql \
 	kill-nine no-audit-cluster mutations retries-postgresql retries no-audit tampering-postgresql tampering children \
-	streams-postgresql streams attacking-child attacks attacks-postgresql)
+	streams-postgresql streams attacking-child attacks attacks-postgresql flood flood-postgresql)
 .PHONY: $(RIGS) $(BY_NAME)
 rig-rest-contract: WORDS = rest_contract --seed $(SEED) --examples $(EXAMPLES)
 rig-kill-nine: WORDS = kill_nine --seed $(SEED) --kills $(KILLS) --ready-seconds 30
@@ -88,6 +89,8 @@ rig-mutations: WORDS = mutations --seed $(SEED) --count $(SPOILT)
 rig-attacking-child: WORDS = attacking_child
 rig-attacks: WORDS = attacks
 rig-attacks-postgresql: WORDS = attacks --database postgresql --workers 2
+rig-flood: WORDS = flood --seconds $(FLOOD_SECONDS)
+rig-flood-postgresql: WORDS = flood --seconds $(FLOOD_SECONDS) --database postgresql --workers 2
 rig-children: WORDS = children --seed $(SEED) --cycles $(CYCLES) --kills $(KILLS)
 rig-streams: WORDS = streams --seconds $(STREAM_SECONDS) --heartbeat $(BEAT_SECONDS)
 rig-streams-postgresql: WORDS = streams --seconds $(STREAM_SECONDS) --heartbeat $(BEAT_SECONDS) --database postgresql

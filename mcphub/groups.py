@@ -76,6 +76,7 @@ ROLES: Mapping[str, tuple[str, ...]] = {
         "chat.read_conversations",
         "sessions_app.view_apikey",
         "sessions_app.share_savedview",
+        "signin.view_consent",
     ),
     "Operator": (
         *_SEEN,
@@ -100,6 +101,8 @@ ROLES: Mapping[str, tuple[str, ...]] = {
         "sessions_app.view_apikey",
         "sessions_app.add_apikey",
         "sessions_app.change_apikey",
+        "signin.view_consent",
+        "signin.delete_consent",
         "sessions_app.share_savedview",
     ),
     "Upstream manager": (
@@ -125,7 +128,7 @@ def install(sender: object = None, **kwargs: Any) -> None:
     from django.contrib.auth.models import Group, Permission
 
     using = kwargs.get("using", "default")
-    for label in ("auth", "sessions_app", "tools_catalog", "invocations", "chat"):
+    for label in ("auth", "sessions_app", "tools_catalog", "invocations", "chat", "signin"):
         # Each app's permissions are made by a signal of its own, whose turn may come later.
         create_permissions(apps.get_app_config(label), verbosity=0, using=using)
     known = {

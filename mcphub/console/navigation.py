@@ -83,6 +83,7 @@ def show(request: HttpRequest) -> list[dict[str, object]]:
             "title": _("Access"),
             "items": [
                 item(_("API keys"), "key", "sessions_app_apikey", "k"),
+                item(_("Allowed clients"), "devices", "signin_consent"),
                 item(_("Rate limits"), "speed", "sessions_app_ratelimitbucket", "l"),
                 item(_("Users"), "person", "auth_user"),
                 item(_("Groups"), "group", "auth_group"),

@@ -21,6 +21,7 @@ from django.db import Error, connection
 from django.utils import timezone
 
 from invocations.ledger import statements
+from invocations.ledger.disk import LOW
 from invocations.recovery import interrupted
 from mcphub import checks
 from mcphub import environment as env
@@ -39,7 +40,7 @@ _UNSEALED_ROWS = 50_000
 """More than a busy hub writes between two rounds of sealing."""
 _NAMED = 3
 """Of those whom one finding is about; the others are counted."""
-_LEAST_FREE_BYTES = 500 * 1024 * 1024
+_LEAST_FREE_BYTES = 256 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,11 +116,14 @@ def _files() -> Iterator[Finding]:
     for path in private[:3]:
         if path.parent != home and path.is_file() and path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
             yield Finding("wrong", f"Other users can read {path}.", f"chmod 600 {path}")
-    free = shutil.disk_usage(home).free
-    if free < _LEAST_FREE_BYTES:
+    free, least = shutil.disk_usage(home).free, settings.MCPHUB_MIN_FREE_DISK_BYTES or _LEAST_FREE_BYTES
+    if free < LOW * least:
+        refused = f"below {least // 2**20} MiB (MCPHUB_MIN_FREE_DISK_BYTES)"
+        if connection.vendor != "sqlite" or not settings.MCPHUB_MIN_FREE_DISK_BYTES:
+            refused = "when the disk is full"
         yield Finding(
-            "wrong",
-            f"{free // 2**20} MiB are free under {home}. When the disk is full, every call is refused.",
+            "wrong" if free < least else "hint",
+            f"{free // 2**20} MiB are free under {home}. Calls are refused {refused}.",
             "Free some space.",
         )
 

@@ -47,6 +47,8 @@ async def exposition(hub: Hub) -> bytes:
         ),
         ("mcphub_audit_alarm", "1: the last verification is bad, or too old.", float(bool(hub.sealing.alarm))),
     ]
+    if (free := hub.ledger.disk.free_bytes) is not None:
+        found.append(("mcphub_disk_free_bytes", "Free on the disk of a SQLite database.", float(free)))
     try:
         found += await database_sync_to_async(_sealing)()
         found.append(("mcphub_database_up", "1: the database answered.", 1.0))

@@ -267,6 +267,18 @@ class McpConnection(LoadableModel):
         return next((state.value for state in _WORST_FIRST if state.value in found), LinkState.DISCONNECTED.value)
 
     @property
+    def profile_name(self) -> str:
+        """The name of its launch profile, as bundles write it; empty over HTTP."""
+        return self.profile.name if self.profile else ""
+
+    @profile_name.setter
+    def profile_name(self, name: str) -> None:
+        found = LaunchProfile.objects.filter(name=name).first()
+        if found is None:
+            raise ValueError(f"profile: there is no launch profile {name!r} here or in the bundle.")
+        self.profile = found
+
+    @property
     def connected_at(self) -> datetime | None:
         """Since when the oldest of the connections stands that processes hold now; None where none does."""
         held = [link.connected_at for link in self.links.all() if link.status == LinkState.CONNECTED.value]

@@ -117,6 +117,11 @@ class ConnectionSpec:
         return {name: header_text(name, template, values) or "" for name, template in self.headers}
 
 
+def names_credential(name: str) -> bool:
+    """Whether the value of a header or variable of this name is a secret."""
+    return _SECRET_NAME.search(name) is not None
+
+
 def parse_headers(raw: Any, *, has_literals: bool = False) -> tuple[tuple[str, Template], ...]:
     """Read `{name: text with {secret:NAME}}`; raise ValueError for what cannot be sent.
 
@@ -168,7 +173,7 @@ def _templates(raw: Any, where: str, has_literals: bool) -> tuple[tuple[str, Tem
         raise ValueError("This must be an object of names and texts.")
     parsed = tuple((name, Template.parse(text, f"{where}.{name}")) for name, text in raw.items())
     for name, template in parsed:
-        if not has_literals and _SECRET_NAME.search(name) and not any(template.secrets) and template.parts:
+        if not has_literals and names_credential(name) and not any(template.secrets) and template.parts:
             raise ValueError(f"{name}: put the value into a secret, and write {{secret:NAME}} here.")
         for argument in template.arguments:
             raise ValueError(

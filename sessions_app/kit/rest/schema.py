@@ -22,6 +22,7 @@ _REFUSALS = {
     "409": "The request keeps to the schema and cannot be done as things stand; `details` says why.",
     "413": "The body is larger than the hub accepts.",
     "415": "The body is not application/json.",
+    "429": "Too many requests of REST are at work, or wait; or the caller's limit of calls is reached.",
     "500": "The hub failed.",
     "503": "The database does not answer now.",
 }

@@ -9,7 +9,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('sessions_app', '0004_login_limit'),
+        ('sessions_app', '0005_recorded_mib_per_day'),
     ]
 
     operations = [
