@@ -152,6 +152,19 @@ def test_a_cookie_stands_beside_those_of_the_credentials() -> None:
     assert cookies(only(look(paths, components=SCHEMES)), p="x") == "SID=s-session; p=x"
 
 
+def test_an_object_of_any_names_sets_nothing_that_the_tool_sets() -> None:
+    """Else a model could give another key than the operator's."""
+    anything = {"name": "p", "in": "query", "schema": {"type": "object"}}
+    made = only(look({"/a": {"get": {"parameters": [anything]}}}, components=SCHEMES, security=[{"app": []}]))
+    assert sent(made, p={"x": 1, "p": 2})[0] == "app=s&x=1&p=2"
+    with pytest.raises(ArgumentsInvalid, match="cannot set app"):
+        sent(made, p={"app": "stolen"})
+    anything = {**anything, "in": "cookie", "explode": True}
+    paths = {"/a": {"get": {"parameters": [anything], "security": [{"session": []}]}}}
+    with pytest.raises(ArgumentsInvalid, match="cannot set SID"):
+        cookies(only(look(paths, components=SCHEMES)), p={"SID": "stolen"})
+
+
 def test_a_list_in_a_form_is_written_as_the_description_says() -> None:
     schema = {"type": "object", "properties": {"a": TEXTS, "b": TEXTS, "c": {"type": "object"}}}
     encoding = {"b": {"style": "form", "explode": False}, "c": {"style": "deepObject"}}

@@ -16,7 +16,7 @@ from sessions_app.kit import decoding
 from sessions_app.protocol import errors, json
 from tools_catalog.backends.http.answer import content_of, data, optional, picked, read, scrubbed, shaped
 from tools_catalog.backends.http.configuration import HttpConfiguration, Pages, Service
-from tools_catalog.backends.http.template import Secrets, Values, header_text
+from tools_catalog.backends.http.template import Secrets, Values, header_text, written_pairs
 from tools_catalog.call.base import Json, ToolResult
 from tools_catalog.call.content import text_block
 from tools_catalog.call.context import ToolContext
@@ -214,12 +214,13 @@ def request_of(configuration: HttpConfiguration, values: Values) -> _Request:
             headers.pop(names.get(name.lower(), ""), None)
             headers[name] = text
     if configuration.cookies:
-        try:
-            sent = [pair for name, template in configuration.cookies for pair in template.pairs(name, values)]
-        except UnicodeEncodeError as exc:
-            raise errors.ArgumentsInvalid("An argument cannot be written into a cookie.") from exc
         there = next((name for name in headers if name.lower() == "cookie"), "Cookie")
         written = [headers[there]] if there in headers else []
+        taken = {each.partition("=")[0].strip() for text in written for each in text.split(";")}
+        try:
+            sent = written_pairs(configuration.cookies, values, taken)
+        except UnicodeEncodeError as exc:
+            raise errors.ArgumentsInvalid("An argument cannot be written into a cookie.") from exc
         written += [f"{name}={value}" for name, value in sent]
         if written:
             headers[there] = "; ".join(written)

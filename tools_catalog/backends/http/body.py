@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 from sessions_app.protocol import errors
 from tools_catalog.backends.http.styles import scalar_text
-from tools_catalog.backends.http.template import Template, Values
+from tools_catalog.backends.http.template import Template, Values, written_pairs
 from tools_catalog.call.base import Json
 from tools_catalog.call.content import dump
 
@@ -50,12 +50,8 @@ class BodyTemplate:
                 for item in (value if isinstance(value, list) else [value])
                 if item is not None
             ]
-            styled = [
-                pair
-                for name, value in data.items()
-                if isinstance(value, Template)
-                for pair in value.pairs(name, values)
-            ]
+            templates = [(name, value) for name, value in data.items() if isinstance(value, Template)]
+            styled = written_pairs(templates, values, data.keys() - {name for name, _ in templates})
             written = [urlencode(plain)] if plain else []
             written += [f"{name}={value}" for name, value in styled]
             return "application/x-www-form-urlencoded", "&".join(written).encode("ascii")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
@@ -270,7 +270,7 @@ class UrlTemplate:
         """Give the URL of one call. Raises `ArgumentsInvalid` for a value that cannot be part of it."""
         path = "".join(f"/{self._segment(segment, values)}" for segment in self.segments)
         try:
-            pairs = [pair for name, template in self.query for pair in template.pairs(name, values)]
+            pairs = written_pairs(self.query, values)
             query = "&".join(f"{name}={value}" for name, value in pairs)
             url = httpx2.URL(f"{self.origin}{path or '/'}{'?' + query if query else ''}")
         except (UnicodeEncodeError, httpx2.InvalidURL) as exc:
@@ -290,6 +290,30 @@ class UrlTemplate:
             if filled == "" or unquote(filled) in (".", ".."):  # of several each was looked at
                 raise errors.ArgumentsInvalid(f"The argument {name} cannot be empty, '.' or '..'.")
         return filled
+
+
+def written_pairs(
+    templates: Iterable[tuple[str, Template]], values: Values, taken: Iterable[str] = ()
+) -> list[tuple[str, str]]:
+    """Give names and values of a query, a form or cookies, encoded; raises UnicodeEncodeError.
+
+    An object whose members are names of their own sets none that the configuration sets, nor one of `taken`: a key may
+    stand there. Raises `ArgumentsInvalid`.
+    """
+    given = [*templates]
+    fixed = {styles.encoded(name) for name in (*(name for name, _ in given), *taken)}
+    found: list[tuple[str, str]] = []
+    for name, template in given:
+        pairs = [*template.pairs(name, values)]
+        style, argument = template.sole_style or ("", "")
+        if style == "form*" and isinstance(values.arguments.get(argument), dict):
+            own = (fixed - {styles.encoded(name)}) & {key for key, _ in pairs}
+            if own:
+                raise errors.ArgumentsInvalid(
+                    f"The argument {argument} cannot set {min(own)[:100]}, which this tool sets itself. Leave it out."
+                )
+        found += pairs
+    return found
 
 
 def header_text(name: str, template: Template, values: Values) -> str | None:
