@@ -373,3 +373,23 @@ def test_a_client_is_told_how_to_start_the_hub_itself(home: Path) -> None:
     assert run(home, "client-config", "cursor", "--stdio", "--url", "http://x/mcp").returncode == 2
     refused = run(home, "client-config", "curl", "--stdio")
     assert (refused.returncode, len(refused.stderr.splitlines())) == (2, 1)
+
+
+def test_a_provider_is_added_once_with_its_models(home: Path) -> None:
+    words = ("provider", "add", "local", "http://127.0.0.1:8081/v1")
+    allowed = {"MCPHUB_EGRESS_ALLOW": "127.0.0.1"}
+    refused = run(home, *words, "--model", "small")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "MCPHUB_EGRESS_ALLOW" in refused.stderr
+    first = run(home, *words, "--model", "small", "--json-schema", "--default", **allowed)
+    assert first.stdout == "local/small, the default model\n"
+    assert run(home, *words, "--model", "large", "--default", **allowed).returncode == 0
+    again = run(home, *words, "--model", "large", **allowed)
+    assert (again.returncode, "already exists" in again.stderr) == (2, True)
+    elsewhere = run(home, "provider", "add", "local", "http://127.0.0.1:9/v1", "--model", "x", **allowed)
+    assert (elsewhere.returncode, "choose another name" in elsewhere.stderr) == (2, True)
+    with closing(sqlite3.connect(home / "hub.sqlite3")) as database:
+        rows = database.execute(
+            "SELECT name, is_default, tools, json_schema FROM chat_chatmodel ORDER BY name"
+        ).fetchall()
+    assert rows == [("large", 1, 1, 0), ("small", 0, 0, 1)]

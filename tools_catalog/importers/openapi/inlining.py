@@ -8,34 +8,20 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import unquote
 
+from sessions_app.protocol import json
 from tools_catalog.importers.documents import DocumentRefused
+from tools_catalog.importers.openapi.patterns import readable
 
 MOST_NODES = 3_000
 """Schemas in one tool, references put in their place. Larger ones help no model."""
 MOST_DEPTH = 40
 _LONGEST_DESCRIPTION = 1_000
+_HIGHEST_COUNT = 2**53
+"""A longer text or list is none that a call could bring."""
 
-_COPIED = (
-    "type",
-    "enum",
-    "const",
-    "format",
-    "default",
-    "minimum",
-    "maximum",
-    "exclusiveMinimum",
-    "exclusiveMaximum",
-    "multipleOf",
-    "minLength",
-    "maxLength",
-    "pattern",
-    "minItems",
-    "maxItems",
-    "uniqueItems",
-    "minProperties",
-    "maxProperties",
-    "required",
-)
+_COPIED = ("type", "enum", "const", "format", "default", "uniqueItems", "required")
+_BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
+_COUNTS = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties")
 _LISTS = ("allOf", "anyOf", "oneOf")
 
 
@@ -49,6 +35,8 @@ class Resolver:
     def __init__(self, document: dict[str, Any]) -> None:
         self._document = document
         self._left = 0
+        self.unread: list[str] = []
+        """Patterns that were left out of the schemas."""
 
     def resolve(self, value: Any) -> Any:
         """Follow the references of a parameter, a body or the like; raises OperationRefused."""
@@ -99,6 +87,14 @@ class Resolver:
 
     def _keywords(self, schema: dict[str, Any], within: tuple[str, ...], depth: int) -> dict[str, Any]:
         made: dict[str, Any] = {name: schema[name] for name in _COPIED if name in schema}
+        made |= {name: schema[name] for name in _BOUNDS if _is_bound(schema.get(name), schema)}
+        made |= {name: int(schema[name]) for name in _COUNTS if _is_count(schema.get(name))}
+        if isinstance(schema.get("pattern"), str):
+            pattern = readable(schema["pattern"])
+            if pattern is None:
+                self.unread.append(schema["pattern"])
+            else:
+                made["pattern"] = pattern
         if isinstance(schema.get("description"), str):
             made["description"] = schema["description"][:_LONGEST_DESCRIPTION]
         _as_2020(schema, made)
@@ -126,18 +122,36 @@ class Resolver:
 def _as_2020(schema: dict[str, Any], made: dict[str, Any]) -> None:
     """Say in JSON Schema 2020-12 what OpenAPI 3.0 says in its own way."""
     for name, bound in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
-        if isinstance(made.get(name), bool) and made.pop(name) and bound in made:
+        if schema.get(name) is True and bound in made:
             made[name] = made.pop(bound)
     if schema.get("nullable") is True and isinstance(made.get("type"), str):
         made["type"] = [made["type"], "null"]
         if isinstance(made.get("enum"), list) and None not in made["enum"]:
             made["enum"] = [*made["enum"], None]
-    if "required" in made and not isinstance(made["required"], list):
-        del made["required"]  # OpenAPI 2 and confusion with parameters
+    if "required" in made:
+        given = made.pop("required")
+        if isinstance(given, list):  # what is none is confusion with parameters
+            made["required"] = [*dict.fromkeys(name for name in given if isinstance(name, str))]
+    for name, kind in (("format", str), ("uniqueItems", bool)):
+        if name in made and not isinstance(made[name], kind):
+            del made[name]
     if "enum" in made and (not isinstance(made["enum"], list) or not made["enum"]):
         del made["enum"]
     if made.get("type") == "file":
         made["type"] = "string"
+
+
+def _is_bound(value: Any, schema: dict[str, Any]) -> bool:
+    """Whether a number bounds anything: the hub takes no integers of more than 64 bits in any case."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return schema.get("type") != "integer" or json.SMALLEST_INTEGER <= value < 2.0**64
+
+
+def _is_count(value: Any) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return 0 <= value <= _HIGHEST_COUNT and value == int(value)
 
 
 def _is_read_only(schema: Any) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 from tools_catalog.importers.candidates import words
-from tools_catalog.importers.inlining import OperationRefused
+from tools_catalog.importers.openapi.inlining import OperationRefused
 
 
 class Servers:
@@ -39,6 +39,8 @@ class Servers:
 
     def _whole(self, url: str) -> str:
         try:
+            if url.startswith("//"):  # on the scheme of the document itself
+                url = f"{urlsplit(self._source).scheme or 'https'}:{url}"
             if not urlsplit(url).netloc:
                 url = urljoin(self._source, url) if self._source else ""
         except ValueError as error:

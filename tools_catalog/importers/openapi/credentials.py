@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from tools_catalog.importers.inlining import OperationRefused, Resolver
+from tools_catalog.importers.openapi.inlining import OperationRefused, Resolver
 
 
 @dataclass(frozen=True, slots=True)
