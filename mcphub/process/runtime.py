@@ -289,6 +289,7 @@ class Hub:
         self._end_callers(now.keys.ended(before.keys, time.time()))
         if bus.TOOLS_CHANGED in stale:
             self.upstreams.follow(now.catalog.upstreams.specs, now.catalog.upstreams.undiscovered)
+        if stale & {bus.TOOLS_CHANGED, bus.TOOLSETS_CHANGED}:
             self.streams.tell_list_changed("tools")
         if bus.PROMPTS_CHANGED in stale or before.prompts.states != now.prompts.states:
             self.streams.tell_list_changed("prompts")

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, cast
+
+from django.db.models import Prefetch
 
 from sessions_app.kit.fields import readable_rows
 from sessions_app.protocol import directions, envelope, schemas
@@ -113,6 +116,12 @@ class Catalog(Selection):
         tools, compiled = cls._read(McpToolDefinition.objects.order_by("name"), grounds, known)
         return cls(tools, compiled, cast("Upstreams", grounds[UpstreamKind.name]), _toolsets(tools))
 
+    def with_toolsets(self) -> Catalog:
+        """Give the same tools with the toolsets as they are now: who makes one need not wait for all tools."""
+        now = copy(self)
+        now.toolsets = {toolset.slug: toolset for toolset in _toolsets(self.tools.values())}
+        return now
+
     @classmethod
     def _read(
         cls, rows: Any, grounds: Mapping[str, object], known: Mapping[str, _Compiled]
@@ -191,10 +200,11 @@ def _compile(row: Any, basis: Basis) -> _Compiled:
 
 def _toolsets(tools: Iterable[Tool]) -> list[Toolset]:
     """Read the toolsets. Tools are matched by name."""
-    from tools_catalog.models import McpToolset
+    from tools_catalog.models import McpToolDefinition, McpToolset
 
     made = []
-    for row in McpToolset.objects.filter(enabled=True).prefetch_related("tools", "groups"):
+    names = Prefetch("tools", McpToolDefinition.objects.only("name"))
+    for row in McpToolset.objects.filter(enabled=True).prefetch_related(names, "groups"):
         chosen, patterns = {tool.name for tool in row.tools.all()}, row.patterns.split()
         made.append(
             Toolset(
