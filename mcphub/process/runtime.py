@@ -100,6 +100,7 @@ class Hub:
                 report=self.links.report,
                 lasts_seconds=settings.MCPHUB_CALL_TIMEOUT_SECONDS,
                 discovered=self._discovered,
+                unprobed=self.links.unprobed,
                 lease=self.links.lease,
                 updated=self._reads_differently,
                 updated_for_all=self._tell_all,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -37,6 +38,11 @@ class McpConnectionQuerySet(models.QuerySet["McpConnection"]):
         links = McpConnectionLink.objects.filter(connection=models.OuterRef("pk")).annotate(rank=worst)
         return self.annotate(link_status=models.Subquery(links.order_by("rank").values("status")[:1]))
 
+    def note_unprobed(self, reached: spec.ConnectionSpec, server: str) -> None:
+        """Keep which server did not answer a probe; empty: that none is known. It is no edit of the connection."""
+        note = f"{reached.reach} {server}"[:300] if server else ""
+        self.filter(pk=reached.id).exclude(unprobed=note).update(unprobed=note)
+
 
 _WORST_FIRST = (LinkState.ERROR, LinkState.CONNECTING, LinkState.CONNECTED, LinkState.DISCONNECTED)
 
@@ -44,12 +50,17 @@ _WORST_FIRST = (LinkState.ERROR, LinkState.CONNECTING, LinkState.CONNECTED, Link
 class McpConnection(LoadableModel):
     """Another MCP server whose tools the hub serves."""
 
-    UNRECORDED = (*LoadableModel.UNRECORDED, "discovered_at")
+    UNRECORDED = (*LoadableModel.UNRECORDED, "discovered_at", "unprobed")
 
     class Transport(models.TextChoices):
         STDIO = spec.STDIO, _("stdio: a child process")
         SSE = spec.SSE, _("HTTP+SSE")
         STREAMABLE_HTTP = spec.STREAMABLE_HTTP, _("Streamable HTTP")
+
+    class Era(models.TextChoices):
+        AUTO = spec.AUTO, _("Found out: stateless where the server is, else with a handshake")
+        HANDSHAKE = spec.HANDSHAKE, _("Handshake: revisions up to 2025-11-25")
+        STATELESS = spec.STATELESS, _("Stateless: revisions from 2026-07-28 on")
 
     class Status(models.TextChoices):
         CONNECTING = LinkState.CONNECTING.value, _("Connecting")
@@ -93,6 +104,13 @@ class McpConnection(LoadableModel):
         verbose_name=_("launch profile"),
         related_name="connections",
         help_text=_("The child process of a stdio connection."),
+    )
+    era = models.CharField(
+        _("protocol era"),
+        max_length=10,
+        choices=Era,
+        default=Era.AUTO,
+        help_text=_("Name it where the server does not survive the question. HTTP+SSE always has the handshake."),
     )
     policy = models.CharField(_("policy"), max_length=20, choices=Policy, default=Policy.HOLD_ALL)
     keeps_serving = models.BooleanField(
@@ -160,6 +178,8 @@ class McpConnection(LoadableModel):
     max_notifications = models.PositiveIntegerField(
         _("notifications in ten seconds"), default=1000, validators=[MinValueValidator(1)]
     )
+    unprobed = models.CharField(max_length=300, blank=True, editable=False)
+    """A digest of what was reached, and which server there, by its own name and version, did not answer a probe."""
     discovered_at = models.DateTimeField(_("tools listed"), null=True, blank=True, editable=False)
     created_at = models.DateTimeField(_("registered"), default=timezone.now, editable=False)
     updated_at = models.DateTimeField(_("changed"), auto_now=True)
@@ -174,6 +194,7 @@ class McpConnection(LoadableModel):
         constraints = [
             models.CheckConstraint(condition=Q(slug__regex=SHORT_NAME.pattern), name="connection_slug_wellformed"),
             models.CheckConstraint(condition=Q(transport__in=spec.TRANSPORTS), name="connection_transport_known"),
+            models.CheckConstraint(condition=Q(era__in=spec.ERAS), name="connection_era_known"),
             models.CheckConstraint(
                 condition=Q(policy__in=["hold_all", "hold_changes", "trust"]), name="connection_policy_known"
             ),
@@ -201,6 +222,8 @@ class McpConnection(LoadableModel):
                 problems["url"] = str(error)
         if self.enabled and not problems and (problem := Secret.problem_of(self.secrets())):
             problems["headers" if self.url else "profile"] = problem
+        if self.transport == spec.SSE and self.era == spec.STATELESS:
+            problems["era"] = _("HTTP+SSE is no transport of stateless revisions. Choose another era.")
         if self.pk:
             before = McpConnection.objects.filter(pk=self.pk).only("slug", "transport").first()
             for field in ("slug", "transport"):
@@ -225,6 +248,17 @@ class McpConnection(LoadableModel):
             return self.__dict__["link_status"] or LinkState.DISCONNECTED.value
         found = set(self.links.values_list("status", flat=True))
         return next((state.value for state in _WORST_FIRST if state.value in found), LinkState.DISCONNECTED.value)
+
+    @property
+    def error_message(self) -> str:
+        """The last error of a process that cannot connect, also while it tries again; empty where all goes well."""
+        failing = sorted((link for link in self.links.all() if link.error_message), key=lambda link: link.updated_at)
+        return failing[-1].error_message if failing else ""
+
+    @property
+    def has_never_connected(self) -> bool:
+        """Whether what it offers was never listed."""
+        return self.discovered_at is None
 
     @property
     def connected_at(self) -> datetime | None:
@@ -255,7 +289,7 @@ class McpConnection(LoadableModel):
 
     def spec(self) -> spec.ConnectionSpec:
         """Give what a process connects by. Raises ValueError where the stored words cannot be read."""
-        return spec.ConnectionSpec(
+        made = spec.ConnectionSpec(
             id=self.pk,
             slug=self.slug,
             transport=self.transport,
@@ -264,6 +298,7 @@ class McpConnection(LoadableModel):
             launch=self.profile.spec() if self.profile else None,
             starts_eagerly=self.starts_eagerly,
             separates_callers=self.sessions == self.Sessions.AUTO,
+            era=self.era,
             asking=self._asking(),
             connect_seconds=self.connect_seconds,
             idle_seconds=self.idle_seconds,
@@ -272,6 +307,8 @@ class McpConnection(LoadableModel):
             max_response_bytes=self.max_response_bytes,
             max_notifications=self.max_notifications,
         )
+        reach, _blank, server = self.unprobed.partition(" ")
+        return replace(made, unprobed=server) if reach == made.reach else made
 
     def _asking(self) -> Asking:
         return Asking(

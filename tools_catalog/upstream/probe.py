@@ -11,6 +11,7 @@ from tools_catalog.backends.http.template import Secrets
 from tools_catalog.egress.rules import EgressPolicy
 from tools_catalog.upstream import listing
 from tools_catalog.upstream.client import UpstreamClient
+from tools_catalog.upstream.opening import opened
 from tools_catalog.upstream.scrubbing import Scrubber
 from tools_catalog.upstream.spec import ConnectionSpec
 from tools_catalog.upstream.transports.base import SessionLost
@@ -46,11 +47,18 @@ async def probe(spec: ConnectionSpec, secret: Secrets, version: str) -> list[Ste
             return [Step(ADDRESS, False, str(error), took())]
         steps.append(Step(ADDRESS, True, spec.url, took()))
     scrub = Scrubber(secret)
-    session = UpstreamClient(spec, scrub, version)
+    session: UpstreamClient | None = None
+
+    def make(is_unprobed: bool) -> UpstreamClient:
+        nonlocal session
+        session = UpstreamClient(spec, scrub, version, is_unprobed=is_unprobed)
+        return session
+
     try:
         try:
-            await session.open()
+            session = await opened(make)
         except errors.HubError as error:
+            assert session is not None
             words = "\n".join(filter(None, [str(error), str(session.last_words)]))
             return [*steps, Step(CONNECT, False, scrub.text(words), took())]
         steps.append(
@@ -65,4 +73,5 @@ async def probe(spec: ConnectionSpec, secret: Secrets, version: str) -> list[Ste
         steps.append(Step(LIST, True, scrub.text(", ".join(list(tools)[:50])), took()))
         return steps
     finally:
-        await session.close()
+        if session is not None:
+            await session.close()
