@@ -5,6 +5,8 @@
 #              KILLS=300 KILLS_BOTH=150 ROWS=100000 SPOILT=10000 CYCLES=1000 REPEATED=100 EXAMPLES=100
 #              STREAM_SECONDS=3500 BEAT_SECONDS=25 is the long form; they draw the same lots each time, and others with
 #              SEED=$RANDOM
+# make rig-published   servers as npm and PyPI publish them, behind a hub; not among the rigs, for it installs a gigabyte:
+#              python -m tests.clients.install first
 # make check   what must be clean before a commit
 # make pictures   those of docs/operators.md, by a browser that goes through a hub; needs Chromium. ARGS="--only calls"
 # make tool-api   docs/tool-api.md, from signatures and docstrings
@@ -84,7 +86,9 @@ rig-attacks-postgresql: WORDS = attacks --database postgresql --workers 2
 rig-children: WORDS = children --seed $(SEED) --cycles $(CYCLES) --kills $(KILLS)
 rig-streams: WORDS = streams --seconds $(STREAM_SECONDS) --heartbeat $(BEAT_SECONDS)
 rig-streams-postgresql: WORDS = streams --seconds $(STREAM_SECONDS) --heartbeat $(BEAT_SECONDS) --database postgresql
-$(RIGS): $(VENV)/.installed-dev
+rig-published: WORDS = published
+.PHONY: rig-published
+$(RIGS) rig-published: $(VENV)/.installed-dev
 	@$(BIN)/python -m tests.rigs.$(WORDS)
 
 check: $(VENV)/.installed-dev
