@@ -9,7 +9,8 @@ How each figure is made:
 - *class names used twice*: names that classes of two modules or more bear at the top of their modules. Nested classes
   (`Meta`, `Media`) are not counted. `--names` lists them.
 - *signatures with Any*: functions, methods and nested functions that have `Any` in the annotation of a parameter or of
-  the result. `--signatures` counts them by file.
+  the result. `--signatures` counts them by file. `Json`, which stands for relayed JSON, is an alias of `Any`: what has
+  it and no `Any` is counted apart.
 - *files in a root*: Python files beside each package's `__init__.py`, itself included; then the fullest rooms.
 
 `python -m benchmarks.journeys` counts what a call crosses.
@@ -61,20 +62,24 @@ def repeated_names(files: list[Source]) -> dict[str, list[str]]:
     return {name: modules for name, modules in sorted(found.items()) if len(modules) > 1}
 
 
-def signatures(source: Source) -> Iterator[tuple[bool, bool]]:
-    """Give for each function: has it `Any`, and has it `Any` elsewhere than in `*args` and `**kwargs`?"""
+def signatures(source: Source) -> Iterator[tuple[bool, bool, bool]]:
+    """Give for each function: has it `Any`, has it `Any` elsewhere than in `*args` and `**kwargs`, has it `Json`?"""
     for node in ast.walk(source.tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             given = node.args
             named = [each.annotation for each in (*given.posonlyargs, *given.args, *given.kwonlyargs)] + [node.returns]
             gathered = [each.annotation for each in (given.vararg, given.kwarg) if each]
-            is_named = any(map(_has_any, named))
-            yield is_named or any(map(_has_any, gathered)), is_named
+            is_named = any(_has(each, "Any") for each in named)
+            yield (
+                is_named or any(_has(each, "Any") for each in gathered),
+                is_named,
+                any(_has(each, "Json") for each in (*named, *gathered)),
+            )
 
 
-def _has_any(annotation: ast.expr | None) -> bool:
+def _has(annotation: ast.expr | None, name: str) -> bool:
     return annotation is not None and any(
-        (isinstance(node, ast.Name) and node.id == "Any") or (isinstance(node, ast.Constant) and node.value == "Any")
+        (isinstance(node, ast.Name) and node.id == name) or (isinstance(node, ast.Constant) and node.value == name)
         for node in ast.walk(annotation)
     )
 
@@ -105,8 +110,9 @@ def main() -> None:
     files = sources()
     repeated = repeated_names(files)
     counted = {source.name: list(signatures(source)) for source in files}
-    with_any = sum(any_at_all for each in counted.values() for any_at_all, _ in each)
-    named_any = sum(named for each in counted.values() for _, named in each)
+    with_any = sum(any_at_all for each in counted.values() for any_at_all, _, _ in each)
+    named_any = sum(named for each in counted.values() for _, named, _ in each)
+    with_json = sum(json and not any_at_all for each in counted.values() for any_at_all, _, json in each)
     ours, everything = tables()
     in_rooms = rooms()
     roots = ", ".join(f"{package} {in_rooms[package]}" for package in PACKAGES)
@@ -120,13 +126,14 @@ def main() -> None:
         f"signatures with Any             {with_any:>6}  of {sum(map(len, counted.values()))}; "
         f"{with_any - named_any} of them only in *args or **kwargs"
     )
+    print(f"signatures with Json alone      {with_json:>6}")
     print(f"files in each package's root           {roots}")
     print(f"fullest rooms                          {fullest}")
     if options.names:
         for name, modules in repeated.items():
             print(f"  {name}: {', '.join(modules)}")
     if options.signatures:
-        worst = sorted(((sum(found for found, _ in each), name) for name, each in counted.items()), reverse=True)
+        worst = sorted(((sum(found for found, _, _ in each), name) for name, each in counted.items()), reverse=True)
         for count, name in worst:
             if count:
                 print(f"  {count:>4}  {name}")

@@ -10,6 +10,7 @@ from invocations.columns import INVOCATION, Row, ValueOwner, in_context
 from sessions_app.caller import Caller
 from sessions_app.protocol import json, jsonrpc
 from sessions_app.protocol.errors import AskFailed
+from sessions_app.protocol.json import Json
 
 _COLUMNS = INVOCATION.reader(ValueOwner.SOURCE)
 _IN_CONTEXT = in_context(ValueOwner.SOURCE)
@@ -20,7 +21,7 @@ class ClientChannel:
 
     __slots__ = ()
 
-    async def notify(self, method: str, params: dict[str, Any]) -> None:
+    async def notify(self, method: str, params: dict[str, Json]) -> None:
         await self.send(jsonrpc.encode_notification(method, params))
 
     async def send(self, message: bytes) -> None:
@@ -36,7 +37,7 @@ class NullChannel(ClientChannel):
 
     __slots__ = ()
 
-    async def notify(self, method: str, params: dict[str, Any]) -> None:
+    async def notify(self, method: str, params: dict[str, Json]) -> None:
         pass
 
     async def send(self, message: bytes) -> None:

@@ -34,7 +34,7 @@ class ValueOwner(StrEnum):
     """Whose attribute a column's value is. A row is written owner by owner, in this order."""
 
     CALL = "call"
-    """`invocations.running.Call`."""
+    """`invocations.call.running.Call`."""
     TOOL = "tool"
     """`tools_catalog.catalog.snapshot.Tool`, or what is read: `invocations.subject.RowSubject`. A refused call may
     have named none."""

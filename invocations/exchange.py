@@ -10,10 +10,10 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from invocations.call.context import CallContext, InputRequester
+from invocations.call.running import Call, Watch
 from invocations.call_source import NULL_CHANNEL, CallSource, ClientChannel
 from invocations.configuration import Configuration
-from invocations.context import CallContext, InputRequester
-from invocations.running import Call, Watch
 from tools_catalog.call.base import Json, ToolResult
 from tools_catalog.catalog.selection import Selection
 from tools_catalog.catalog.snapshot import Tool

@@ -14,13 +14,13 @@ from typing import Any, NoReturn
 
 from django.conf import settings
 
+from invocations.call.context import CallContext, InputRequester, Suspended
+from invocations.call.judging import DEEPEST_RESULT, is_deep
+from invocations.call.running import Read, Stopped
 from invocations.calling import Calls
-from invocations.context import CallContext, InputRequester, Suspended
 from invocations.exchange import CallExchange, CallRequest
-from invocations.judging import DEEPEST_RESULT, is_deep
 from invocations.ledger.limits import take_token
 from invocations.ledger.records import Outcome
-from invocations.running import Read, Stopped
 from invocations.subject import RowSubject
 from sessions_app.protocol import json
 from sessions_app.protocol.errors import (
@@ -86,7 +86,7 @@ class Reads:
             if caller.calls_per_minute:
                 await take_token(self._calls.ledger, f"{caller.principal} {request.method}", caller.calls_per_minute)
             reading = request.find()
-            self._calls.running.admit(caller.principal)
+            await self._calls.admit(caller.principal)
         except HubError as error:
             return await self._refused(request, exchange, error, received, reading)
         read = Read(

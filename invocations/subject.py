@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from invocations.call_source import clip
+from sessions_app.protocol.json import Json
 
 RESOURCES_READ, PROMPTS_GET, COMPLETE = "resources/read", "prompts/get", "completion/complete"
 READS = (RESOURCES_READ, PROMPTS_GET, COMPLETE)
@@ -53,7 +54,7 @@ class RowSubject:
         object.__setattr__(self, "target", clip(self.target, LONGEST_TARGET))
 
     @property
-    def schema(self) -> dict[str, Any]:
+    def schema(self) -> dict[str, Json]:
         """Give what the names of its arguments are, for redaction."""
         of_known = _OF_KNOWN.get(self.method, ()) + self.variables if self.is_known else ()
         names = _ARGUMENTS.get(self.method, ()) + of_known

@@ -1,5 +1,5 @@
 import sys
-from typing import Any
+from collections.abc import Sequence
 
 from django.apps import AppConfig, apps
 from django.contrib import admin
@@ -18,7 +18,7 @@ class AdminConfig(SimpleAdminConfig):
         checks.register(admin_checks.check_dependencies, checks.Tags.admin)
 
 
-def _check_pages(app_configs: Any, **options: Any) -> list[checks.CheckMessage]:
+def _check_pages(app_configs: Sequence[AppConfig] | None, **options: object) -> list[checks.CheckMessage]:
     admin.autodiscover()
     return admin_checks.check_admin_app(app_configs, **options)
 

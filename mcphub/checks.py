@@ -5,7 +5,6 @@ Each is a fact about the settings and a way to mend it. What needs database or m
 
 from __future__ import annotations
 
-from typing import Any
 from urllib.parse import urlsplit
 
 from django.conf import settings
@@ -24,7 +23,7 @@ def _is_public() -> bool:
 
 
 @register(Tags.security, deploy=True)
-def anonymous_beyond_loopback(**_: Any) -> list[CheckMessage]:
+def anonymous_beyond_loopback(**_: object) -> list[CheckMessage]:
     if not (settings.MCPHUB_ALLOW_ANONYMOUS and _is_public()):
         return []
     return [
@@ -37,7 +36,7 @@ def anonymous_beyond_loopback(**_: Any) -> list[CheckMessage]:
 
 
 @register(Tags.security)
-def public_url_wellformed(**_: Any) -> list[CheckMessage]:
+def public_url_wellformed(**_: object) -> list[CheckMessage]:
     url = urlsplit(settings.MCPHUB_PUBLIC_URL)
     if url.scheme not in ("http", "https") or not url.hostname or url.query or url.fragment:
         return [
@@ -59,7 +58,7 @@ def public_url_wellformed(**_: Any) -> list[CheckMessage]:
 
 
 @register(Tags.security, deploy=True)
-def plain_http_in_public(**_: Any) -> list[CheckMessage]:
+def plain_http_in_public(**_: object) -> list[CheckMessage]:
     if not _is_public() or settings.MCPHUB_PUBLIC_URL.startswith("https://"):
         return []
     return [
@@ -72,7 +71,7 @@ def plain_http_in_public(**_: Any) -> list[CheckMessage]:
 
 
 @register(Tags.security, deploy=True)
-def any_host_or_origin(**_: Any) -> list[CheckMessage]:
+def any_host_or_origin(**_: object) -> list[CheckMessage]:
     found: list[CheckMessage] = []
     for name, values in (
         ("MCPHUB_ALLOWED_HOSTS", settings.ALLOWED_HOSTS),
@@ -90,7 +89,7 @@ def any_host_or_origin(**_: Any) -> list[CheckMessage]:
 
 
 @register(Tags.security, deploy=True)
-def timeout_after_heartbeat(**_: Any) -> list[CheckMessage]:
+def timeout_after_heartbeat(**_: object) -> list[CheckMessage]:
     if settings.MCPHUB_CALL_TIMEOUT_SECONDS > settings.MCPHUB_HEARTBEAT_SECONDS:
         return []
     return [
@@ -103,7 +102,7 @@ def timeout_after_heartbeat(**_: Any) -> list[CheckMessage]:
 
 
 @register(Tags.database, deploy=True)
-def connections_without_pool(**_: Any) -> list[CheckMessage]:
+def connections_without_pool(**_: object) -> list[CheckMessage]:
     database = settings.DATABASES["default"]
     if not database.get("CONN_MAX_AGE"):
         return []

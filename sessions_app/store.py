@@ -28,6 +28,7 @@ from sessions_app.caller import Caller
 from sessions_app.models import McpSession
 from sessions_app.protocol import json
 from sessions_app.protocol.errors import AlreadyInitialized, AuditUnavailable, ServerBusy, SessionNotFound
+from sessions_app.protocol.json import Json
 from sessions_app.protocol.lifecycle import LifecycleError, SessionEvent, SessionState, advance
 
 logger = logging.getLogger(__name__)
@@ -116,14 +117,14 @@ class Sessions:
         if identity is not None:
             self._implicit.pop(identity, None)
 
-    async def open(self, caller: Caller, transport: str, **client: Any) -> SessionView:
+    async def open(self, caller: Caller, transport: str, **client: object) -> SessionView:
         """Make a session of `caller`; an initialized one where `client` tells the negotiated `protocol_version`.
 
         A caller at its bound loses the session it used least recently. Raises ServerBusy at the hub's bound.
         """
         return self._keep(await _soon(self._opened.submit(_Wanted(caller, transport, client))))
 
-    async def initialize(self, session_id: str, **client: Any) -> SessionView:
+    async def initialize(self, session_id: str, **client: object) -> SessionView:
         """Take a created session through `initialize`; raise SessionNotFound where it has ended.
 
         Raises AlreadyInitialized where it has been through it.
@@ -240,7 +241,7 @@ def _idle() -> timedelta:
     return timedelta(seconds=settings.MCPHUB_SESSION_IDLE_SECONDS)
 
 
-def _client(client: dict[str, Any]) -> dict[str, Any]:
+def _client(client: dict[str, Json]) -> dict[str, Json]:
     limits = {"client_name": 200, "client_version": 100}
     return {
         name: value[: limits[name]].replace("\x00", "") if name in limits else value for name, value in client.items()
@@ -322,7 +323,7 @@ def _row(wanted: _Wanted) -> McpSession:
     )
 
 
-def _initialize(session_id: str, client: dict[str, Any]) -> SessionView:
+def _initialize(session_id: str, client: dict[str, Json]) -> SessionView:
     with transaction.atomic():
         row = McpSession.objects.select_for_update().filter(session_id=session_id).first()
         if row is None:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import operator
 import re
-from typing import Any
 
+from sessions_app.protocol.json import Json
 from tools_catalog.backends.http.configuration import Service
 
 _BOUND = re.compile(r"\s*(>=|<=|==|>|<)\s*([0-9]+(?:\.[0-9]+)*)\s*")
 _COMPARE = {">=": operator.ge, "<=": operator.le, "==": operator.eq, ">": operator.gt, "<": operator.lt}
 
 
-def check(requirements: Any) -> None:
+def check(requirements: Json) -> None:
     """Raise ValueError for what is no requirement."""
     if not isinstance(requirements, dict) or not requirements.keys() <= {"kind", "version"}:
         raise ValueError("A requirement is an object with kind and version.")
@@ -23,7 +23,7 @@ def check(requirements: Any) -> None:
             raise ValueError(f"version: {bound.strip()!r} is no bound. Write >=8.0, or several: >=8.0, <10.")
 
 
-def why_not(requirements: Any, service: Service | None) -> str:
+def why_not(requirements: Json, service: Service | None) -> str:
     """Give why a tool with these requirements is not served, or nothing."""
     if not requirements:
         return ""
@@ -41,7 +41,7 @@ def why_not(requirements: Any, service: Service | None) -> str:
     return ""
 
 
-def _bounds(requirements: Any) -> list[str]:
+def _bounds(requirements: Json) -> list[str]:
     text = requirements.get("version", "")
     return text.split(",") if text else []
 

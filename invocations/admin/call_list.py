@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from django.contrib.admin.utils import quote
-from django.db.models import F, Func, IntegerField, QuerySet
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models import F, Func, IntegerField, Model, QuerySet
 from django.db.models.functions import Coalesce
+from django.db.models.sql.compiler import SQLCompiler
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
@@ -44,14 +46,14 @@ class _Bytes(Func):
     function = "OCTET_LENGTH"
     output_field = IntegerField()
 
-    def as_sqlite(self, compiler: Any, connection: Any, **context: Any) -> Any:
+    def as_sqlite(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **context: Any) -> Any:
         return self.as_sql(compiler, connection, template="LENGTH(CAST(%(expressions)s AS BLOB))", **context)
 
 
 class _MeasuredList(KeysetList):
     """Measures the bodies only where their size is shown."""
 
-    def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> QuerySet[Any]:
+    def get_queryset(self, request: HttpRequest, exclude_parameters: list[str | None] | None = None) -> QuerySet[Model]:
         rows: QuerySet[Any] = super().get_queryset(request, exclude_parameters)
         if "shown_size" in self.list_display:
             parts = [Coalesce(_Bytes(F(name)), 0) for name in BODIES]
@@ -91,7 +93,7 @@ def _leads_to(found: list[int]) -> HttpResponse | None:
     return redirect("admin:invocations_mcptoolinvocation_change", found[0]) if len(found) == 1 else None
 
 
-def _by_id(rows: QuerySet[Any], term: str) -> QuerySet[Any]:
+def _by_id(rows: QuerySet[Model], term: str) -> QuerySet[Model]:
     """Look an exact id up, each kind where its index is."""
     indexed = _indexed(rows, term)
     if indexed is not None:
@@ -103,7 +105,7 @@ def _by_id(rows: QuerySet[Any], term: str) -> QuerySet[Any]:
     return rows.filter(request_id__in=wanted)
 
 
-def _indexed(rows: QuerySet[Any], term: str) -> QuerySet[Any] | None:
+def _indexed(rows: QuerySet[Model], term: str) -> QuerySet[Model] | None:
     """Give the calls that an index finds by an id; None where there are none."""
     if rows.filter(invocation_id=term).exists():
         return rows.filter(invocation_id=term)
@@ -225,14 +227,14 @@ class CallListAdmin(RecordedReading):
     listed_turn = column(_("chat turn"), _turn)
     listed_session = column(_("session"), _session)
 
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[KeysetList]:
+    def get_changelist(self, request: HttpRequest, **kwargs: object) -> type[KeysetList]:
         return _MeasuredList
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[McpToolInvocation]:
         return super().get_queryset(request).defer(*BODIES)
 
     def get_search_results(
-        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
-    ) -> tuple[QuerySet[Any], bool]:
+        self, request: HttpRequest, queryset: QuerySet[Model], search_term: str
+    ) -> tuple[QuerySet[Model], bool]:
         term = search_term.strip()
         return (_by_id(queryset, term) if term else queryset), False

@@ -12,7 +12,7 @@ from django.contrib.admin.utils import quote
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
-from django.urls import path, reverse
+from django.urls import URLPattern, path, reverse
 from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
@@ -29,6 +29,7 @@ from invocations.rest import reads
 from sessions_app.kit.admin.base import detail_action
 from sessions_app.kit.admin.parts import column
 from sessions_app.kit.shown import INLINE_CHARACTERS, clipped, copy_button, copyable, duration, mono, pretty
+from sessions_app.protocol.json import Json
 from tools_catalog.models import McpToolVersion
 
 _T = TypeVar("_T")
@@ -40,7 +41,7 @@ class McpToolInvocationAdmin(CallListAdmin):
     actions_detail = ["replay"]
     change_form_outer_after_template = "admin/hub/call.html"
 
-    def beside(self, request: HttpRequest, row: McpToolInvocation) -> dict[str, Any]:
+    def beside(self, request: HttpRequest, row: McpToolInvocation) -> dict[str, object]:
         return call_panels.shown(request, row)
 
     def get_fieldsets(self, request: HttpRequest, obj: McpToolInvocation | None = None) -> Any:
@@ -206,7 +207,7 @@ class McpToolInvocationAdmin(CallListAdmin):
 
     # Making it again --------------------------------------------------------------------------------
 
-    def has_replay_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
+    def has_replay_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
         return self.has_view_permission(request) and may_read_bodies(request)
 
     @detail_action(description=_("Replay"), icon="replay", permissions=["replay"], url_path="again")
@@ -215,7 +216,7 @@ class McpToolInvocationAdmin(CallListAdmin):
 
     # The whole of one body -------------------------------------------------------------------------
 
-    def get_urls(self) -> list[Any]:
+    def get_urls(self) -> list[URLPattern]:
         body = path("<int:pk>/body/<str:name>/", self.admin_site.admin_view(self.body_view), name="invocation_body")
         return [body, *super().get_urls()]
 
@@ -255,7 +256,7 @@ def _once(row: McpToolInvocation, name: str, read: Callable[[], _T]) -> _T:
     return found
 
 
-def _left_out(row: McpToolInvocation) -> dict[str, Any]:
+def _left_out(row: McpToolInvocation) -> dict[str, Json]:
     """Give what of the bodies is not on record, without reading them."""
     rows = marked(McpToolInvocation.objects.only("left_out", "status"))
     return _once(row, "left_out", lambda: left_out(rows.get(pk=row.pk)) or {})

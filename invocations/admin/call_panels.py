@@ -26,6 +26,7 @@ from invocations.replay.copying import Copy, copies
 from invocations.rest.audit import log, prove
 from sessions_app.kit.admin.base import mark
 from sessions_app.kit.shown import INLINE_CHARACTERS, clipped, duration, pretty
+from sessions_app.protocol.json import Json
 from tools_catalog.models import McpToolVersion
 
 _LIST = "admin:invocations_mcptoolinvocation_changelist"
@@ -34,7 +35,7 @@ _NEAR = 5_000
 """Request ids have no index: the same one is looked for among so many calls before and after, of the same session."""
 
 
-def shown(request: HttpRequest, row: McpToolInvocation) -> dict[str, Any]:
+def shown(request: HttpRequest, row: McpToolInvocation) -> dict[str, object]:
     """Give what the template `admin/hub/call.html` shows under the fields of a call."""
     may_verify = request.user.has_perm("invocations.view_auditblock")
     return {
@@ -180,7 +181,7 @@ def _some(calls: QuerySet[McpToolInvocation]) -> list[McpToolInvocation]:
     return list(calls[:_MOST_SHOWN])
 
 
-def _shown(call: McpToolInvocation, row: McpToolInvocation) -> dict[str, Any]:
+def _shown(call: McpToolInvocation, row: McpToolInvocation) -> dict[str, Json]:
     return {
         "address": reverse("admin:invocations_mcptoolinvocation_change", args=[call.pk]),
         "place": _t("before") if call.pk < row.pk else _t("after"),
@@ -232,7 +233,7 @@ def integrity(row: McpToolInvocation, *, verify: bool) -> Integrity:
     return panel
 
 
-def _followed(found: Log, proof: dict[str, Any], size: int) -> list[tuple[bool, str]]:
+def _followed(found: Log, proof: dict[str, Json], size: int) -> list[tuple[bool, str]]:
     header = proof["block"]
     leaf = bytes.fromhex(proof["leaf"])
     root = root_from_inclusion(proof["index"], header["count"], leaf, proof["row_path"])

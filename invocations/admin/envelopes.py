@@ -6,7 +6,7 @@ from typing import Any
 
 from django.contrib import admin
 from django.contrib.admin.utils import quote
-from django.db.models import QuerySet
+from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html
@@ -37,12 +37,12 @@ class McpRequestEnvelopeAdmin(RecordedReading):
         return super().get_queryset(request).defer("params", "context")
 
     def get_search_results(
-        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
-    ) -> tuple[QuerySet[Any], bool]:
+        self, request: HttpRequest, queryset: QuerySet[Model], search_term: str
+    ) -> tuple[QuerySet[Model], bool]:
         term = search_term.strip()
         return (queryset.filter(invocation_id=term) if term else queryset), False
 
-    def get_fields(self, request: HttpRequest, obj: Any | None = None) -> Any:
+    def get_fields(self, request: HttpRequest, obj: Model | None = None) -> Any:
         body = ["shown_params", "context"] if may_read_bodies(request) else []
         head = [_RECEIVED, "method", "shown_tool", "principal", "session_link", "outcome"]
         return [*head, "shown_request", "shown_process", *body]

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django.contrib import admin
-from django.db.models import QuerySet
+from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -38,8 +36,8 @@ class AuditEventAdmin(UncountedAdmin):
     actions = None
 
     def get_search_results(
-        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
-    ) -> tuple[QuerySet[Any], bool]:
+        self, request: HttpRequest, queryset: QuerySet[Model], search_term: str
+    ) -> tuple[QuerySet[Model], bool]:
         term = search_term.strip()
         return (queryset.filter(kind=term) if term else queryset), False
 
@@ -71,14 +69,14 @@ class AuditEventAdmin(UncountedAdmin):
     shown_way = column(_("way"), lambda event: way(event))
     shown_reason = column(_("reason"), lambda event: narrow(event.reason) if event.reason else "-")
 
-    def beside(self, request: HttpRequest, row: AuditEvent) -> dict[str, Any]:
+    def beside(self, request: HttpRequest, row: AuditEvent) -> dict[str, object]:
         return {
             "fields": difference(_fields(row.before), _fields(row.after)),
             "entry": entry_address(row, request.user),
         }
 
 
-def _fields(state: Any) -> dict[str, Any]:
+def _fields(state: object) -> dict[str, object]:
     """Give a state by field; what is none is shown under a field of its own."""
     if state is None:
         return {}

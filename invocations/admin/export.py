@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from django.contrib import messages
 from django.contrib.admin.options import IncorrectLookupParameters
@@ -53,7 +53,7 @@ class ExportForm(ListPart):
     def urls(self, page: HubAdmin) -> list[URLPattern]:
         return [path("export/", page.admin_site.admin_view(partial(self.export_view, page)), name="invocation_export")]
 
-    def context(self, page: HubAdmin, request: HttpRequest) -> dict[str, Any]:
+    def context(self, page: HubAdmin, request: HttpRequest) -> dict[str, object]:
         query = request.GET.copy()
         for name in POSITION:
             query.pop(name, None)
@@ -85,7 +85,7 @@ class ExportForm(ListPart):
                 _t("The export could not be recorded in the audit, so no file was made. Try again."), status=503
             )
 
-        def write(out: Any) -> None:
+        def write(out: BinaryIO) -> None:
             try:
                 if form == "csv":
                     out.write(csv_line(MEMBERS))
@@ -106,7 +106,7 @@ class ExportForm(ListPart):
         return answer
 
 
-def _recorded(request: HttpRequest) -> dict[str, Any]:
+def _recorded(request: HttpRequest) -> dict[str, object]:
     """Give the list's filters as the record keeps them."""
     query: dict[str, Any] = {name: value for name, value in request.GET.items() if value}
     for name in SEARCHED_BODIES:
@@ -143,5 +143,5 @@ def _end(form: str, rows: int, last: int) -> bytes:
     return csv_line(["end", rows, *[""] * (len(MEMBERS) - 2)])
 
 
-def _cell(value: Any) -> Any:
+def _cell(value: object) -> object:
     return for_spreadsheets(json.dumps(value).decode() if isinstance(value, (dict, list)) else value)

@@ -95,7 +95,7 @@ def count(rows: QuerySet[McpToolInvocation]) -> CountedValues:
     return CountedValues(calls=min(len(found), MOST_COUNTED), is_cut=is_cut, values=values, labels=labels)
 
 
-def shown(counted: CountedValues, query: QueryDict) -> dict[str, Any]:
+def shown(counted: CountedValues, query: QueryDict) -> dict[str, object]:
     """Give what the panel's template shows."""
     facets = []
     for name, declared in FACETS.items():

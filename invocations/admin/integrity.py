@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from django.core.exceptions import PermissionDenied
 from django.db import connection
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
-from django.urls import path
+from django.urls import URLPattern, path
 from django.utils.formats import number_format
 from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
@@ -66,7 +66,7 @@ def verify_newest(seconds: float = MOST_SECONDS) -> Verified | None:
 class IntegrityPage(_Pages):
     """For the admin of blocks."""
 
-    def get_urls(self) -> list[Any]:
+    def get_urls(self) -> list[URLPattern]:
         wrap = self.admin_site.admin_view
         return [
             path("integrity/", wrap(self.integrity_view), name="audit_integrity"),
@@ -112,7 +112,7 @@ class IntegrityPage(_Pages):
         return HttpResponse(note, content_type="text/plain; charset=utf-8", headers=named)
 
 
-def _published(last: AuditBlock | None) -> dict[str, Any]:
+def _published(last: AuditBlock | None) -> dict[str, object]:
     """Say whether the checkpoints that left the database agree with it."""
     try:
         kept = publishing.published(service.checkpoints())

@@ -7,11 +7,12 @@ has shown, up to the one it was told, misses no row and shows none twice.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from django.contrib.admin.options import IncorrectLookupParameters
+from django.contrib.admin.views.main import ChangeList
 from django.contrib.auth import get_user_model
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest, HttpResponseBase, StreamingHttpResponse
@@ -25,6 +26,7 @@ from invocations.rest import live
 from sessions_app.kit.admin.changelist import POSITION
 from sessions_app.kit.admin.parts import ListPart
 from sessions_app.protocol.errors import ServerBusy
+from sessions_app.protocol.json import Json
 
 if TYPE_CHECKING:
     from sessions_app.kit.admin.base import HubAdmin
@@ -37,7 +39,7 @@ MOST_ROWS = 200
 class LiveTail(ListPart):
     """Offers to follow the list, where its filters can be followed."""
 
-    def context(self, page: HubAdmin, request: HttpRequest) -> dict[str, Any]:
+    def context(self, page: HubAdmin, request: HttpRequest) -> dict[str, object]:
         return {"live_refused": refused(request), "live_most": MOST_ROWS}
 
     def urls(self, page: HubAdmin) -> list[URLPattern]:
@@ -86,7 +88,7 @@ class LiveTail(ListPart):
         return TemplateResponse(request, "admin/hub/live_rows.html", {"cl": rows, "opts": page.opts}, headers=headers)
 
 
-def _followed(page: HubAdmin, request: HttpRequest) -> Any:
+def _followed(page: HubAdmin, request: HttpRequest) -> ChangeList | None:
     """Give the list as the address filters it, or None where it cannot be followed."""
     if not page.has_view_permission(request):
         raise PermissionDenied
@@ -122,5 +124,5 @@ def still_sees(request: HttpRequest) -> bool:
     return key is not None and request.session.exists(key)
 
 
-def _nothing_of(found: list[McpToolInvocation]) -> Iterator[Any]:
+def _nothing_of(found: list[McpToolInvocation]) -> Iterator[Mapping[str, Json]]:
     return iter([{}] * len(found))

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from django import forms
 from django.contrib import admin
+from django.db.models import Field, Model
+from django.forms import Field as FormField
 from django.http import HttpRequest
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _t
@@ -137,10 +139,10 @@ class McpErrorMappingAdmin(CheckedForm, RecordedAdmin):
             return previewed(_NO_PREVIEW)
         return previewed(json_block(rendered, _t("JSON-RPC error")))
 
-    def preview_of(self, row: McpErrorMapping | None) -> SafeString | str:
+    def preview_of(self, row: McpErrorMapping) -> SafeString | str:
         return previewed(_NO_PREVIEW) if row is None else self.preview(row)
 
-    def get_readonly_fields(self, request: HttpRequest, obj: Any | None = None) -> list[str]:
+    def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> list[str]:
         return ["internal_code", "preview", _CHANGED] if obj is not None else []
 
     def has_add_permission(self, request: HttpRequest) -> bool:
@@ -148,10 +150,12 @@ class McpErrorMappingAdmin(CheckedForm, RecordedAdmin):
         may: bool = super().has_add_permission(request)
         return may and McpErrorMapping.objects.count() < len(errors.MAPPED_CODES)
 
-    def has_delete_permission(self, request: HttpRequest, obj: Any | None = None) -> bool:
+    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False
 
-    def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+    def formfield_for_dbfield(
+        self, db_field: Field[object, object], request: HttpRequest, **kwargs: object
+    ) -> FormField | None:
         if db_field.name == "internal_code":
             taken = set(McpErrorMapping.objects.values_list("internal_code", flat=True))
             left = sorted(errors.MAPPED_CODES - taken)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django.contrib import admin, messages
-from django.db.models import QuerySet
+from django.db.models import Field, Model, QuerySet
+from django.forms import Field as FormField
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
@@ -37,8 +36,8 @@ class AuditBlockAdmin(IntegrityPage, UncountedAdmin):
     actions = None
 
     def get_search_results(
-        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
-    ) -> tuple[QuerySet[Any], bool]:
+        self, request: HttpRequest, queryset: QuerySet[Model], search_term: str
+    ) -> tuple[QuerySet[Model], bool]:
         term = search_term.strip()
         if not term:
             return queryset, False
@@ -65,7 +64,7 @@ class AuditPolicyAdmin(RecordedAdmin):
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False  # its one row is made with the table
 
-    def has_delete_permission(self, request: HttpRequest, obj: Any | None = None) -> bool:
+    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False
 
 
@@ -93,20 +92,22 @@ class AuditHoldAdmin(RecordedAdmin):
         _("state"), lambda hold: mark("off", _("released")) if hold.released_at else mark("warn", _("holds"))
     )
 
-    def has_delete_permission(self, request: HttpRequest, obj: Any | None = None) -> bool:
+    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False
 
-    def has_change_permission(self, request: HttpRequest, obj: Any | None = None) -> bool:
+    def has_change_permission(self, request: HttpRequest, obj: AuditHold | None = None) -> bool:
         return super().has_change_permission(request, obj) and (obj is None or obj.released_at is None)
 
-    def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+    def formfield_for_dbfield(
+        self, db_field: Field[object, object], request: HttpRequest, **kwargs: object
+    ) -> FormField | None:
         field = super().formfield_for_dbfield(db_field, request, **kwargs)
         if field is not None:
             field.help_text = escape(field.help_text)  # `key:<id>` is no element of the page
         return field
 
-    def has_release_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
-        hold = AuditHold.objects.filter(pk=object_id, released_at__isnull=True).first()
+    def has_release_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
+        hold = AuditHold.objects.filter(pk=object_id or 0, released_at__isnull=True).first()
         return hold is not None and self.has_change_permission(request, hold)
 
     @detail_action(description=_("Release"), icon="lock_open", permissions=["release"])

@@ -30,7 +30,7 @@ def may_read_bodies(request: HttpRequest, *permissions: str) -> bool:
     return any(request.user.has_perm(each) for each in permissions or (READ_BODIES,))
 
 
-def body_block(value: Any, name: str) -> SafeString:
+def body_block(value: object, name: str) -> SafeString:
     """Give a body as a block, or say in words that it is no longer there."""
     if digest := digest_of(value):
         return format_html("{}<br>{} {}", _t("Erased by retention."), _t("SHA-256 of what stood here:"), mono(digest))
@@ -61,7 +61,7 @@ def hidden_words() -> str:
 class HiddenBodies(ListPart):
     """Says above a list that columns with bodies are not shown; see `admin/hub/hidden_bodies.html`."""
 
-    def context(self, page: HubAdmin, request: HttpRequest) -> dict[str, Any]:
+    def context(self, page: HubAdmin, request: HttpRequest) -> dict[str, object]:
         assert isinstance(page, RecordedReading)
         return {} if page.may_read(request) else {"hidden_bodies": hidden_words()}
 
@@ -87,7 +87,7 @@ class RecordedReading(UncountedAdmin):
             self.note(request, self.bodies, [row.pk], subject)
         return row
 
-    def note(self, request: HttpRequest, bodies: Sequence[str], rows: list[Any], subject: str = "") -> bool:
+    def note(self, request: HttpRequest, bodies: Sequence[str], rows: list[object], subject: str = "") -> bool:
         ids = [row if isinstance(row, int) else str(row) for row in rows]
         try:
             reads.note(request.user, request.path, list(bodies), ids, subject)

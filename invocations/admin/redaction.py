@@ -9,7 +9,7 @@ from django.contrib import admin
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
-from django.urls import path, reverse
+from django.urls import URLPattern, path, reverse
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
@@ -24,6 +24,7 @@ from sessions_app.kit.admin.json_field import JSONEditor, JSONFormField
 from sessions_app.kit.admin.parts import column
 from sessions_app.kit.shown import clipped, json_block, mono
 from sessions_app.protocol import json
+from sessions_app.protocol.json import Json
 from tools_catalog.models import McpToolDefinition
 
 _CREATED = moment("created_at", _("created"))
@@ -45,17 +46,17 @@ class PreviewForm(forms.Form):
         names = list(McpToolDefinition.objects.values_list("name", flat=True))
         self.fields["tool"].choices = [("", "—"), *((name, name) for name in names)]  # type: ignore[attr-defined]
 
-    def clean_arguments(self) -> dict[str, Any]:
+    def clean_arguments(self) -> dict[str, object]:
         return self._object("arguments") or {}
 
-    def clean_result(self) -> dict[str, Any] | None:
+    def clean_result(self) -> dict[str, object] | None:
         value = self._object("result")
         if value is None or isinstance(value.get("content"), list):
             return value
         # As the hub would record a structured result: repeated as text.
         return {"content": [{"type": "text", "text": json.canonical(value)}], "structuredContent": value}
 
-    def _object(self, name: str) -> dict[str, Any] | None:
+    def _object(self, name: str) -> dict[str, object] | None:
         value = self.cleaned_data[name]
         if value is not None and not isinstance(value, dict):
             raise forms.ValidationError(_("Write one JSON object here."))
@@ -84,7 +85,7 @@ class McpRedactionRuleAdmin(RecordedAdmin):
     def preview(self, request: HttpRequest) -> HttpResponse:
         return self.preview_view(request)
 
-    def get_urls(self) -> list[Any]:
+    def get_urls(self) -> list[URLPattern]:
         view = path("what-is-stored/", self.admin_site.admin_view(self.preview_view), name="redaction_preview")
         return [view, *super().get_urls()]
 
@@ -109,7 +110,7 @@ class McpRedactionRuleAdmin(RecordedAdmin):
 
 
 def _stored(
-    tool: str, arguments: dict[str, Any], result: dict[str, Any] | None, message: str
+    tool: str, arguments: dict[str, Json], result: dict[str, Json] | None, message: str
 ) -> list[tuple[str, SafeString, list[str]]]:
     """Give title, JSON and left-out places of each body that was written down."""
     row = McpToolDefinition.objects.filter(name=tool).only("input_schema", "output_schema").first()

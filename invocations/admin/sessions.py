@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBadRequest
@@ -110,7 +110,7 @@ def _beginning(session: McpSession) -> list[TranscriptLine]:
     return lines
 
 
-def _context(request: HttpRequest, session: McpSession) -> dict[str, Any]:
+def _context(request: HttpRequest, session: McpSession) -> dict[str, object]:
     """Give what the page of a session shows besides its fields."""
     if not request.user.has_perm(_SEES_CALLS):
         return {}

@@ -6,8 +6,8 @@ from typing import Any
 
 from django.contrib import admin, messages
 from django.contrib.admin.utils import quote
-from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.db.models import Model, QuerySet
+from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -51,8 +51,8 @@ class McpTaskAdmin(RecordedReading):
         return super().get_queryset(request).defer(*_BODIES)
 
     def get_search_results(
-        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
-    ) -> tuple[QuerySet[Any], bool]:
+        self, request: HttpRequest, queryset: QuerySet[Model], search_term: str
+    ) -> tuple[QuerySet[Model], bool]:
         term = search_term.strip()
         return (queryset.filter(task_id=term) | queryset.filter(invocation_id=term) if term else queryset), False
 
@@ -100,7 +100,7 @@ class McpTaskAdmin(RecordedReading):
         return request.user.has_perm("invocations.cancel_mcptask")
 
     @admin.action(description=_("Cancel the selected tasks"), permissions=["cancel"])
-    def cancel_selected(self, request: HttpRequest, queryset: QuerySet[McpTask]) -> Any:
+    def cancel_selected(self, request: HttpRequest, queryset: QuerySet[McpTask]) -> HttpResponse | None:
         running = queryset.filter(state__in=sorted(state.value for state in OPEN))
         page = self.confirmation_of(
             request,

@@ -6,7 +6,6 @@ import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
-from typing import Any
 
 from invocations.chain import records
 from invocations.chain.keys import KeyFolder
@@ -25,6 +24,7 @@ from invocations.chain.verifier import (
     leaf_hash,
     loads,
 )
+from sessions_app.protocol.json import Json
 
 _ENDS = ("after", "through")
 _SIGNATURES_AT_ONCE = 1000
@@ -65,7 +65,7 @@ def verify(
     return verifier.finish()
 
 
-def _compare(name: str, stored: dict[str, Any], due: dict[str, Any]) -> None:
+def _compare(name: str, stored: dict[str, Json], due: dict[str, Json]) -> None:
     """Raise Bad where a column does not say what was signed."""
     for column, value in due.items():
         if stored[column] != value:

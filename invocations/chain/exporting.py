@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -148,12 +148,12 @@ def _resume_csv(path: Path, out: BinaryIO) -> int:
     return after
 
 
-def _cells(values: Values, columns: list[str]) -> Iterator[Any]:
+def _cells(values: Values, columns: list[str]) -> Iterator[object]:
     for name in columns:
         yield for_spreadsheets(values.get(name))
 
 
-def for_spreadsheets(value: Any) -> Any:
+def for_spreadsheets(value: object) -> object:
     """Keep a text to one line, so that a cut of the file shows, and from being taken for a formula."""
     if isinstance(value, str):
         value = value.replace("\r", "\\r").replace("\n", "\\n")
@@ -169,7 +169,7 @@ def _is_formula(text: str) -> bool:
     return False
 
 
-def csv_line(cells: Any) -> bytes:
+def csv_line(cells: Iterable[object]) -> bytes:
     text = io.StringIO()
     csv.writer(text).writerow(cells)
     return text.getvalue().encode("utf-8", "backslashreplace")

@@ -12,13 +12,13 @@ import os
 import secrets
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from invocations.chain.commanding import CommandFailed, CommandSigner, SigningCommand, Signs, read_public_key
 from invocations.chain.verifier import Bad, PublicKey, checkpoint_text, make_key_id, read_keys, tombstone_bytes
+from sessions_app.protocol.json import Json
 
 _MARK = "PRIVATE+KEY+"
 
@@ -104,13 +104,13 @@ class KeySource:
     public_key: str = ""
     """That of the command's key; empty: the command says it."""
 
-    def words(self) -> dict[str, Any]:
+    def words(self) -> dict[str, Json]:
         """Give this as JSON carries it to another process, over a pipe: it may hold the key."""
         command = [list(self.command.words), self.command.seconds] if self.command else None
         return {**vars(self), "command": command}
 
     @classmethod
-    def of(cls, words: dict[str, Any]) -> KeySource:
+    def of(cls, words: dict[str, Json]) -> KeySource:
         command = words["command"]
         return cls(**{**words, "command": SigningCommand(tuple(command[0]), command[1]) if command else None})
 

@@ -17,6 +17,7 @@ from invocations.chain import counting
 from invocations.chain.tables import AUDITED, Audited
 from invocations.chain.verifier import NOTHING, TABLES, Bad, Frontier, canonical, leaf_hash, loads, node_hash, row_bytes
 from invocations.figures.tallies import Key, Tally
+from sessions_app.protocol.json import Json
 
 _LEAF = struct.Struct(">q32s")
 _AT_ONCE, _DIGESTED_AT_ONCE = 100, 1000
@@ -84,10 +85,10 @@ class Log:
         self._connect = connect
         self.is_sqlite = is_sqlite
 
-    def run(self, statement: str, *values: Any) -> Any:
+    def run(self, statement: str, *values: object) -> Any:
         return self._connect().execute(statement if self.is_sqlite else statement.replace("?", "%s"), values)
 
-    def run_many(self, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
+    def run_many(self, statement: str, rows: Sequence[tuple[object, ...]]) -> None:
         """Run a statement for each row, on PostgreSQL without waiting for each."""
         cursor = self._connect().cursor()
         cursor.executemany(statement if self.is_sqlite else statement.replace("?", "%s"), rows)
@@ -131,7 +132,7 @@ class Log:
                     values[names[at]] = bool(row[at])
             yield values
 
-    def _stream(self, query: str, *values: Any, at_once: int) -> Iterator[tuple[Any, ...]]:
+    def _stream(self, query: str, *values: object, at_once: int) -> Iterator[tuple[Any, ...]]:
         raw = self._connect()
         if self.is_sqlite:
             try:
@@ -146,7 +147,7 @@ class Log:
             yield from cursor.execute(query.replace("?", "%s"), values)
 
     @staticmethod
-    def _undecodable(raw: Any, query: str, values: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
+    def _undecodable(raw: Any, query: str, values: tuple[object, ...]) -> Iterator[tuple[Any, ...]]:
         """Text that is not UTF-8 is nobody's honest row; read it all the same, so that it can be named."""
         raw.text_factory = lambda text: text.decode("utf-8", "surrogateescape")
         try:
@@ -176,7 +177,7 @@ class Log:
         ).fetchall()
         return {row[0] for row in rows}
 
-    def add_event(self, kind: str, actor: str, actor_label: str, via: str, after: dict[str, Any]) -> None:
+    def add_event(self, kind: str, actor: str, actor_label: str, via: str, after: dict[str, Json]) -> None:
         """Append an event within this connection's transaction."""
         now = datetime.now(UTC)
         self.run(
@@ -244,7 +245,7 @@ class Log:
         except (struct.error, TypeError):
             raise Bad(f"Block {number}: the stored hashes of its rows were changed after it was sealed.") from None
 
-    def derived(self, first: int = 0, at_once: int = 200) -> Iterator[dict[str, Any]]:
+    def derived(self, first: int = 0, at_once: int = 200) -> Iterator[dict[str, object]]:
         """Give of each block what is stored beside its signature, which `derive` makes of the header."""
         columns = ", ".join(self.as_stored(name) for name in _DERIVED)
         while True:
@@ -258,7 +259,7 @@ class Log:
                 return
             first = rows[-1][0] + 1
 
-    def derive(self, header: Values, made: list[bytes], root: bytes) -> dict[str, Any]:
+    def derive(self, header: Values, made: list[bytes], root: bytes) -> dict[str, object]:
         """`made`: the subtrees that the block completes; `root`: of the tree with it."""
         values = (
             header["number"],
@@ -298,7 +299,7 @@ class Log:
 
     def append(
         self,
-        header: dict[str, Any],
+        header: dict[str, Json],
         leaves: list[tuple[int, bytes]],
         made: list[bytes],
         root: bytes,

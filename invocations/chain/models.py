@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.core.validators import MinValueValidator
@@ -14,6 +13,7 @@ from django.utils.translation import gettext_lazy as _
 
 from sessions_app.history.recording import RecordedModel
 from sessions_app.kit.append_only import AppendOnly
+from sessions_app.protocol.json import Json
 
 
 class AuditBlock(AppendOnly):
@@ -166,7 +166,7 @@ class AuditPolicy(RecordedModel):
         if self.rows_days and self.bodies_days and self.bodies_days >= self.rows_days:
             raise ValidationError({"bodies_days": _("Bodies go before their rows, or with them: leave this empty.")})
 
-    def save(self, *args: Any, **kwargs: Any) -> None:
+    def save(self, *args: object, **kwargs: object) -> None:
         self.pk = 1
         super().save(*args, **kwargs)
 
@@ -217,7 +217,7 @@ class AuditHold(RecordedModel):
                 _("Enter what the hold covers: a tool, a caller, a session, a time or a range of blocks.")
             )
 
-    def description(self) -> dict[str, Any]:
+    def description(self) -> dict[str, Json]:
         """Give what is held, by the names of the command's flags."""
         described = {
             "tool": self.tool_name,

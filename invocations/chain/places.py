@@ -15,10 +15,11 @@ import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 from urllib.parse import urlsplit
 
 from invocations.chain.watching import append
+from sessions_app.protocol.json import Json
 
 PATIENCE_SECONDS = 10.0
 """For one attempt of a place on the network."""
@@ -145,7 +146,7 @@ class WebhookPlace:
             raise Undelivered(str(error) or type(error).__name__) from error
 
 
-def place_of(words: Mapping[str, Any]) -> Place:
+def place_of(words: Mapping[str, Json]) -> Place:
     """Give the place that these words, which JSON carries, describe."""
     match words["kind"]:
         case "file":

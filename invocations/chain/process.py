@@ -28,6 +28,7 @@ from invocations.chain.publishing import Publisher
 from invocations.chain.sealer import Sealer
 from invocations.chain.verifier import Bad
 from invocations.chain.watching import Rewritten
+from sessions_app.protocol.json import Json
 from tools_catalog.upstream.confinement.kernel import be_undumpable
 
 TAKEN = 3
@@ -43,7 +44,7 @@ _LAST_PUSH_SECONDS = 5.0
 class Database:
     """The raw connection, opened when it is needed."""
 
-    def __init__(self, where: dict[str, Any]) -> None:
+    def __init__(self, where: dict[str, Json]) -> None:
         self.is_sqlite = where["vendor"] == "sqlite"
         self._where = where["parameters"]
         self._raw: Any = None
@@ -81,7 +82,7 @@ def say(level: str, sentence: str) -> None:
 
 
 class SealingWork:
-    def __init__(self, options: dict[str, Any]) -> None:
+    def __init__(self, options: dict[str, Json]) -> None:
         self._every = options["seal_seconds"]
         self._publish_every = options["checkpoint_seconds"]
         self._database = Database(options["database"])

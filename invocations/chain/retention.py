@@ -23,6 +23,7 @@ from invocations.chain.tables import AUDITED, ENVELOPE, INVOCATION, Audited
 from invocations.chain.verifier import NOTHING, TABLES, body_digest, canonical, loads, tombstone_hash
 from sessions_app.history import source
 from sessions_app.history.events import Actor
+from sessions_app.protocol.json import Json
 
 logger = logging.getLogger(__name__)
 
@@ -127,7 +128,7 @@ def _holds(log: Log, block: Block, hold: AuditHold) -> bool:
     return any(_any(log, of.table, *block.span(of.name), condition, *values) for of in (ENVELOPE, INVOCATION))
 
 
-def _any(log: Log, table: str, after: int, through: int, condition: str, *values: Any) -> bool:
+def _any(log: Log, table: str, after: int, through: int, condition: str, *values: object) -> bool:
     query = f"SELECT 1 FROM {table} WHERE id > ? AND id <= ? AND {condition} LIMIT 1"  # noqa: S608 - our own names
     return log.run(query, after, through, *values).fetchone() is not None
 
@@ -143,7 +144,7 @@ def _execute(log: Log, plan: RetentionPlan, signer: Signs, who: Actor) -> None:
             return
 
 
-def _remove_under(log: Log, plan: RetentionPlan, tombstone: dict[str, Any], signature: str, who: Actor) -> bool:
+def _remove_under(log: Log, plan: RetentionPlan, tombstone: dict[str, Json], signature: str, who: Actor) -> bool:
     """Write the tombstone and remove; False, and nothing done, where another tombstone came in between."""
     first, last = plan.blocks[0], plan.blocks[-1]
     with log.transaction():
@@ -178,7 +179,7 @@ def _last_tombstone(log: Log) -> str:
     return tombstone_hash(loads(before[0])) if before else NOTHING
 
 
-def _tombstone(log: Log, plan: RetentionPlan, signer: Signs, now: datetime) -> dict[str, Any]:
+def _tombstone(log: Log, plan: RetentionPlan, signer: Signs, now: datetime) -> dict[str, Json]:
     """Give what is signed of a removal. It names the tombstone before, so that none goes unseen."""
     first, last = plan.blocks[0], plan.blocks[-1]
     return {

@@ -16,6 +16,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import connections
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 from invocations.chain import retention, watching
 from invocations.chain.commanding import SigningCommand
@@ -25,6 +26,7 @@ from invocations.chain.log import Log
 from invocations.chain.publishing import Publisher
 from invocations.chain.sealer import Sealer
 from sessions_app.kit.database import Dedicated
+from sessions_app.protocol.json import Json
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +46,7 @@ def checkpoints() -> Path:
     return Path(settings.MCPHUB_CHECKPOINT_FILE or Path(settings.MCPHUB_AUDIT_DIR) / "checkpoints")
 
 
-def places() -> list[dict[str, Any]]:
+def places() -> list[dict[str, Json]]:
     """Describe the places that checkpoints go to besides the file, in words that JSON carries."""
     found: list[dict[str, Any]] = []
     if settings.MCPHUB_CHECKPOINT_SYSLOG:
@@ -55,7 +57,7 @@ def places() -> list[dict[str, Any]]:
     return found
 
 
-def log_on(connection: Any) -> Log:
+def log_on(connection: BaseDatabaseWrapper) -> Log:
     """The log on a connection of Django's."""
 
     def connect() -> Any:
@@ -77,7 +79,7 @@ def publisher() -> Publisher:
     return Publisher(checkpoints())
 
 
-def where() -> dict[str, Any]:
+def where() -> dict[str, Json]:
     """Say where the database is, in words that JSON carries."""
     configured = connections["default"].settings_dict
     if connections["default"].vendor == "sqlite":

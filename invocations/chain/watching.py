@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import BinaryIO
 
 from invocations.chain.log import Block, Head, Log
 from invocations.chain.verifier import TABLES, Bad, Checkpoint, Frontier, PublicKey, check_signature
+from sessions_app.protocol.json import Json
 
 _AGAIN = 200
 """Of the checkpoints that were compared, so many are compared at each look; of older ones the signature is not read."""
@@ -115,7 +116,7 @@ def _follow(known: Head, tree: Frontier, block: Block) -> Head:
     return Head(tree, block.leaf.hex(), position, through, block.key_id)
 
 
-def words_of(head: Head) -> dict[str, Any]:
+def words_of(head: Head) -> dict[str, Json]:
     """Give a head as JSON carries it to another process."""
     return {
         "size": head.tree.size,
@@ -127,7 +128,7 @@ def words_of(head: Head) -> dict[str, Any]:
     }
 
 
-def head_of(words: dict[str, Any]) -> Head:
+def head_of(words: dict[str, Json]) -> Head:
     tree = Frontier(words["size"], [bytes.fromhex(root) for root in words["roots"]])
     return Head(tree, words["previous"], words["position"], words["through"], words["key_id"])
 
@@ -161,7 +162,7 @@ class Outside:
             raise Rewritten(str(bad)) from bad
         return self.count
 
-    def _read(self, file: Any, log: Log) -> None:
+    def _read(self, file: BinaryIO, log: Log) -> None:
         file.seek(max(0, self._offset - len(self._last)))
         if file.read(len(self._last)) != self._last:
             raise Rewritten(f"The checkpoints {self.file} were changed or cut while the hub runs.")

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
-from django.db.models import Sum
+from django.db.models import QuerySet, Sum
 
 from invocations.chain.models import AuditBlock
 from invocations.figures.tallies import ALL, HOUR, MINUTE, SPANS, Count, Tally, slot_of
@@ -74,7 +73,7 @@ class Overview:
                 found[name].durations.update(tally.durations)
         return list(found.items())
 
-    def _tallies(self, subject: str) -> Any:
+    def _tallies(self, subject: str) -> QuerySet[CallTally]:
         return CallTally.objects.filter(subject=subject, span=self._span, slot__gte=self.after, slot__lt=self.before)
 
 

@@ -45,7 +45,7 @@ class Batches:
         """Whether a transaction that ended with this error may be committed nevertheless."""
         return self._committing and not statements.was_undone(error)
 
-    def _prepare(self, raw: Any, is_sqlite: bool) -> None:
+    def _prepare(self, raw: object, is_sqlite: bool) -> None:
         self.not_durable = statements.prepare(raw, is_sqlite, self._bound_seconds)
 
     def transact(self, batch: list[Record]) -> list[Verdict]:

@@ -220,7 +220,7 @@ def free_key(database: Dedicated, key: Key, invocation_id: str) -> None:
     _execute(database, statement, key[0], key[1], invocation_id)
 
 
-def _execute(database: Dedicated, query: str, *values: Any) -> Any:
+def _execute(database: Dedicated, query: str, *values: object) -> Any:
     return database.raw.execute(_for_sqlite(query) if database.is_sqlite else query, values)
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.db.models import Exists, OuterRef, QuerySet
 
 from invocations.chain.models import AuditTombstone
 from invocations.columns import INVOCATION
+from sessions_app.protocol.json import Json
+
+if TYPE_CHECKING:
+    from invocations.models import McpToolInvocation
 
 _MARK = "is_erased"
 
@@ -20,18 +24,18 @@ def is_erased() -> Exists:
     )
 
 
-def marked(rows: QuerySet[Any]) -> QuerySet[Any]:
+def marked(rows: QuerySet[McpToolInvocation]) -> QuerySet[McpToolInvocation]:
     """Give the rows with what `left_out` must know of those whose bodies are not read."""
     found: QuerySet[Any] = rows.annotate(**{_MARK: is_erased()})
     return found
 
 
-def digest_of(body: Any) -> str:
+def digest_of(body: Json) -> str:
     """Give the SHA-256, in hexadecimal, of a body that was erased; empty for one that is here, or never was."""
     return body.removeprefix("sha256:") if isinstance(body, str) else ""
 
 
-def left_out(row: Any) -> dict[str, Any] | None:
+def left_out(row: McpToolInvocation) -> dict[str, Json] | None:
     """Give what of a call's bodies is not on record, by body; None: everything is.
 
     The digest of one that was erased is told where the row was read with its bodies.

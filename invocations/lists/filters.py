@@ -54,7 +54,7 @@ class PresentText(TextIs):
         return super().compared(rows, value).exclude(**{self.of: ""})
 
 
-def _declared(column: Column, each: ColumnFilter, **console: Any) -> ListFilter:
+def _declared(column: Column, each: ColumnFilter, **console: object) -> ListFilter:
     """Give the filter that a column declares; `console` is what the console's control adds."""
     kind: type[ListFilter] = _KINDS[each.match]
     more: dict[str, Any] = dict(console)

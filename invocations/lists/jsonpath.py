@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
@@ -72,7 +71,7 @@ class Condition:
         steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in self.steps)
         return f"${''.join(steps)}={self.tags[0] if self.tags else '…'}"
 
-    def _sqlite(self, stored: str, value: Any) -> tuple[str, list[Any]]:
+    def _sqlite(self, stored: str, value: str | int | float | None) -> tuple[str, list[str | int | float]]:
         path = "$" + "".join(f"[{step}]" if isinstance(step, int) else f'."{step}"' for step in self.steps)
         kind = f"coalesce(json_type({stored}, %s), '')"
         if value is None or isinstance(value, bool):
@@ -80,7 +79,7 @@ class Condition:
         kinds = "('text')" if isinstance(value, str) else "('integer', 'real')"
         return f"({kind} IN {kinds} AND json_extract({stored}, %s) = %s)", [path, path, value]
 
-    def _postgresql(self, stored: str, value: Any) -> tuple[str, list[Any]]:
+    def _postgresql(self, stored: str, value: str | int | float | None) -> tuple[str, list[str | int]]:
         steps = "".join(" -> %s::int" if isinstance(step, int) else " -> %s::text" for step in self.steps)
         found = f"(({_SANE.format(stored)})::json{steps})"
         path = list(self.steps)

@@ -14,6 +14,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from sessions_app.protocol import errors, json, schemas
+from sessions_app.protocol.json import Json
 
 logger = logging.getLogger(__name__)
 
@@ -149,7 +150,7 @@ class ErrorMap:
         trace_id: str = "",
         tool: str = "",
         retry_safe: bool = False,
-    ) -> dict[str, Any]:
+    ) -> dict[str, Json]:
         """Give the JSON-RPC error object: code, message, and data {errorCode, details, retryable, …}.
 
         `retry_safe` says that calling the tool again does no harm. Members that the specification wants at
@@ -186,7 +187,7 @@ class ErrorMap:
         return {"code": number, "message": message, "data": data}
 
 
-def _sendable(details: dict[str, Any]) -> dict[str, Any]:
+def _sendable(details: dict[str, Json]) -> dict[str, Json]:
     """Give details as they are, or none where a backend put in what is no JSON."""
     try:
         json.canonical(details)
@@ -195,7 +196,7 @@ def _sendable(details: dict[str, Any]) -> dict[str, Any]:
     return details
 
 
-def problems(code: str, number: int, template: str, data_schema: Any) -> dict[str, str]:
+def problems(code: str, number: int, template: str, data_schema: object) -> dict[str, str]:
     """Give what is wrong with a rule, by field, in words for an operator. Empty: nothing."""
     found: dict[str, str] = {}
     if code in FIXED_CODES and number != FIXED_CODES[code]:
@@ -222,7 +223,7 @@ def problems(code: str, number: int, template: str, data_schema: Any) -> dict[st
     return found
 
 
-def as_result(rendered: dict[str, Any]) -> dict[str, Any]:
+def as_result(rendered: dict[str, Json]) -> dict[str, Json]:
     """Give a failure as a result with `isError`: the words for the model, the data for programs."""
     return {
         "content": [{"type": "text", "text": rendered["message"]}],

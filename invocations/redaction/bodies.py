@@ -13,6 +13,7 @@ from django.conf import settings
 from invocations.redaction.hiding import Hidden
 from invocations.redaction.policy import Redactor
 from sessions_app.protocol import json
+from sessions_app.protocol.json import Json
 
 _LONGEST_MESSAGE = 4096
 
@@ -33,7 +34,7 @@ class StoredBodies:
 
     def __init__(
         self,
-        arguments: Any,
+        arguments: Json,
         text: str,
         redactor: Redactor | None,
         limit: int | None = None,
@@ -58,7 +59,7 @@ class StoredBodies:
         self.left_out: dict[str, Any] = {}
         self.arguments = self._kept("arguments", text, limit)
 
-    def outcome(self, result: str | None, error: dict[str, Any] | None) -> tuple[str | None, str | None]:
+    def outcome(self, result: str | None, error: dict[str, Json] | None) -> tuple[str | None, str | None]:
         """Give result and error as canonical JSON to store; complete `left_out`."""
         message: str | None = None
         for name in ("result", "error"):
@@ -77,7 +78,7 @@ class StoredBodies:
             message = self._kept("error", json.canonical(error), error=error)
         return result, message
 
-    def beside(self, value: dict[str, Any], *, is_result: bool = False) -> dict[str, Any]:
+    def beside(self, value: dict[str, Json], *, is_result: bool = False) -> dict[str, Json]:
         """Give what is kept of the call beside its rows, such as a task's result, as it is recorded.
 
         The value itself where nothing of it is hidden.
@@ -108,7 +109,7 @@ class StoredBodies:
         """`left_out` as the row holds it; None where nothing is."""
         return json.canonical(self.left_out) if self.left_out else None
 
-    def _kept(self, name: str, text: str, limit: int | None = None, error: dict[str, Any] | None = None) -> str:
+    def _kept(self, name: str, text: str, limit: int | None = None, error: dict[str, Json] | None = None) -> str:
         mark: dict[str, Any] = {}
         if self._hidden is not None and self._hidden.places:
             mark["redacted"] = self._hidden.places
@@ -129,7 +130,7 @@ class StoredBodies:
         return text
 
 
-def stored(arguments: Any, text: str, redactor: Redactor | None) -> StoredBodies | None:
+def stored(arguments: Json, text: str, redactor: Redactor | None) -> StoredBodies | None:
     """Give what is stored of a call; None where its arguments are, as they are, and its outcome may be too."""
     if len(text) <= settings.MCPHUB_AUDIT_BODY_CHARACTERS and (redactor is None or redactor.spares(arguments, text)):
         return None

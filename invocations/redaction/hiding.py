@@ -14,10 +14,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 from urllib.parse import quote, quote_plus
 
-from invocations.redaction.forms import Forms, is_card
 from invocations.redaction.places import Marker, Paths
+from sessions_app.kit.secret_forms import Forms, is_card
 from sessions_app.protocol import json
 from sessions_app.protocol.errors import ParseError
+from sessions_app.protocol.json import Json
 
 _PURPOSE = b"mcphub redaction tag"
 _PROBE = 16
@@ -45,12 +46,12 @@ class Tag(str):
     __slots__ = ()
 
 
-def tag(value: Any, keys: Keys) -> Tag:
+def tag(value: Json, keys: Keys) -> Tag:
     """Give what stays of a value, made with the first key."""
     return Tag(tags(value, keys[:1])[0])
 
 
-def tags(value: Any, keys: Keys) -> list[str]:
+def tags(value: Json, keys: Keys) -> list[str]:
     """Give what any of the keys would leave of a value. Numbers count by value: 3 is 3.0."""
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**63:
         value = int(value)
@@ -69,7 +70,7 @@ class Hidden:
         self.places: list[str] = []
         self._keys = keys
         self._secrets: dict[str, Tag] = {}
-        self._values: list[Any] = []
+        self._values: list[Json] = []
         self._is_flooded = False
 
     def __bool__(self) -> bool:
@@ -79,12 +80,12 @@ class Hidden:
     def size(self) -> int:
         return len(self._secrets) + self._is_flooded
 
-    def values(self) -> list[Any]:
+    def values(self) -> list[Json]:
         """Give what is looked for elsewhere, for `seek`; [None] where it is too much: then no text stays."""
         length = sum(len(value) for value in self._values if isinstance(value, str))
         return [None] if self._is_flooded or length > _MOST_SOUGHT else list(self._values)
 
-    def seek(self, values: Iterable[Any]) -> None:
+    def seek(self, values: Iterable[Json]) -> None:
         """Look for what was taken out elsewhere too."""
         for value in values:
             if value is None:
@@ -98,11 +99,11 @@ class Hidden:
 
     # By place --------------------------------------------------------------------------------------
 
-    def take_out(self, value: Any, markers: Sequence[Marker], path: str = "$") -> Any:
+    def take_out(self, value: Json, markers: Sequence[Marker], path: str = "$") -> Json:
         """Give the value without what the markers hide. The value itself stays as it is."""
         return self._below(value, [(marker, marker.start) for marker in markers], path)
 
-    def _below(self, value: Any, states: list[tuple[Marker, Any]], path: str) -> Any:
+    def _below(self, value: Json, states: list[tuple[Marker, Any]], path: str) -> Json:
         if isinstance(value, Tag):
             return value
         if any(marker.hides(state, value) for marker, state in states):
@@ -126,12 +127,12 @@ class Hidden:
             return {key: changed.get(key, child) for key, child in value.items()}
         return [changed.get(at, child) for at, child in enumerate(value)]
 
-    def look_into_texts(self, value: Any, markers: Sequence[Marker], path: str = "$") -> Any:
+    def look_into_texts(self, value: Json, markers: Sequence[Marker], path: str = "$") -> Json:
         """Give the value with the same hidden in texts that are JSON themselves."""
 
         return self._within_texts(value, lambda held, where: self.take_out(held, markers, where), path)
 
-    def _within_texts(self, value: Any, change: Callable[[Any, str], Any], path: str, nested: int = 0) -> Any:
+    def _within_texts(self, value: Json, change: Callable[[Json, str], Json], path: str, nested: int = 0) -> Json:
         """Give the value with each text that is a JSON document changed, and written anew where it changed."""
 
         def inside(text: str, where: str) -> str:
@@ -148,7 +149,7 @@ class Hidden:
 
     # By form ---------------------------------------------------------------------------------------
 
-    def take_forms(self, value: Any, forms: Forms, path: str = "$") -> Any:
+    def take_forms(self, value: Json, forms: Forms, path: str = "$") -> Json:
         """Give the value without the secrets that are told by their form, in names of members and numbers too."""
 
         def name(text: str) -> str:
@@ -160,12 +161,12 @@ class Hidden:
                 self._place(where)
             return fresh
 
-        def number(value: int | float, where: str) -> Any:
+        def number(value: int | float, where: str) -> Json:
             if forms.has_cards and isinstance(value, int) and is_card(str(value)):
                 return self._hide(value, where)
             return value
 
-        def change(value: Any, where: str) -> Any:
+        def change(value: Json, where: str) -> Json:
             return _mapped(value, clean, where, number, name)
 
         return change(self._within_texts(value, change, path), path)
@@ -180,7 +181,7 @@ class Hidden:
                 at = end
         return "".join([*parts, text[at:]]) if parts else text
 
-    def _hide(self, value: Any, path: str) -> Tag:
+    def _hide(self, value: Json, path: str) -> Tag:
         self._place(path)
         stack = [value]
         while stack:
@@ -214,7 +215,7 @@ class Hidden:
 
     # By value --------------------------------------------------------------------------------------
 
-    def scrub(self, value: Any, path: str = "$") -> Any:
+    def scrub(self, value: Json, path: str = "$") -> Json:
         """Give the value without the texts and numbers that were taken out, wherever they show."""
         if not self:
             return value
@@ -321,7 +322,14 @@ def _bounded(probe: str) -> str:
     return found if len(probe) >= _SHORT else rf"(?<!\w){found}(?!\w)"
 
 
-def _mapped(value: Any, change: Any, path: str, numbers: Any = None, names: Any = None, depth: int = 0) -> Any:
+def _mapped(
+    value: Json,
+    change: Callable[[str, str], Json],
+    path: str,
+    numbers: Callable[[int | float, str], Json] | None = None,
+    names: Callable[[str], str] | None = None,
+    depth: int = 0,
+) -> Json:
     """Give the value with each text in it changed; itself where nothing was.
 
     `numbers` changes numbers, `names` the names of members. What is nested too deeply is changed as its JSON.

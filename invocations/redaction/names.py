@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+
+from sessions_app.protocol.json import Json
 
 Same = Callable[[str, str], bool]
 """Whether the second name is taken for the first, which is marked."""
@@ -81,7 +82,7 @@ def exact(marked: str, name: str) -> bool:
     return marked == name
 
 
-def names_in(schema: Any) -> frozenset[str]:
+def names_in(schema: Json) -> frozenset[str]:
     """Give every name that a schema gives to a member, at any depth."""
     found: set[str] = set()
     stack = [schema]

@@ -16,6 +16,7 @@ from invocations.redaction.names import Same, exact
 from sessions_app.protocol import json
 from sessions_app.protocol.dialect import BELOW_MAP, BELOW_ONE, HOLDERS, REFERENCES, Document, SchemaRejected, children
 from sessions_app.protocol.errors import ParseError
+from sessions_app.protocol.json import Json
 
 LONGEST_PATH = 300
 MOST_STEPS = 16
@@ -30,6 +31,10 @@ _HEADER_ANNOTATION = "x-mcp-header"
 Step = tuple[str, str | int]
 """`name`, `index`, `any` (every member or element) or `deep`, and what of."""
 Path = tuple[Step, ...]
+Taken = tuple[tuple[Path, int], ...]
+"""Paths, and how many steps of each are taken."""
+Schemas = tuple[dict[str, Json], ...]
+"""All that speak of one place."""
 
 
 class Marker(Protocol):
@@ -37,11 +42,11 @@ class Marker(Protocol):
 
     start: Any
 
-    def hides(self, state: Any, value: Any) -> bool:
+    def hides(self, state: Any, value: Json) -> bool:
         """Whether the value at this place is not to be kept."""
         ...
 
-    def below(self, state: Any, parent: Any, key: str | int) -> Any:
+    def below(self, state: Any, parent: Json, key: str | int) -> Any:
         """Give the state of a member or an element; falsy where nothing at or under it is hidden."""
         ...
 
@@ -109,14 +114,14 @@ class Paths:
         """Give the paths that hold at any depth, and so in JSON within a text too."""
         return Paths((path for path in self._paths if path and path[0][0] == "deep"), self._same)
 
-    def hides(self, state: Any, value: Any) -> bool:
+    def hides(self, state: Taken, value: Json) -> bool:
         # A scalar where a path leads on, such as an object sent as text, cannot be looked into: it goes whole.
         return any(
             taken == len(path) or (taken > 0 and _is_closed(value) and path[taken][0] != "deep")
             for path, taken in state
         )
 
-    def below(self, state: Any, parent: Any, key: str | int) -> Any:
+    def below(self, state: Taken, parent: Json, key: str | int) -> Taken:
         found = []
         for path, taken in state:
             if taken == len(path):
@@ -141,10 +146,10 @@ class Headers:
         self._same = same
         self.start: Any = "look"
 
-    def hides(self, state: Any, value: Any) -> bool:
+    def hides(self, state: str, value: Json) -> bool:
         return bool(state == "hide" and value is not None)
 
-    def below(self, state: Any, parent: Any, key: str | int) -> Any:
+    def below(self, state: str, parent: Json, key: str | int) -> str:
         if isinstance(key, str):
             if key.casefold() in self.names or any(self._same(name, key) for name in self.names):
                 return "hide"
@@ -160,7 +165,7 @@ class Annotated:
     value of no valid form is hidden too.
     """
 
-    def __init__(self, schema: dict[str, Any], headers: frozenset[str] = frozenset(), same: Same = exact) -> None:
+    def __init__(self, schema: dict[str, Json], headers: frozenset[str] = frozenset(), same: Same = exact) -> None:
         """Raises ValueError for a schema that the hub would not take."""
         self._same = same
         self._document = Document(schema)
@@ -169,7 +174,7 @@ class Annotated:
         self.start: Any = self._applied([schema])
 
     @classmethod
-    def of(cls, schema: Any, headers: frozenset[str] = frozenset(), same: Same = exact) -> Annotated | None:
+    def of(cls, schema: Json, headers: frozenset[str] = frozenset(), same: Same = exact) -> Annotated | None:
         """Give the marker of a schema; None where it marks nothing."""
         if not isinstance(schema, dict):
             return None
@@ -184,12 +189,12 @@ class Annotated:
             return None
         return found if found.start else None
 
-    def hides(self, state: Any, value: Any) -> bool:
+    def hides(self, state: Schemas, value: Json) -> bool:
         if any(self._is_marked(node) for node in state):
             return True
         return _is_closed(value) and any(self._is_for_more(node) for node in state)
 
-    def below(self, state: Any, parent: Any, key: str | int) -> Any:
+    def below(self, state: Schemas, parent: Json, key: str | int) -> Schemas:
         found: list[Any] = []
         for node in state:
             for keyword, token, child in children(node):
@@ -212,14 +217,14 @@ class Annotated:
                     found.append(child)
         return self._applied(found)
 
-    def _is_marked(self, node: dict[str, Any]) -> bool:
+    def _is_marked(self, node: dict[str, Json]) -> bool:
         return (
             any(node.get(word) is True for word in _ANNOTATIONS)
             or node.get("format") == "password"
             or (bool(self._headers) and str(node.get(_HEADER_ANNOTATION, "")).casefold() in self._headers)
         )
 
-    def _is_for_more(self, node: dict[str, Any]) -> bool:
+    def _is_for_more(self, node: dict[str, Json]) -> bool:
         """Whether the schema marks something inside an object or an array."""
         return any(
             self._tells(child)
@@ -227,7 +232,7 @@ class Annotated:
             if keyword in BELOW_MAP or keyword in BELOW_ONE or keyword in ("items", "prefixItems")
         )
 
-    def _applied(self, nodes: list[Any]) -> tuple[dict[str, Any], ...]:
+    def _applied(self, nodes: list[Json]) -> Schemas:
         """Give the subschemas that speak of the same value, themselves included; those that mark nothing left out."""
         found: dict[int, dict[str, Any]] = {}
         stack = list(nodes)
@@ -239,13 +244,13 @@ class Annotated:
             stack += self._same_place(node)
         return tuple(found.values())
 
-    def _same_place(self, node: dict[str, Any]) -> list[Any]:
+    def _same_place(self, node: dict[str, Json]) -> list[Json]:
         beside = {"properties", "patternProperties", "items", "prefixItems", *BELOW_ONE, *HOLDERS}
         found = [child for keyword, _token, child in children(node) if keyword not in beside]
         targets = self._document.targets
         return found + [targets[id(node), key] for key in REFERENCES if (id(node), key) in targets]
 
-    def _tells(self, node: Any) -> bool:
+    def _tells(self, node: object) -> bool:
         """Whether anything that the schema leads to is marked."""
         if not isinstance(node, dict):
             return False
@@ -254,7 +259,7 @@ class Annotated:
             known = self._telling[id(node)] = self._search(node)
         return known
 
-    def _search(self, start: dict[str, Any]) -> bool:
+    def _search(self, start: dict[str, Json]) -> bool:
         seen: set[int] = set()
         stack: list[Any] = [start]
         while stack:
@@ -279,14 +284,14 @@ class Undescribed:
     def __init__(self, names: frozenset[str]) -> None:
         self._names = names
 
-    def hides(self, state: Any, value: Any) -> bool:
+    def hides(self, state: str, value: Json) -> bool:
         return state == "hide" and isinstance(value, str) and value != ""
 
-    def below(self, state: Any, parent: Any, key: str | int) -> Any:
+    def below(self, state: str, parent: Json, key: str | int) -> str:
         is_described = state == "look" and (not isinstance(key, str) or key in self._names)
         return "look" if is_described else "hide"
 
 
-def _is_closed(value: Any) -> bool:
+def _is_closed(value: Json) -> bool:
     """Whether the value may hold something and cannot be looked into."""
     return isinstance(value, str | int | float) and not isinstance(value, bool)

@@ -13,12 +13,13 @@ from functools import cached_property
 from itertools import islice
 from typing import Any
 
-from invocations.redaction.forms import Forms
 from invocations.redaction.hiding import Hidden, Keys, tag
 from invocations.redaction.names import Nearby, Same, any_case, is_near, names_in
-from invocations.redaction.places import Annotated, Headers, Marker, Path, Paths, Undescribed, parse
+from invocations.redaction.places import Annotated, Headers, Marker, Path, Paths, Schemas, Undescribed, parse
 from invocations.subject import RowSubject
+from sessions_app.kit.secret_forms import Forms
 from sessions_app.protocol import json
+from sessions_app.protocol.json import Json
 
 ARGUMENTS, RESULT, BOTH = "arguments", "result", "both"
 PATH, HEADER, FORM = "path", "header", "form"
@@ -60,10 +61,10 @@ class Redactor:
     def __init__(
         self,
         rules: Iterable[RedactionRule],
-        schemas: Mapping[str, Any],
+        schemas: Mapping[str, Json],
         keys: Keys,
         *,
-        near: Iterable[Mapping[str, Any]] = (),
+        near: Iterable[Mapping[str, Json]] = (),
         is_refused: bool = False,
     ) -> None:
         """`schemas` may hold `inputSchema` and `outputSchema`.
@@ -95,7 +96,7 @@ class Redactor:
     def __bool__(self) -> bool:
         return bool(self._in_arguments or self._in_result or self._forms or self._forms_of_result)
 
-    def spares(self, value: Any, text: str) -> bool:
+    def spares(self, value: Json, text: str) -> bool:
         """Whether the arguments are recorded as they are; told by a look at `text`, their canonical JSON."""
         if self._in_arguments:
             marked = self._needles is None or not isinstance(value, dict) or _may_hold(text, self._needles, self._same)
@@ -107,7 +108,7 @@ class Redactor:
         """Whether a result or an error is recorded as it is, of a call whose arguments are."""
         return not self._in_result and not (self._forms_of_result and self._forms_of_result.may_be_in(text))
 
-    def arguments(self, value: Any, text: str, hidden: Hidden) -> str:
+    def arguments(self, value: Json, text: str, hidden: Hidden) -> str:
         """Give the canonical JSON to record; `text` is that of `value`."""
         if self._in_arguments and not isinstance(value, dict):
             return json.canonical({"not_an_object": hidden.take_out(value, [_Whole()])})
@@ -141,12 +142,12 @@ class Redactor:
         fresh = hidden.scrub(fresh)
         return text if fresh is value else json.canonical(_an_object(fresh))
 
-    def error(self, error: dict[str, Any], hidden: Hidden) -> dict[str, Any]:
+    def error(self, error: dict[str, Json], hidden: Hidden) -> dict[str, Json]:
         """Give a failure as it is recorded: without what the arguments hid, and without known forms."""
         fresh = hidden.take_forms(error, self._forms_of_result) if self._forms_of_result else error
         return dict(hidden.scrub(fresh))
 
-    def words(self, value: Any, hidden: Hidden) -> Any:
+    def words(self, value: Json, hidden: Hidden) -> Json:
         """Give what is no tool's arguments or result, a text or JSON, without what is marked at any depth."""
         fresh = value
         if self._texts:
@@ -158,7 +159,7 @@ class Redactor:
     def hidden(self) -> Hidden:
         return Hidden(self._keys)
 
-    def tag(self, value: Any) -> str:
+    def tag(self, value: Json) -> str:
         return tag(value, self._keys)
 
 
@@ -171,14 +172,14 @@ class RedactionPolicy:
         self._known: dict[str, tuple[Any, Redactor | None]] = {}
 
     @cached_property
-    def words(self) -> Redactor:
+    def words(self) -> Json:
         """For what people and models say: the rules that hold for every tool, whichever part of a call they mean."""
         return Redactor((replace(rule, part=BOTH) for rule in self.rules if not rule.tool), {}, self._keys)
 
     def hidden(self) -> Hidden:
         return Hidden(self._keys)
 
-    def of(self, name: str, definition: Mapping[str, Any]) -> Redactor | None:
+    def of(self, name: str, definition: Mapping[str, Json]) -> Redactor | None:
         """Give the redactor of a tool, whose definition is one object as long as it does not change."""
         known = self._known.get(name)
         if known is None or known[0] is not definition:
@@ -203,12 +204,12 @@ class RedactionPolicy:
             known = self._known[name] = (subject.definition, redactor if redactor else None)
         return known[1]
 
-    def tag(self, value: Any) -> str:
+    def tag(self, value: Json) -> str:
         """Give the keyed digest of a value that is not kept."""
         return tag(value, self._keys)
 
     def of_refused(
-        self, name: str, definitions: Mapping[str, Mapping[str, Any]], *, keeps_text: bool = False
+        self, name: str, definitions: Mapping[str, Mapping[str, Json]], *, keeps_text: bool = False
     ) -> Redactor | None:
         """For a call whose arguments no schema was asked about, or which its schema refused.
 
@@ -235,11 +236,11 @@ class _Structured:
     def __init__(self, inner: Annotated) -> None:
         self._inner = inner
 
-    def hides(self, state: Any, value: Any) -> bool:
-        return state != "result" and self._inner.hides(state, value)
+    def hides(self, state: Schemas | str, value: Json) -> bool:
+        return not isinstance(state, str) and self._inner.hides(state, value)
 
-    def below(self, state: Any, parent: Any, key: str | int) -> Any:
-        if state == "result":
+    def below(self, state: Schemas | str, parent: object, key: str | int) -> Schemas:
+        if isinstance(state, str):
             return self._inner.start if key == "structuredContent" else ()
         return self._inner.below(state, parent, key)
 
@@ -247,10 +248,10 @@ class _Structured:
 class _Whole:
     start: Any = True
 
-    def hides(self, state: Any, value: Any) -> bool:
+    def hides(self, state: object, value: Json) -> bool:
         return True
 
-    def below(self, state: Any, parent: Any, key: str | int) -> Any:
+    def below(self, state: object, parent: object, key: str | int) -> tuple[()]:
         return ()
 
 
@@ -280,6 +281,6 @@ def _may_hold(text: str, needles: list[str], same: Same) -> bool:
     return len(names) > _MOST_NAMES or any(same(needle, name) for needle in needles for name in names)
 
 
-def _an_object(value: Any) -> Any:
+def _an_object(value: Json) -> dict[str, Json]:
     """The columns hold objects."""
     return value if isinstance(value, dict) else {"redacted": value}

@@ -10,12 +10,13 @@ import threading
 from collections.abc import Mapping
 from contextvars import ContextVar
 from functools import cache
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from invocations.redaction.forms import FORMS
 from invocations.redaction.hiding import Hidden
 from invocations.redaction.policy import BOTH, FORM, RedactionPolicy, RedactionRule
+from sessions_app.kit.secret_forms import FORMS
 from sessions_app.protocol import json
+from sessions_app.protocol.json import Json
 from tools_catalog import secrets
 
 Text = TypeVar("Text")
@@ -48,12 +49,12 @@ class Record:
             before, self._noted = self._noted, self._hidden.size
             return self._noted > before
 
-    def values(self) -> list[Any]:
+    def values(self) -> list[Json]:
         """Give what was taken out, for `seek` of another Record. For the product alone."""
         with self._lock:
             return self._hidden.values()
 
-    def seek(self, values: list[Any]) -> None:
+    def seek(self, values: list[Json]) -> None:
         with self._lock:
             self._hidden.seek(values)
 
@@ -63,7 +64,7 @@ class Record:
             with self._lock:
                 self._hidden.seek(hidden.values())
 
-    def arguments(self, tool: str, definition: Mapping[str, Any] | None, value: Any) -> Any:
+    def arguments(self, tool: str, definition: Mapping[str, Json] | None, value: Json) -> Json:
         """Give the arguments of a call as they are recorded. Without a definition every rule counts."""
         if definition is not None:
             redactor = self._policy.of(tool, definition)
@@ -77,12 +78,12 @@ class Record:
             fresh = value if recorded is text else json.loads_stored(recorded)
             return self._hidden.scrub(fresh)
 
-    def words(self, value: Any) -> Any:
+    def words(self, value: Json) -> Json:
         """Give what people, models and tools say, a text or JSON, without known forms and what rules mark."""
         with self._lock:
             return self._policy.words.words(value, self._hidden)
 
-    def scrub(self, value: Any) -> Any:
+    def scrub(self, value: Json) -> Json:
         """Give a value that was recorded before without what was taken out elsewhere since."""
         with self._lock:
             fresh = self._hidden.scrub(value)
@@ -109,17 +110,17 @@ def _every_form() -> RedactionPolicy:
     return RedactionPolicy(rules, settings.MCPHUB_ENCRYPTION_KEYS)
 
 
-def apart(shown: Any, clear: Any, *, of: str) -> str | None:
+def apart(shown: object, clear: object, *, of: str) -> str | None:
     """Give the clear text as a row keeps it; None where the row shows all of it. `of`: whose it is."""
     return None if shown is clear else seal(clear, of=of)
 
 
-def seal(value: Any, *, of: str) -> str:
+def seal(value: Json, *, of: str) -> str:
     """Encrypt what only the product reads."""
     return secrets.encrypt(json.dumps(value).decode("utf-8", "surrogatepass"), aad=_bound(of))
 
 
-def unseal(token: str, *, of: str) -> Any:
+def unseal(token: str, *, of: str) -> Json:
     """Raise SecretError where the key is gone, or the token was changed or moved."""
     return json.loads_stored(secrets.decrypt(token, aad=_bound(of)))
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import shlex
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sessions_app.kit.shown import unmistakable
 from sessions_app.protocol.envelope import param_headers
 from sessions_app.protocol.headers import encode_header
+from sessions_app.protocol.json import Json
 
 if TYPE_CHECKING:
     from invocations.models import McpToolInvocation
@@ -47,17 +48,17 @@ class Copy:
     text: str
 
 
-def copies(row: McpToolInvocation, url: str, schema: dict[str, Any]) -> list[Copy]:
+def copies(row: McpToolInvocation, url: str, schema: dict[str, Json]) -> list[Copy]:
     """Give the call in each form, for the endpoint `url`; `schema` is the tool's input schema, or empty."""
     return forms(row.tool_name, row.arguments, url, schema=schema)
 
 
 def forms(
     tool: str,
-    arguments: Any,
+    arguments: Json,
     url: str,
     *,
-    schema: dict[str, Any] | None = None,
+    schema: dict[str, Json] | None = None,
     key: str = KEY,
     client: str = "copied-from-the-audit",
 ) -> list[Copy]:
@@ -91,11 +92,11 @@ def forms(
     return [Copy("curl", "curl", curl), Copy("mcp", "MCP JSON", _json(message, 2)), Copy("python", "Python", python)]
 
 
-def _json(value: Any, indent: int | None) -> str:
+def _json(value: Json, indent: int | None) -> str:
     return unmistakable(json.dumps(value, indent=indent, ensure_ascii=False))
 
 
-def _repeated(arguments: Any, schema: dict[str, Any]) -> list[str]:
+def _repeated(arguments: Json, schema: dict[str, Json]) -> list[str]:
     """Give the headers that repeat arguments (SEP-2243)."""
     try:
         annotated = param_headers(schema)

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sessions_app.protocol import json
 from sessions_app.protocol.errors import InvalidParams
+from sessions_app.protocol.json import Json
+
+if TYPE_CHECKING:
+    from invocations.models import McpToolInvocation
 
 MOST_DIFFERENCES = 200
 _DEEPEST = 256
@@ -25,7 +29,7 @@ class Difference:
     replay: Any = None
 
 
-def arguments_of(row: Any) -> dict[str, Any]:
+def arguments_of(row: McpToolInvocation) -> dict[str, Json]:
     """Give the arguments of a recorded call; raise InvalidParams where they are not all there."""
     if row.method is not None:
         raise InvalidParams(
@@ -50,13 +54,13 @@ def arguments_of(row: Any) -> dict[str, Any]:
     return dict(row.arguments)
 
 
-def is_comparable(row: Any) -> bool:
+def is_comparable(row: McpToolInvocation) -> bool:
     """Whether the recorded outcome is whole, so that another can be compared with it."""
     gone = row.left_out or {}
     return "result" not in gone and "error" not in gone and not isinstance(row.result or row.error, str)
 
 
-def outcome(row: Any) -> dict[str, Any]:
+def outcome(row: McpToolInvocation) -> dict[str, Json]:
     """Give what a recorded call came to, without what differs from call to call."""
     result, error = row.result, row.error
     if isinstance(result, Mapping):
@@ -68,7 +72,7 @@ def outcome(row: Any) -> dict[str, Any]:
     return {"status": row.status, "result": result, "error": error}
 
 
-def differences(original: Any, replay: Any) -> list[Difference]:
+def differences(original: Json, replay: Json) -> list[Difference]:
     """Give where two JSON values differ, in order; of many the first `MOST_DIFFERENCES`."""
     found: list[Difference] = []
     for each in _walk(original, replay, "$", 0):
@@ -78,7 +82,7 @@ def differences(original: Any, replay: Any) -> list[Difference]:
     return found
 
 
-def _walk(old: Any, new: Any, path: str, depth: int) -> Iterator[Difference]:
+def _walk(old: Json, new: Json, path: str, depth: int) -> Iterator[Difference]:
     if depth < _DEEPEST and isinstance(old, dict) and isinstance(new, dict):
         for key in sorted(old.keys() | new.keys()):
             plain = key.isidentifier() and key.isascii()

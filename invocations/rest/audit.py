@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, BinaryIO
 
 from django.db import DatabaseError, connection
 from django.http import Http404, StreamingHttpResponse
@@ -33,6 +33,7 @@ from sessions_app.kit.rest.errors import Conflict
 from sessions_app.kit.rest.wire import AnyAccept
 from sessions_app.kit.rest.writing import JSONObject, JSONValue, RowSerializer, RowViewSet
 from sessions_app.protocol.errors import AuditUnavailable
+from sessions_app.protocol.json import Json
 
 _READ_LOG = {"read": "invocations.view_auditblock", "write": "invocations.view_auditblock"}
 _SCOPE = {"read": "audit:read", "write": "audit:read"}
@@ -190,7 +191,7 @@ class ProofViewSet(RowViewSet[McpToolInvocation]):
         return Response(ProofSerializer(answer).data)
 
 
-def prove(found: Log, of: Audited, row_id: int, size: int) -> dict[str, Any] | None:
+def prove(found: Log, of: Audited, row_id: int, size: int) -> dict[str, Json] | None:
     """Give the proof of a row in the log of `size` blocks; None where it is not sealed."""
     block = found.block_of(of.name, row_id, size)
     leaves = found.leaves(block.number) if block is not None else None
@@ -285,7 +286,7 @@ class ExportViewSet(RowViewSet[AuditBlock]):
                 "The export could not be recorded in the audit, so no file was made. Try again."
             ) from error
 
-        def write(out: Any) -> None:
+        def write(out: BinaryIO) -> None:
             database = Dedicated()
             try:
                 if form == "csv":
@@ -302,7 +303,7 @@ class ExportViewSet(RowViewSet[AuditBlock]):
         return answer
 
 
-def _export_asked(given: Any) -> tuple[str, RowSelection, int, int | None]:
+def _export_asked(given: Json) -> tuple[str, RowSelection, int, int | None]:
     """Give format, selection, first and last block; raise ValidationError."""
     known = ("format", "first_block", "last_block", *_EXPORT_FILTERS)
     problems: dict[str, list[str]] = {

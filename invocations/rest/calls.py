@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
 
 from django.db.models import OuterRef, QuerySet, Subquery
 from django.http import StreamingHttpResponse
 from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_view
+from rest_framework import serializers
 from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -30,6 +30,7 @@ from sessions_app.kit.rest.filters import StrictFilterBackend
 from sessions_app.kit.rest.lists import KeysetPagination, limit_of
 from sessions_app.kit.rest.schema import event_shape
 from sessions_app.kit.rest.wire import AnyAccept
+from sessions_app.protocol.json import Json
 from sessions_app.rest.access import still_granted
 
 _FIELDS = selection.parameter(InvocationSerializer.Meta.fields)
@@ -71,7 +72,7 @@ class InvocationViewSet(reads.RecordedViewSet[McpToolInvocation]):
     def get_serializer_class(self) -> type[InvocationRowSerializer]:
         return InvocationDetailSerializer if self.detail else InvocationSerializer
 
-    def get_serializer_context(self) -> dict[str, Any]:
+    def get_serializer_context(self) -> dict[str, object]:
         hidden = self.request is None or not sees_bodies(self.request)
         return {**super().get_serializer_context(), "hidden": hidden, "fields": self._members()}
 
@@ -136,7 +137,7 @@ class InvocationViewSet(reads.RecordedViewSet[McpToolInvocation]):
             reads.record(request, read=[], searched=searched, rows=[])
         context = {**self.get_serializer_context(), "fields": members}
 
-        def shown(found: list[McpToolInvocation]) -> Iterator[Any]:
+        def shown(found: list[McpToolInvocation]) -> Iterator[Mapping[str, Json]]:
             if bodies and found:
                 reads.record(request, read=bodies, searched=[], rows=[row.pk for row in found])
             return iter(InvocationSerializer(found, many=True, context=context).data)
@@ -194,7 +195,9 @@ class InvocationViewSet(reads.RecordedViewSet[McpToolInvocation]):
         asked: figures.FigureFilters = StrictFilterBackend().valid_filterset(self.request, self.get_queryset(), self)
         return asked
 
-    def _told(self, asked: figures.FigureFilters, serializer: Any, found: dict[str, Any]) -> Response:
+    def _told(
+        self, asked: figures.FigureFilters, serializer: type[serializers.Serializer[object]], found: dict[str, Json]
+    ) -> Response:
         if searched := self.bodies_searched():
             reads.record(self.request, read=[], searched=searched, rows=[])
         return Response(serializer({"started_after": asked.after, "started_before": asked.before, **found}).data)

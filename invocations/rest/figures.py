@@ -18,6 +18,7 @@ from invocations.models import McpToolInvocation
 from invocations.rest.filters import CallFilters
 from sessions_app.kit.lists.walking import bounds
 from sessions_app.kit.rest.errors import Conflict
+from sessions_app.protocol.json import Json
 
 FACETS = {name: each.of for name, each in filters.FACETS.items()}
 """Facet, named as the filter that takes its values -> column."""
@@ -49,7 +50,7 @@ class FigureFilters(CallFilters):
     after: datetime
     before: datetime
 
-    def filter_queryset(self, queryset: QuerySet[McpToolInvocation]) -> Any:
+    def filter_queryset(self, queryset: QuerySet[McpToolInvocation]) -> QuerySet[McpToolInvocation]:
         given = self.form.cleaned_data
         self.before = given["started_before"] or timezone.now()
         self.after = given["started_after"] or max(self.before, _FIRST + DEFAULT_TIME) - DEFAULT_TIME
@@ -62,7 +63,7 @@ class FigureFilters(CallFilters):
         return rows
 
 
-def facets(rows: QuerySet[McpToolInvocation], limit: int) -> dict[str, Any]:
+def facets(rows: QuerySet[McpToolInvocation], limit: int) -> dict[str, Json]:
     """Give `rows`, how many there are, and `facets`: facet -> its `values`, the most frequent first, and `more`."""
     parts = [
         f"SELECT * FROM (SELECT '{name}' AS facet, {column} AS value, count(*) AS found FROM called "  # noqa: S608
@@ -83,7 +84,7 @@ def facets(rows: QuerySet[McpToolInvocation], limit: int) -> dict[str, Any]:
     }
 
 
-def statistics(rows: QuerySet[McpToolInvocation], by: str, limit: int) -> dict[str, Any]:
+def statistics(rows: QuerySet[McpToolInvocation], by: str, limit: int) -> dict[str, Json]:
     """Give `groups` with calls, errors and durations: times in their order, others by calls; and `more`.
 
     Percentiles are by nearest rank: the shortest duration that so many of a hundred rows do not exceed.

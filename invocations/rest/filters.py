@@ -23,7 +23,7 @@ _HELP = (
 
 
 class _ConditionField(forms.CharField):
-    def clean(self, value: Any) -> Any:
+    def clean(self, value: object) -> Any:
         text = super().clean(value)
         return parse(text) if text else None
 

@@ -10,8 +10,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 
 from asgiref.sync import sync_to_async
 from django.db import DatabaseError, connection
@@ -24,6 +23,7 @@ from invocations.models import McpToolInvocation
 from invocations.rest.filters import CallFilters
 from sessions_app.protocol import json
 from sessions_app.protocol.errors import HubError, ServerBusy
+from sessions_app.protocol.json import Json
 
 MOST_STREAMS = 32
 """In one process: each holds a thread and a connection while it reads."""
@@ -37,7 +37,7 @@ _BATCH = 200
 class LiveFilters(CallFilters):
     """The filters of the list, without a time: a stream runs from a sequence on."""
 
-    def filter_queryset(self, queryset: QuerySet[McpToolInvocation]) -> Any:
+    def filter_queryset(self, queryset: QuerySet[McpToolInvocation]) -> QuerySet[McpToolInvocation]:
         for name in ("started_after", "started_before"):
             if self.form.cleaned_data[name]:
                 raise ValidationError({name: ["A stream begins with Last-Event-ID, and has no end. Leave this out."]})
@@ -89,7 +89,7 @@ def position_of(word: str | None) -> int:
 async def events(
     rows: QuerySet[McpToolInvocation],
     position: int,
-    shown: Callable[[list[McpToolInvocation]], Iterator[Any]],
+    shown: Callable[[list[McpToolInvocation]], Iterator[Mapping[str, Json]]],
     may_read: Callable[[], bool],
     beside: Callable[[], bytes] | None = None,
 ) -> AsyncIterator[bytes]:
@@ -143,7 +143,9 @@ def check_room() -> None:
 
 
 def _batch(
-    rows: QuerySet[McpToolInvocation], position: int, shown: Callable[[list[McpToolInvocation]], Iterator[Any]]
+    rows: QuerySet[McpToolInvocation],
+    position: int,
+    shown: Callable[[list[McpToolInvocation]], Iterator[Mapping[str, Json]]],
 ) -> tuple[bytes, int]:
     settled = settling.look()
     if settled <= position:

@@ -16,6 +16,7 @@ from sessions_app.kit.rest.writing import (
     attribute,
 )
 from sessions_app.protocol import errors
+from sessions_app.protocol.json import Json
 
 _DEFINED = sorted(errors.STANDARD_CODES | errors.PROTOCOL_CODES)
 _OWN = {"type": "integer", "minimum": errors.OWN_CODES.start, "maximum": errors.OWN_CODES.stop - 1}
@@ -27,7 +28,7 @@ class RpcCode(StrictInteger):
 
     default_error_messages = {"unknown": "Choose one of {defined}, or one from {least} to {most}."}
 
-    def to_internal_value(self, data: Any) -> Any:
+    def to_internal_value(self, data: Json) -> int:
         number = super().to_internal_value(data)
         if number not in _DEFINED and number not in errors.OWN_CODES:
             values = {"defined": ", ".join(map(str, _DEFINED)), "least": _OWN["minimum"], "most": _OWN["maximum"]}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 
+from django.contrib.auth.models import AnonymousUser, User
 from django.db import DatabaseError, models, transaction
 from rest_framework import mixins
 from rest_framework.request import Request
@@ -15,11 +16,14 @@ from sessions_app.history import events
 from sessions_app.history.events import actor_of
 from sessions_app.kit.rest.writing import RowViewSet
 from sessions_app.protocol.errors import AuditUnavailable
+from sessions_app.protocol.json import Json
 
 _Model = TypeVar("_Model", bound=models.Model)
 
 
-def record(request: Request, *, read: list[str], searched: list[str], rows: list[Any], subject: str = "") -> None:
+def record(
+    request: Request, *, read: list[str], searched: list[str], rows: Sequence[int | str], subject: str = ""
+) -> None:
     """Append an event `bodies.read`: which bodies, of which rows, found by what.
 
     Raises AuditUnavailable where it cannot be written.
@@ -31,14 +35,14 @@ def record(request: Request, *, read: list[str], searched: list[str], rows: list
 
 
 def note(
-    user: Any,
+    user: User | AnonymousUser,
     where: str,
     read: list[str],
-    rows: list[Any],
+    rows: Sequence[int | str],
     subject: str = "",
     *,
     searched: Sequence[str] = (),
-    query: dict[str, Any] | None = None,
+    query: dict[str, Json] | None = None,
 ) -> None:
     """Append the event for whoever reads bodies `where` that is, in the admin too."""
     after = {"bodies": read, "searched": list(searched), "rows": rows, "query": query or {}}
@@ -68,17 +72,17 @@ class RecordedViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, RowViewS
         self._page = super().paginate_queryset(queryset)  # type: ignore[assignment]  # pages are lists here
         return self._page
 
-    def list(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+    def list(self, request: Request, *args: object, **kwargs: object) -> Response:
         answer = super().list(request, *args, **kwargs)
         self._record([row.pk for row in self._page])
         return answer
 
-    def retrieve(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+    def retrieve(self, request: Request, *args: object, **kwargs: object) -> Response:
         answer = super().retrieve(request, *args, **kwargs)
         self._record([answer.data["sequence"]], subject=self.kwargs[self.lookup_field])
         return answer
 
-    def _record(self, rows: Any, subject: str = "") -> None:
+    def _record(self, rows: Sequence[int | str], subject: str = "") -> None:
         read, searched = self.bodies_read() if rows else [], self.bodies_searched()
         if read or searched:
             record(self.request, read=read, searched=searched, rows=rows, subject=subject)

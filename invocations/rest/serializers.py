@@ -30,7 +30,7 @@ class Body(JSONValue):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**{"read_only": True, "allow_null": True, **kwargs})
 
-    def get_attribute(self, instance: McpToolInvocation) -> Any:
+    def get_attribute(self, instance: McpToolInvocation) -> object:
         value = None if self.context["hidden"] else super().get_attribute(instance)
         return None if isinstance(value, str) else value  # a text stands where retention erased the body: its digest
 
@@ -73,14 +73,14 @@ _GONE = {
     {"type": ["object", "null"], "properties": dict.fromkeys(BODIES, _GONE), "additionalProperties": False}
 )
 class LeftOutField(JSONValue):
-    def get_attribute(self, instance: McpToolInvocation) -> Any:
+    def get_attribute(self, instance: McpToolInvocation) -> object:
         return left_out(instance)
 
 
 class MethodField(serializers.CharField):
     """Null, of a call of a tool, is said in words."""
 
-    def get_attribute(self, instance: McpToolInvocation) -> Any:
+    def get_attribute(self, instance: McpToolInvocation) -> str | None:
         return instance.of_method
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django.db.models import QuerySet
 from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework import serializers
@@ -75,7 +73,7 @@ class TaskViewSet(RecordedViewSet[McpTask]):
     required_permission = {"read": "invocations.view_mcptask", "write": "invocations.view_mcptask"}
     missing = "There is no such task, or its lifetime is over. GET /api/tasks/ lists them."
 
-    def get_serializer_context(self) -> dict[str, Any]:
+    def get_serializer_context(self) -> dict[str, object]:
         hidden = self.request is None or not sees_bodies(self.request)
         return {**super().get_serializer_context(), "hidden": hidden}
 

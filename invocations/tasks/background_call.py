@@ -19,13 +19,14 @@ from typing import TYPE_CHECKING, Any
 from channels.db import database_sync_to_async
 from django.conf import settings
 
+from invocations.call.context import CallContext
+from invocations.call.running import Call
 from invocations.call_source import NULL_CHANNEL, CallSource, ClientChannel
 from invocations.calling import CallResult
-from invocations.context import CallContext
-from invocations.running import Call
 from invocations.tasks import store
 from sessions_app.kit.database import persistently
 from sessions_app.protocol.errors import Cancelled, DuplicateRequest, HubError, Interrupted, ServerBusy, ServerError
+from sessions_app.protocol.json import Json
 from sessions_app.protocol.tasks import Task, TaskState
 from tools_catalog.call.base import ToolResult
 
@@ -99,7 +100,7 @@ class BackgroundCall:
 
     # The call's side -------------------------------------------------------------------------------
 
-    async def run(self, call: Call, arguments: dict[str, Any], context: CallContext) -> ToolResult:
+    async def run(self, call: Call, arguments: dict[str, Json], context: CallContext) -> ToolResult:
         """Run the backend, in a task from the moment that `begin` says."""
         self._call, self._context = call, context
         context.background = self
@@ -176,7 +177,7 @@ class BackgroundCall:
             self._noted = now
             await database_sync_to_async(store.note)(self.task.task_id, self._shown_message(message))
 
-    async def ask(self, requests: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+    async def ask(self, requests: Mapping[str, dict[str, Json]]) -> dict[str, Json]:
         """Put requests {key: {method, params}} to the client and wait for all answers, however they come.
 
         The time that the client takes does not count as the tool's; the task's lifetime bounds it.
@@ -253,7 +254,7 @@ class BackgroundCall:
         finally:
             self._registry.release(task.task_id)
 
-    def _end(self, outcome: CallResult | BaseException) -> dict[str, Any]:
+    def _end(self, outcome: CallResult | BaseException) -> dict[str, Json]:
         stopped = self._call is not None and self._call.why == "cancelled"
         if stopped and not self._cancelled_by_caller:
             outcome = Interrupted()
@@ -266,7 +267,7 @@ class BackgroundCall:
         rendered = self._registry.render(outcome, self.invocation_id)
         return {"state": TaskState.FAILED, "error": rendered, "message": rendered["message"]}
 
-    def _recorded(self, end: dict[str, Any]) -> dict[str, Any]:
+    def _recorded(self, end: dict[str, Json]) -> dict[str, Json]:
         """Add how the row shows what is hidden of the end."""
         stored = None if self._call is None else self._call.bodies
         if stored is None:
@@ -294,5 +295,5 @@ class BackgroundCall:
     def invocation_id(self) -> str:
         return "" if self._call is None else self._call.invocation_id
 
-    def _with_id(self, wire: dict[str, Any]) -> dict[str, Any]:
+    def _with_id(self, wire: dict[str, Json]) -> dict[str, Json]:
         return {**wire, "_meta": {**wire.get("_meta", {}), "mcphub/invocationId": self.invocation_id}}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
 
 from django.db import models
 from django.db.models import Q
@@ -15,6 +14,7 @@ from sessions_app.kit.fields import JSONText
 from sessions_app.kit.shown import clipped
 from sessions_app.models import McpSession, ServerProcess
 from sessions_app.protocol import tasks
+from sessions_app.protocol.json import Json
 from tools_catalog.secrets import SecretError
 
 logger = logging.getLogger(__name__)
@@ -99,7 +99,7 @@ class McpTask(models.Model):
     def __str__(self) -> str:
         return f"{clipped(self.tool_name, 64)} {self.task_id[:12]}…"
 
-    def kept(self) -> dict[str, Any]:
+    def kept(self) -> dict[str, Json]:
         """Give what the row does not show: `result`, `error`, and by key `requests` and `responses`."""
         if self.clear is None:
             return {}
@@ -110,12 +110,12 @@ class McpTask(models.Model):
             return {}
 
     @staticmethod
-    def apart(task_id: str, kept: dict[str, Any]) -> str | None:
+    def apart(task_id: str, kept: dict[str, Json]) -> str | None:
         """Give what `clear` holds to keep this."""
         return records.seal(kept, of=f"task {task_id}") if kept else None
 
     @property
-    def answers(self) -> dict[str, Any]:
+    def answers(self) -> dict[str, Json]:
         """What the client answered, as it did."""
         return {**self.input_responses, **self.kept().get("responses", {})}
 

@@ -20,10 +20,12 @@ from invocations.exchange import CallExchange, CallRequest
 from invocations.tasks import store
 from invocations.tasks.background_call import BackgroundCall, TaskStart
 from sessions_app.protocol.errors import HubError, Interrupted, ServerBusy
+from sessions_app.protocol.json import Json
 from sessions_app.protocol.tasks import Task
 from tools_catalog.catalog.snapshot import Tool
 
 logger = logging.getLogger(__name__)
+
 
 POLL_MS = 1000
 """How often clients are told to ask."""
@@ -109,7 +111,7 @@ class TaskRegistry:
         self.heard(task_id)
         return await database_sync_to_async(store.find)(task_id, owner), was_open
 
-    def render(self, error: HubError, invocation_id: str) -> dict[str, Any]:
+    def render(self, error: HubError, invocation_id: str) -> dict[str, Json]:
         return self._configuration().errors.render(error, invocation_id=invocation_id)
 
     @staticmethod
@@ -189,13 +191,13 @@ class TaskRegistry:
             work.cancel()
         await asyncio.gather(*self._works, return_exceptions=True)
 
-    def _spawn(self, coroutine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+    def _spawn(self, coroutine: Coroutine[object, object, object]) -> asyncio.Task[Any]:
         work = asyncio.create_task(coroutine)
         self._works.add(work)
         work.add_done_callback(self._ended)
         return work
 
-    def _ended(self, work: asyncio.Task[Any]) -> None:
+    def _ended(self, work: asyncio.Task[object]) -> None:
         self._works.discard(work)
         if not work.cancelled() and (error := work.exception()) is not None and not isinstance(error, HubError):
             logger.error("A task's coroutine failed", exc_info=error)

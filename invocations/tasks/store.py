@@ -25,6 +25,7 @@ from invocations.tasks.models import McpTask
 from sessions_app import bus
 from sessions_app.caller import ANONYMOUS
 from sessions_app.protocol.errors import Cancelled, InvalidParams, ServerBusy
+from sessions_app.protocol.json import Json
 from sessions_app.protocol.tasks import LONGEST_ID, OPEN, Task, TaskState
 
 _OPEN = sorted(state.value for state in OPEN)
@@ -153,7 +154,7 @@ def look(task_id: str) -> Task | None:
     return None if row is None else row.view()
 
 
-def answers_of(task_id: str) -> dict[str, Any]:
+def answers_of(task_id: str) -> dict[str, Json]:
     """Give what the client answered so far."""
     row = McpTask.objects.filter(task_id=task_id).only("task_id", "input_responses", "clear").first()
     return {} if row is None else row.answers
@@ -163,10 +164,10 @@ def settle(
     task_id: str,
     state: TaskState,
     *,
-    result: dict[str, Any] | None = None,
-    error: dict[str, Any] | None = None,
+    result: dict[str, Json] | None = None,
+    error: dict[str, Json] | None = None,
     message: str = "",
-    shown: Mapping[str, dict[str, Any]] | None = None,
+    shown: Mapping[str, dict[str, Json]] | None = None,
 ) -> bool:
     """Bring an open task to its end; False where it has ended already.
 
@@ -198,7 +199,7 @@ def cancel(task_id: str, invocation_id: str, errors: ErrorMap) -> bool:
 
 
 def ask(
-    task_id: str, requests: Mapping[str, dict[str, Any]], shown: Mapping[str, dict[str, Any]] | None = None
+    task_id: str, requests: Mapping[str, dict[str, Json]], shown: Mapping[str, dict[str, Json]] | None = None
 ) -> bool:
     """Put requests to the client under keys that are new to the task; False where the task is over.
 
@@ -222,7 +223,7 @@ def withdraw(task_id: str, keys: list[str]) -> None:
     answer(task_id, None, dict.fromkeys(keys))
 
 
-def answer(task_id: str, owner: Owner | None, responses: Mapping[str, Any], record: Record | None = None) -> None:
+def answer(task_id: str, owner: Owner | None, responses: Mapping[str, Json], record: Record | None = None) -> None:
     """Keep the responses to what is asked; others are ignored (MCP 2026-07-28, Tasks, update). `record` redacts them.
 
     The task works again with the last answer. Raises InvalidParams for a task that is not the owner's.
@@ -251,7 +252,7 @@ def note(task_id: str, message: str) -> None:
     McpTask.objects.filter(task_id=task_id, state__in=_OPEN).update(message=_told(message), updated_at=timezone.now())
 
 
-def interrupt(process_id: str, error: Mapping[str, Any]) -> int:
+def interrupt(process_id: str, error: Mapping[str, Json]) -> int:
     """End the tasks that a process left open, once: as their call was recorded, else failed with `error`.
 
     `error` is what recovery recorded for their calls, without its invocation. Give how many there were.
@@ -290,7 +291,7 @@ def _wellformed(task_ids: list[str]) -> list[str]:
     return [id_ for id_ in task_ids if len(id_) <= LONGEST_ID and id_.isascii() and id_.isprintable()]
 
 
-def _keep(row: McpTask, part: str, more: Mapping[str, Any]) -> None:
+def _keep(row: McpTask, part: str, more: Mapping[str, Json]) -> None:
     """Keep apart what the row does not show. The row is not saved."""
     if more:
         kept = row.kept()

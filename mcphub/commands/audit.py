@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from mcphub.commands import audit_retention
 from mcphub.commands.audit_log import open_log
@@ -375,7 +375,7 @@ def _rotate(options: argparse.Namespace) -> int:
 
 
 @contextlib.contextmanager
-def _bar(whole: int, words: str) -> Iterator[Callable[[int], Any]]:
+def _bar(whole: int, words: str) -> Iterator[Callable[[int], object]]:
     """A progress bar on a terminal, nothing elsewhere."""
     from invocations.chain.verifier import show_progress
 

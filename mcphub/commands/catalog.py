@@ -6,11 +6,14 @@ import argparse
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from mcphub.commands import catalog_import
 from mcphub.commands.catalog_report import tell
 from mcphub.commands.stop import Stop, database_or_stop, start_django
+
+if TYPE_CHECKING:
+    from sessions_app.protocol.json import Json
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
@@ -21,7 +24,13 @@ def declare(parser: argparse.ArgumentParser) -> None:
         "--overwrite", action="store_true", help="also replace entries that were edited here or loaded from elsewhere"
     )
     load.add_argument("--dry-run", action="store_true", help="say what would change, and change nothing")
-    verbs.add_parser("dump", help="print the catalogue as a bundle, without secrets")
+    load.add_argument(
+        "--with-programs", action="store_true", help="take launch profiles too, and connections that run them"
+    )
+    dump = verbs.add_parser("dump", help="print the catalogue as a bundle, without secrets")
+    dump.add_argument(
+        "--with-programs", action="store_true", help="launch profiles too, connections that run them, names of secrets"
+    )
     catalog_import.declare(verbs.add_parser("import", help="make tools of an OpenAPI or GraphQL description"))
 
 
@@ -33,17 +42,24 @@ def run(options: argparse.Namespace) -> int:
         first_run.migrate()
         if options.verb == "import":
             return catalog_import.run(options)
-        return _load(options.source, options.overwrite, options.dry_run) if options.verb == "load" else _dump()
+        return _load(options) if options.verb == "load" else _dump(options.with_programs)
 
 
-def _load(source: str, overwrite: bool, dry_run: bool) -> int:
+def _load(options: argparse.Namespace) -> int:
     from tools_catalog.importers import bundle
 
-    document, reason = _read(source)
-    return tell(bundle.load(document, reason=reason, overwrite=overwrite, dry_run=dry_run), dry_run=dry_run)
+    document, reason = _read(options.source)
+    report = bundle.load(
+        document,
+        reason=reason,
+        overwrite=options.overwrite,
+        dry_run=options.dry_run,
+        with_programs=options.with_programs,
+    )
+    return tell(report, dry_run=options.dry_run)
 
 
-def _read(source: str) -> tuple[Any, str]:
+def _read(source: str) -> tuple[Json, str]:
     from sessions_app.protocol import json as strict
     from sessions_app.protocol.errors import ParseError
     from tools_catalog.importers import bundle
@@ -64,8 +80,8 @@ def _read(source: str) -> tuple[Any, str]:
         raise Stop(f"mcphub catalog load: {source} is not valid JSON: {error}") from error
 
 
-def _dump() -> int:
+def _dump(with_programs: bool) -> int:
     from tools_catalog.importers import bundle
 
-    print(json.dumps(bundle.dump(), ensure_ascii=False, indent=2))
+    print(json.dumps(bundle.dump(with_programs=with_programs), ensure_ascii=False, indent=2))
     return 0

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mcphub.commands.stop import Stop
+from sessions_app.protocol.json import Json
 
 if TYPE_CHECKING:
     from tools_catalog.importers.entries import Report
@@ -45,6 +46,6 @@ def differences(report: Report) -> Iterator[str]:
             yield f"    {member}: {_short(before)} -> {_short(after)}"
 
 
-def _short(value: Any) -> str:
+def _short(value: Json) -> str:
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + "…"

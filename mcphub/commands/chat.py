@@ -9,11 +9,13 @@ import json
 import os
 import signal
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mcphub.commands.stop import Stop, database_or_stop, start_django
+from sessions_app.protocol.json import Json
 
 if TYPE_CHECKING:
+    from mcphub.chat.errors import ChatError
     from mcphub.chat.library import LocalChat
 
 _PROMPT = "> "
@@ -130,7 +132,7 @@ class _Chat:
         except ChatError as error:
             raise Stop(f"mcphub chat: {_explained(error)}") from error
 
-    def _wanted(self) -> dict[str, Any]:
+    def _wanted(self) -> dict[str, Json]:
         options = self._options
         return {
             "session_id": self._session,
@@ -140,7 +142,7 @@ class _Chat:
         }
 
 
-def _explained(error: Any) -> str:
+def _explained(error: ChatError) -> str:
     from django.conf import settings
 
     if error.code == "PROVIDER_UNAVAILABLE" and not error.should_retry:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from datetime import datetime, timedelta
-from typing import Any
 
 from django.contrib.admin.utils import quote
 from django.urls import reverse
@@ -141,5 +140,5 @@ def _clock(moment: datetime) -> str:
     return timezone.localtime(moment).strftime("%H:%M:%S")
 
 
-def _event(kind: str, data: dict[str, Any]) -> bytes:
+def _event(kind: str, data: dict[str, object]) -> bytes:
     return b"event: %b\ndata: %b\n\n" % (kind.encode(), json.dumps(data))

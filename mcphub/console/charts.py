@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 WIDTH, HEIGHT = 480, 150
 LABEL = len("12-31")
@@ -31,7 +30,7 @@ class ChartLine:
     values: tuple[float | None, ...]
 
 
-def columns(bars: list[Bar]) -> dict[str, Any]:
+def columns(bars: list[Bar]) -> dict[str, object]:
     """Give the geometry of stacked columns for the template `admin/hub/chart.html`."""
     most, ticks = scale(max((sum(value for _, value, _ in bar.parts) for bar in bars), default=0))
     width = (WIDTH - _LEFT - _RIGHT) / max(1, len(bars))
@@ -59,7 +58,7 @@ def columns(bars: list[Bar]) -> dict[str, Any]:
     return {"columns": drawn, "ticks": ticks, "labels": _labels([bar.label for bar in bars], width), **_frame()}
 
 
-def lines(labels: list[str], series: list[ChartLine]) -> dict[str, Any]:
+def lines(labels: list[str], series: list[ChartLine]) -> dict[str, object]:
     """Give the geometry of lines for the same template."""
     most, ticks = scale(max((value for line in series for value in line.values if value is not None), default=0))
     width = (WIDTH - _LEFT - _RIGHT) / max(1, len(labels))
@@ -83,7 +82,7 @@ def lines(labels: list[str], series: list[ChartLine]) -> dict[str, Any]:
     return {"lines": drawn, "ticks": ticks, "labels": _labels(labels, width), **_frame()}
 
 
-def scale(highest: float) -> tuple[float, list[dict[str, Any]]]:
+def scale(highest: float) -> tuple[float, list[dict[str, object]]]:
     """Give the top of an axis, a round number, and its ticks."""
     step = 1.0
     while step * 4 < highest:
@@ -97,7 +96,7 @@ def scale(highest: float) -> tuple[float, list[dict[str, Any]]]:
     return most, ticks
 
 
-def _labels(words: list[str], width: float) -> list[dict[str, Any]]:
+def _labels(words: list[str], width: float) -> list[dict[str, object]]:
     every = max(1, -(-len(words) // 8))
     shown = [at for at in range(0, len(words), every) if at == 0 or words[at] != words[at - every]]
     last = WIDTH - _RIGHT - _HALF_LABEL
@@ -112,7 +111,7 @@ def _round(value: float) -> str:
     return f"{value:.1f}"
 
 
-def _frame() -> dict[str, Any]:
+def _frame() -> dict[str, object]:
     return {
         "width": WIDTH,
         "height": HEIGHT,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
-from typing import Any
 
 from django import forms
 from django.conf import settings
@@ -174,7 +173,7 @@ def arrivals_view(request: HttpRequest, after: int) -> HttpResponseBase:
     return StreamingHttpResponse(streamed, content_type="text/event-stream", headers=headers)
 
 
-def _told(found: list[McpToolInvocation]) -> Iterator[dict[str, Any]]:
+def _told(found: list[McpToolInvocation]) -> Iterator[dict[str, object]]:
     for row in found:
         yield {
             "tool": clipped(row.what, 64),

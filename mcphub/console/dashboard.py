@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
 
-from django.db.models import QuerySet
+from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
@@ -37,7 +37,7 @@ _ACTIVE_FOR = timedelta(hours=1)
 _USUAL_RANGE = "24h"
 
 
-def show(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
+def show(request: HttpRequest, context: dict[str, object]) -> dict[str, object]:
     """Add the tiles, the charts, the last calls and the next steps that the person may see."""
     may = request.user.has_perm
     tiles: list[dict[str, Any]] = []
@@ -104,7 +104,7 @@ def _moment(written: str) -> datetime | None:
         return None
 
 
-def range_links(name: str) -> list[dict[str, Any]]:
+def range_links(name: str) -> list[dict[str, object]]:
     words = {"15m": _("15 minutes"), "1h": _("1 hour"), "24h": _("24 hours"), "7d": _("7 days")}
     return [{"words": words[each], "link": f"?range={each}", "is_chosen": each == name} for each in _RANGES]
 
@@ -112,7 +112,7 @@ def range_links(name: str) -> list[dict[str, Any]]:
 # Tiles -------------------------------------------------------------------------------------------------
 
 
-def _call_tiles(found: Overview) -> list[dict[str, Any]]:
+def _call_tiles(found: Overview) -> list[dict[str, object]]:
     total = found.total
     everything = listed(found.after, found.before)
     p95 = total.percentile(95)
@@ -128,7 +128,7 @@ def _call_tiles(found: Overview) -> list[dict[str, Any]]:
     ]
 
 
-def _connections_down() -> dict[str, Any]:
+def _connections_down() -> dict[str, object]:
     broken = sum(
         connection.status == McpConnection.Status.ERROR
         for connection in McpConnection.objects.with_status().filter(enabled=True)[:_MOST_COUNTED]
@@ -138,13 +138,13 @@ def _connections_down() -> dict[str, Any]:
     return _tile(_("Connections with an error"), str(broken), link)
 
 
-def _calls_waiting() -> dict[str, Any]:
+def _calls_waiting() -> dict[str, object]:
     """Count what somebody can still say yes to."""
     waiting = approvals.still_open(ChatApproval.objects.order_by(), timezone.now())
     return _counted(_("Calls waiting for approval"), waiting, "chat_chatapproval", "?state=pending")
 
 
-def _sealed() -> dict[str, Any]:
+def _sealed() -> dict[str, object]:
     last = AuditBlock.objects.order_by("-number").values("invocations_through", "sealed_at").first()
     link = reverse("admin:invocations_auditblock_changelist")
     if last is None:
@@ -161,7 +161,7 @@ def _span(ago: timedelta) -> str:
     return _("%(hours)s h %(minutes)s min") % {"hours": minutes // 60, "minutes": minutes % 60}
 
 
-def _active_sessions() -> dict[str, Any]:
+def _active_sessions() -> dict[str, object]:
     """Count sessions that a client used lately; those that stand for stateless clients stay open for weeks."""
     since = timezone.now() - _ACTIVE_FOR
     live = (McpSession.State.CREATED.value, McpSession.State.INITIALIZED.value)
@@ -177,13 +177,13 @@ def _from(field: str, moment: datetime) -> dict[str, str]:
     return {f"{field}_from_0": f"{here:%Y-%m-%d}", f"{field}_from_1": f"{here:%H:%M:%S.%f}"}
 
 
-def _counted(title: str, rows: QuerySet[Any], page: str, query: str) -> dict[str, Any]:
+def _counted(title: str, rows: QuerySet[Model], page: str, query: str) -> dict[str, object]:
     count = rows.values("pk")[: _MOST_COUNTED + 1].count()
     words = number_format(min(count, _MOST_COUNTED), force_grouping=True) + ("+" if count > _MOST_COUNTED else "")
     return _tile(title, words, reverse(f"admin:{page}_changelist") + query)
 
 
-def _tile(title: str, words: str, link: str, beside: str = "") -> dict[str, Any]:
+def _tile(title: str, words: str, link: str, beside: str = "") -> dict[str, object]:
     return {"title": title, "words": words, "link": link, "beside": beside}
 
 
@@ -194,7 +194,7 @@ def percent(tally: Tally) -> str:
 # Charts and tables -------------------------------------------------------------------------------------
 
 
-def charts_of(found: Overview, **of: str) -> list[dict[str, Any]]:
+def charts_of(found: Overview, **of: str) -> list[dict[str, object]]:
     """Give the charts with the figures of their tables; `of` narrows the lists that they lead to."""
     labels = [_label(step.begin, found) for step in found.steps]
     bars, counted, durations = [], [], []
@@ -239,7 +239,7 @@ def charts_of(found: Overview, **of: str) -> list[dict[str, Any]]:
     ]
 
 
-def _row(cells: list[Any], links: list[str]) -> dict[str, Any]:
+def _row(cells: list[object], links: list[str]) -> dict[str, object]:
     """Give a row of a chart's table; each cell may lead to the calls that it counts, the first leads to all."""
     return {"link": links[0], "cells": cells, "linked": list(zip(cells, links, strict=True))}
 
@@ -251,7 +251,7 @@ def _label(moment: datetime, found: Overview) -> str:
     return f"{local:%m-%d %H:%M}" if found.step < timedelta(days=1) else f"{local:%m-%d %Y}"
 
 
-def _tables(found: Overview) -> list[dict[str, Any]]:
+def _tables(found: Overview) -> list[dict[str, object]]:
     wanted = [
         (TOOL, _("Tools with the most calls"), "tool_name", True),
         (CODE, _("Most frequent errors"), "code", False),
@@ -283,7 +283,7 @@ def _tables(found: Overview) -> list[dict[str, Any]]:
     return tables
 
 
-def _last_calls() -> list[dict[str, Any]]:
+def _last_calls() -> list[dict[str, object]]:
     rows = McpToolInvocation.objects.defer("arguments", "result", "error").order_by("-id")[:_LAST_CALLS]
     return [
         {

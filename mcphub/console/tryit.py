@@ -23,6 +23,7 @@ from sessions_app.caller import Caller, caller_of
 from sessions_app.kit.admin.base import mark
 from sessions_app.kit.shown import INLINE_CHARACTERS, pretty, visible
 from sessions_app.protocol.errors import HubError
+from sessions_app.protocol.json import Json
 from tools_catalog.models import McpToolDefinition
 
 PERMISSION = "tools_catalog.try_mcptooldefinition"
@@ -81,7 +82,7 @@ def try_view(request: HttpRequest, pk: int) -> HttpResponse:
     return TemplateResponse(request, "admin/hub/try.html", context)
 
 
-async def _call(caller: Caller, name: str, arguments: dict[str, Any]) -> TriedCall:
+async def _call(caller: Caller, name: str, arguments: dict[str, Json]) -> TriedCall:
     from mcphub.process import runtime
 
     hub = await runtime.ensure()

@@ -40,7 +40,7 @@ class TryForm(forms.Form):
                 sent[name] = value
         return sent
 
-    def clean(self) -> dict[str, Any]:
+    def clean(self) -> dict[str, object]:
         super().clean()
         cleaned: dict[str, Any] = self.cleaned_data
         for field in self.names:
@@ -71,7 +71,7 @@ class _Choice(forms.TypedChoiceField):
 class _Text(forms.CharField):
     """A required text may be empty: whether that is valid, the tool's schema says."""
 
-    def validate(self, value: Any) -> None:
+    def validate(self, value: object) -> None:
         return None
 
 
@@ -79,7 +79,7 @@ class _JsonArguments(forms.IntegerField):
     widget = UnfoldAdminIntegerFieldWidget
 
 
-def form_for(schema: Mapping[str, Json], data: Any = None) -> TryForm:
+def form_for(schema: Mapping[str, Json], data: object = None) -> TryForm:
     """Give the form for a tool's input schema, filled with `data` where it was sent."""
     properties = schema.get("properties")
     properties = properties if isinstance(properties, dict) else {}

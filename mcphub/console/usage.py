@@ -6,6 +6,7 @@ from typing import Any
 
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
+from django.db.models import Model
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 from django.template.response import TemplateResponse
@@ -48,7 +49,7 @@ def key_view(request: HttpRequest, pk: int) -> HttpResponse:
 
 def _page(
     request: HttpRequest,
-    row: Any,
+    row: Model,
     title: str,
     subject: str,
     name: str,
@@ -74,7 +75,7 @@ def _page(
     return TemplateResponse(request, "admin/hub/calls_of.html", context)
 
 
-def _tiles(found: Overview, of: dict[str, Any]) -> list[dict[str, str]]:
+def _tiles(found: Overview, of: dict[str, str]) -> list[dict[str, str]]:
     total, p95 = found.total, found.total.percentile(95)
     calls, errors = (number_format(count, force_grouping=True) for count in (total.calls, total.errors))
     return [
@@ -89,7 +90,7 @@ def _tiles(found: Overview, of: dict[str, Any]) -> list[dict[str, str]]:
     ]
 
 
-def _table(column: str, words: str, found: Overview, of: dict[str, Any]) -> dict[str, Any]:
+def _table(column: str, words: str, found: Overview, of: dict[str, Any]) -> dict[str, object]:
     counted = usage.newest(column, found.after, found.before, **of)
     return {
         "id": column,

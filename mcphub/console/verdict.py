@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from django.conf import settings
 from django.http import HttpRequest
@@ -30,7 +29,7 @@ class ShownVerdict:
     every_seconds: float
 
 
-def shown(request: HttpRequest) -> dict[str, Any]:
+def shown(request: HttpRequest) -> dict[str, object]:
     """Give pages the verdict of the last verification, from this process's memory: it costs no statement."""
     return {"audit_verdict": SimpleLazyObject(lambda: _verdict(request))}
 

@@ -27,10 +27,10 @@ class BodyDeadlines:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._watcher
 
-    def begin(self, task: asyncio.Task[Any], seconds: float) -> None:
+    def begin(self, task: asyncio.Task[object], seconds: float) -> None:
         self._until[task] = time.monotonic() + seconds
 
-    def end(self, task: asyncio.Task[Any]) -> bool:
+    def end(self, task: asyncio.Task[object]) -> bool:
         """Stop watching; True where the task was cancelled because its time was over."""
         self._until.pop(task, None)
         if task in self._late:

@@ -7,7 +7,6 @@ calls and nothing else, so it can go when uvicorn joins head and body by itself.
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -61,6 +60,6 @@ class CoalescingTransport:
 class CoalescingProtocol(HttpToolsProtocol):
     """uvicorn's HTTP/1.1."""
 
-    def connection_made(self, transport: Any) -> None:
+    def connection_made(self, transport: object) -> None:
         # It is no asyncio.Transport, whose thirty methods uvicorn does not call.
         super().connection_made(CoalescingTransport(transport, self.loop))  # type: ignore[arg-type]

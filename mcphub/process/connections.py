@@ -67,7 +67,7 @@ class Connections:
         trusted = [ip_network(network) for network in settings.MCPHUB_PROXIES] if behind_proxy else []
         return cls(most, of_address, trusted)
 
-    def protocol(self, *given: Any, **named: Any) -> HubProtocol:
+    def protocol(self, *given: object, **named: object) -> HubProtocol:
         """Make the protocol of one connection, as uvicorn asks for it."""
         return HubProtocol(self, *given, **named)
 
@@ -164,7 +164,7 @@ class HubProtocol(CoalescingProtocol):
         self._silent_bytes = 0
         """Received since the head began, or since the last of a body: what the parser may hold."""
 
-    def connection_made(self, transport: Any) -> None:
+    def connection_made(self, transport: object) -> None:
         super().connection_made(transport)
         self.address = self.client[0] if self.client else ""
         self._is_taken = self._connections.take(self)

@@ -11,12 +11,9 @@ import json
 import logging
 from contextvars import ContextVar
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 
 from django.http import HttpRequest
-
-if TYPE_CHECKING:
-    pass
 
 correlation_id: ContextVar[str] = ContextVar("correlation_id", default="")
 """Of the request that is served; each line that is logged meanwhile says it."""
@@ -56,7 +53,7 @@ class ConsoleFormatter(logging.Formatter):
         return f"{_timestamp(record)} [{record.levelname.lower():<9}] {redacted(event)}"
 
 
-def redacted(value: Any) -> Any:
+def redacted(value: object) -> object:
     """Give a text, or what JSON has a form for, without what must not be logged; anything else as its text."""
     from invocations.redaction.records import without_secrets  # logging is set up before applications are
 

@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NoReturn, Protocol
+from typing import NoReturn, Protocol
 
 from mcphub.commands.stop import Stop
 
@@ -100,7 +100,7 @@ class _Supervisor:
             signal.signal(number, self._on_signal)
         self._selector.register(hear, selectors.EVENT_READ)
 
-    def _on_signal(self, *_: Any) -> None:
+    def _on_signal(self, *_: object) -> None:
         self._stopping = True
 
     def _next_wake(self) -> float | None:

@@ -12,11 +12,11 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from invocations.call.repeats import as_error
 from invocations.call_source import CallSource
 from invocations.calling import IDEMPOTENCY_KEY
 from invocations.exchange import CallRequest
 from invocations.models import McpToolInvocation
-from invocations.repeats import as_error
 from invocations.replay import rules as replay
 from invocations.rest import reads
 from invocations.rest.serializers import ErrorBody, ObjectBody, sees_bodies
@@ -34,6 +34,7 @@ from sessions_app.protocol.errors import (
     ServerBusy,
     ToolFailure,
 )
+from sessions_app.protocol.json import Json
 from sessions_app.rest.access import is_granted
 from tools_catalog.catalog.selection import Selection, Tool
 from tools_catalog.catalog.snapshot import Catalog
@@ -55,7 +56,7 @@ class ReplayPlan:
         self.arguments = replay.arguments_of(row)
         self.tool: Tool = Catalog.load_version(row.tool_name, version or row.tool_version, caller)
 
-    def violations(self) -> list[dict[str, Any]]:
+    def violations(self) -> list[dict[str, Json]]:
         """Give what is wrong with the arguments under the chosen version; nothing: they are valid."""
         if self.tool.arguments.is_valid(self.arguments):
             return []
@@ -117,7 +118,7 @@ class ReplayRequestSerializer(serializers.Serializer[Any]):
         required=False, default=False, help_text="True for a tool that is not read-only: its effect comes again."
     )
 
-    def to_internal_value(self, data: Any) -> Any:
+    def to_internal_value(self, data: Json) -> Any:
         if isinstance(data, dict) and (unknown := data.keys() - self.fields.keys()):
             raise refused_members((str(name), "Unknown field.") for name in sorted(unknown))
         return super().to_internal_value(data)
@@ -227,8 +228,8 @@ class ReplayViewSet(RowViewSet[McpToolInvocation]):
 
 
 def replayed(
-    plan: ReplayPlan, made: McpToolInvocation | None, violations: list[dict[str, Any]], dry_run: bool
-) -> dict[str, Any]:
+    plan: ReplayPlan, made: McpToolInvocation | None, violations: list[dict[str, Json]], dry_run: bool
+) -> dict[str, Json]:
     answer: dict[str, Any] = {
         "replay_of": plan.row.invocation_id,
         "tool_name": plan.tool.name,
@@ -277,4 +278,5 @@ def _caller(request: Request) -> Caller:
         key_id=key.pk,
         groups=frozenset(key.groups.values_list("pk", flat=True)),
         calls_per_minute=key.calls_per_minute,
+        recorded_mib_per_day=key.recorded_mib_per_day,
     )

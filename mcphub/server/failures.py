@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import Any
 
 from invocations.mapping.error_map import ErrorMap
 from sessions_app.kit.database import is_away
 from sessions_app.protocol.errors import AuditUnavailable, HubError, ServerError
+from sessions_app.protocol.json import Json
 
 logger = logging.getLogger(__name__)
 
@@ -16,7 +16,7 @@ _LINES_A_SECOND = 50
 """Beyond it errors are counted: whoever sends nonsense without end shall not fill the log."""
 
 
-def as_hub_error(error: Exception, what: str, *values: Any) -> HubError:
+def as_hub_error(error: Exception, what: str, *values: object) -> HubError:
     """Give the error to answer with. `what` % `values` is for the log. Called while `error` is handled.
 
     A database that is away is nobody's mistake and soon back: then the caller may try again.
@@ -34,7 +34,7 @@ def as_hub_error(error: Exception, what: str, *values: Any) -> HubError:
     return failed
 
 
-def error_object(error_map: ErrorMap, error: HubError) -> dict[str, Any]:
+def error_object(error_map: ErrorMap, error: HubError) -> dict[str, Json]:
     """Give the `error` of the message that answers a request, and log it."""
     rendered = error_map.render(error, invocation_id=error.invocation_id)
     rendered["data"]["correlationId"] = error.correlation_id

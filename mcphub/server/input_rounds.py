@@ -18,8 +18,8 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from django.conf import settings
 
+from invocations.call.context import CallInput, Suspended
 from invocations.call_source import CallSource
-from invocations.context import CallInput, Suspended
 from sessions_app.protocol import json
 from sessions_app.protocol.errors import AskFailed, HubError, InvalidParams, MissingClientCapability
 from sessions_app.protocol.revisions import Revision
@@ -58,7 +58,7 @@ class InputRounds:
         self._error: HubError | None = None
 
     @classmethod
-    def of(cls, source: CallSource, revision: Revision, method: str, params: dict[str, Any]) -> InputRounds:
+    def of(cls, source: CallSource, revision: Revision, method: str, params: dict[str, Json]) -> InputRounds:
         """Read where a request stands. Does not raise; `check` does."""
         rounds = cls(source, revision, method, params)
         try:
@@ -154,7 +154,7 @@ class InputRounds:
         nonce = os.urandom(_NONCE_BYTES)
         return urlsafe_b64encode(nonce + AESGCM(_key()).encrypt(nonce, plain, self._binding)).decode()
 
-    def _resume(self, state: Any) -> None:
+    def _resume(self, state: Json) -> None:
         if not isinstance(state, str):
             raise InvalidParams("requestState must be the string that the hub gave.")
         try:

@@ -11,10 +11,11 @@ import time
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from sessions_app.protocol import jsonrpc
 from sessions_app.protocol.errors import ServerBusy
+from sessions_app.protocol.json import Json
 
 _HELD_MESSAGES = 1000
 """A stream whose client reads slower than this is ended rather than let grow."""
@@ -37,7 +38,7 @@ class Filter:
     uris: frozenset[str] = frozenset()
     """Resources of which a stateless listener hears when they read differently; a session's are rows."""
 
-    def wire(self) -> dict[str, Any]:
+    def wire(self) -> dict[str, Json]:
         """Give the accepted subset, as the acknowledgement states it."""
         lists = {f"{kind}ListChanged": True for kind in ("tools", "prompts", "resources") if getattr(self, kind)}
         return {**lists, "resourceSubscriptions": sorted(self.uris)} if self.uris else lists
@@ -52,7 +53,7 @@ class Stream:
 
     __slots__ = ("_held", "_waiter", "is_closed", "meta", "principal", "session_id", "wanted")
 
-    def __init__(self, principal: str, session_id: str | None, wanted: Filter, meta: dict[str, Any] | None) -> None:
+    def __init__(self, principal: str, session_id: str | None, wanted: Filter, meta: dict[str, Json] | None) -> None:
         self.principal = principal
         self.session_id = session_id
         self.wanted = wanted
@@ -135,7 +136,7 @@ class Streams:
             stream.close()
 
     def open(
-        self, principal: str, session_id: str | None, wanted: Filter, meta: dict[str, Any] | None = None
+        self, principal: str, session_id: str | None, wanted: Filter, meta: dict[str, Json] | None = None
     ) -> Stream:
         """Make a stream for a caller; raise ServerBusy at a bound. `meta` stands in each notification of the hub."""
         if len(self._streams) >= self._limit:

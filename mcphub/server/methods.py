@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from invocations.call.context import LOG_LEVELS
 from invocations.calling import LONGEST_IDEMPOTENCY_KEY, CallResult
-from invocations.context import LOG_LEVELS
 from invocations.exchange import CallRequest
 from mcphub.server import prompts, resources, tasks
 from mcphub.server.input_rounds import InputRounds
@@ -42,11 +42,11 @@ _CALL_TAIL = {False: b',"_meta":{', True: b',"resultType":"complete","_meta":%b,
 """What follows a tool's result, up to the call's own members of `_meta`; by whether results have a type."""
 
 
-async def ping(exchange: McpExchange, params: dict[str, Any]) -> Result:
+async def ping(exchange: McpExchange, params: dict[str, Json]) -> Result:
     return {}
 
 
-async def server_discover(exchange: McpExchange, params: dict[str, Any]) -> Result:
+async def server_discover(exchange: McpExchange, params: dict[str, Json]) -> Result:
     words = exchange.catalog().instructions
     return {
         "supportedVersions": list(revisions.STATELESS),
@@ -56,7 +56,7 @@ async def server_discover(exchange: McpExchange, params: dict[str, Any]) -> Resu
     }
 
 
-def initialize(params: dict[str, Any], version: str, instructions: str = "") -> dict[str, Any]:
+def initialize(params: dict[str, Json], version: str, instructions: str = "") -> dict[str, Json]:
     """Give the result of `initialize`; the transport has made or promoted the session."""
     result = {"protocolVersion": version, "capabilities": CAPABILITIES, "serverInfo": SERVER_INFO}
     if instructions:
@@ -64,7 +64,7 @@ def initialize(params: dict[str, Any], version: str, instructions: str = "") -> 
     return shapes.initialize_for(revisions.revision(version), result)
 
 
-def client_of(params: dict[str, Any]) -> dict[str, Any]:
+def client_of(params: dict[str, Json]) -> dict[str, Json]:
     """Read who initializes; raise InvalidParams for what is no `initialize` (MCP, Lifecycle)."""
     info = params.get("clientInfo")
     capabilities = params.get("capabilities", {})
@@ -88,7 +88,7 @@ async def initialize_session(exchange: SessionExchange, params: dict[str, Json])
     return initialize(params, session.protocol_version, exchange.catalog().instructions)
 
 
-async def logging_set_level(exchange: McpExchange, params: dict[str, Any]) -> Result:
+async def logging_set_level(exchange: McpExchange, params: dict[str, Json]) -> Result:
     level = params.get("level")
     if level not in LOG_LEVELS:
         raise InvalidParams(f"level must be one of {', '.join(LOG_LEVELS)}.")
@@ -96,7 +96,7 @@ async def logging_set_level(exchange: McpExchange, params: dict[str, Any]) -> Re
     return {}
 
 
-async def tools_list(exchange: McpExchange, params: dict[str, Any]) -> Result:
+async def tools_list(exchange: McpExchange, params: dict[str, Json]) -> Result:
     return listed(exchange, exchange.catalog().tool_list, params)
 
 
@@ -107,7 +107,8 @@ async def tools_call(exchange: McpExchange, params: dict[str, Json]) -> Result:
     headers = exchange.headers if called is params else None
     params = called
     name, arguments = params.get("name"), params.get("arguments", {})
-    may_be_task = "task" in params or (isinstance(name, str) and name in selection.tasking)
+    named = selection.real_name(name) if isinstance(name, str) else ""
+    may_be_task = "task" in params or named in selection.tasking
     rounds = exchange.resumed("tools/call", params)
 
     def check(tool: Tool) -> None:
@@ -130,7 +131,7 @@ async def tools_call(exchange: McpExchange, params: dict[str, Json]) -> Result:
     )
     if rounds is not None and rounds.continues:
         exchange = exchange.going_on(rounds.continues)
-    tool = selection.tools.get(name) if may_be_task and isinstance(name, str) else None
+    tool = selection.tools.get(named) if may_be_task else None
     if tool is not None:
         start = exchange.tasks.start(exchange, params, tool)
         if start is not None:
@@ -169,7 +170,7 @@ def _answered(exchange: McpExchange, answer: CallResult) -> Result:
     return shapes.result_for(revision, result)
 
 
-def _idempotency_key(exchange: McpExchange, params: dict[str, Any], rounds: InputRounds | None) -> str | None:
+def _idempotency_key(exchange: McpExchange, params: dict[str, Json], rounds: InputRounds | None) -> str | None:
     """Give the key by which the client marks a repeat: in `_meta`, or in the header of HTTP."""
     meta = params.get("_meta")
     key = meta.get(IDEMPOTENCY_KEY) if isinstance(meta, dict) else None
@@ -185,7 +186,7 @@ def _idempotency_key(exchange: McpExchange, params: dict[str, Any], rounds: Inpu
     return own
 
 
-async def subscriptions_listen(exchange: McpExchange, params: dict[str, Any]) -> Result:
+async def subscriptions_listen(exchange: McpExchange, params: dict[str, Json]) -> Result:
     """Tell what was asked for until the client goes (MCP 2026-07-28, Subscriptions)."""
     asked: Any = params.get("notifications")
     wanted = resources.filter_of(exchange, asked)
@@ -194,7 +195,7 @@ async def subscriptions_listen(exchange: McpExchange, params: dict[str, Any]) ->
     assert channel is not None
     meta = {"io.modelcontextprotocol/subscriptionId": exchange.request_id}
     stream = exchange.hub.streams.open(exchange.source.caller.principal, None, wanted, meta)
-    of_upstreams = any(exchange.configuration.resources.upstream_of(uri) is not None for uri in wanted.uris)
+    of_upstreams = any(exchange.resources().upstream_of(uri) is not None for uri in wanted.uris)
     if of_upstreams:
         exchange.hub.resubscribe()
     try:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, TypeGuard
 
-from invocations.context import CallContext
+from invocations.call.context import CallContext
 from invocations.reading import Reading
 from invocations.subject import COMPLETE, PROMPTS_GET, RowSubject
 from mcphub.server.reading import read
 from mcphub.server.results import IDENTITY, bounded, listed, text
 from sessions_app.protocol import json, shapes
 from sessions_app.protocol.errors import InvalidParams, ResourceNotFound
+from sessions_app.protocol.json import Json
 from tools_catalog.catalog.offers import Prompt, Resource
 
 if TYPE_CHECKING:
@@ -21,11 +22,11 @@ _MOST_VALUES = 100
 """MCP, Completion: values of one answer."""
 
 
-async def prompts_list(exchange: McpExchange, params: dict[str, Any]) -> Result:
-    return listed(exchange, exchange.configuration.prompts.listing, params)
+async def prompts_list(exchange: McpExchange, params: dict[str, Json]) -> Result:
+    return listed(exchange, exchange.prompts().listing, params)
 
 
-async def prompts_get(exchange: McpExchange, params: dict[str, Any]) -> Result:
+async def prompts_get(exchange: McpExchange, params: dict[str, Json]) -> Result:
     return await read(
         exchange,
         params,
@@ -35,7 +36,7 @@ async def prompts_get(exchange: McpExchange, params: dict[str, Any]) -> Result:
     )
 
 
-async def completion_complete(exchange: McpExchange, params: dict[str, Any]) -> Result:
+async def completion_complete(exchange: McpExchange, params: dict[str, Json]) -> Result:
     ref = params.get("ref")
     return await read(
         exchange,
@@ -48,18 +49,18 @@ async def completion_complete(exchange: McpExchange, params: dict[str, Any]) -> 
     )
 
 
-def _prompt_reading(exchange: McpExchange, params: dict[str, Any]) -> Reading:
-    prompt = exchange.configuration.prompts.find(text(params, "name", "the name of a prompt"), exchange.source.caller)
+def _prompt_reading(exchange: McpExchange, params: dict[str, Json]) -> Reading:
+    prompt = exchange.prompts().find(text(params, "name", "the name of a prompt"), exchange.source.caller)
     arguments = _arguments(prompt, params.get("arguments", {}))
     source = prompt.messages
 
-    async def messages(call: CallContext) -> dict[str, Any]:
+    async def messages(call: CallContext) -> dict[str, Json]:
         result = await source.get(arguments, call)
         if "description" in prompt.definition:
             result.setdefault("description", prompt.definition["description"])
         return result
 
-    def answer(result: dict[str, Any]) -> Result:
+    def answer(result: dict[str, Json]) -> Result:
         told = result
         if exchange.revision.result_type:
             told = {**result, "_meta": {**result.get("_meta", {}), **IDENTITY}}
@@ -75,7 +76,7 @@ def _prompt_reading(exchange: McpExchange, params: dict[str, Any]) -> Reading:
     )
 
 
-def _completion_reading(exchange: McpExchange, params: dict[str, Any]) -> Reading:
+def _completion_reading(exchange: McpExchange, params: dict[str, Json]) -> Reading:
     entry = _referred(exchange, params.get("ref"))
     argument = params.get("argument")
     if not isinstance(argument, dict):
@@ -89,12 +90,12 @@ def _completion_reading(exchange: McpExchange, params: dict[str, Any]) -> Readin
     others = _others(params.get("context", {}))
     source = entry.completions.get(name)
 
-    async def completion(call: CallContext) -> dict[str, Any]:
+    async def completion(call: CallContext) -> dict[str, Json]:
         values = [] if source is None else await source.complete(typed, others, call)
         found = {"values": values[:_MOST_VALUES], "total": len(values), "hasMore": len(values) > _MOST_VALUES}
         return {"completion": found}
 
-    def answer(result: dict[str, Any]) -> Result:
+    def answer(result: dict[str, Json]) -> Result:
         told = {**result, "_meta": IDENTITY} if exchange.revision.result_type else result
         return shapes.result_for(exchange.revision, told)
 
@@ -119,13 +120,13 @@ def _subject(method: str, entry: Prompt | Resource) -> RowSubject:
     )
 
 
-def _referred(exchange: McpExchange, ref: Any) -> Prompt | Resource:
+def _referred(exchange: McpExchange, ref: Json) -> Prompt | Resource:
     kind = ref.get("type") if isinstance(ref, dict) else None
     if kind == "ref/prompt":
-        return exchange.configuration.prompts.find(text(ref, "name", "the name of a prompt"), exchange.source.caller)
+        return exchange.prompts().find(text(ref, "name", "the name of a prompt"), exchange.source.caller)
     if kind == "ref/resource":
         uri = text(ref, "uri", "a URI template of resources/templates/list")
-        found = exchange.configuration.resources.template(uri, exchange.source.caller)
+        found = exchange.resources().template(uri, exchange.source.caller)
         if found is None:
             raise ResourceNotFound(uri[:1000], InvalidParams.jsonrpc_code)
         return found
@@ -138,7 +139,7 @@ def _names(entry: Prompt | Resource) -> list[str]:
     return list(entry.template.names) if entry.template is not None else []
 
 
-def _arguments(prompt: Prompt, given: Any) -> dict[str, str]:
+def _arguments(prompt: Prompt, given: Json) -> dict[str, str]:
     if not _is_texts(given):
         raise InvalidParams("arguments must be an object of the prompt's arguments by name, each a text.")
     declared = prompt.definition.get("arguments", [])
@@ -153,14 +154,14 @@ def _arguments(prompt: Prompt, given: Any) -> dict[str, str]:
     return dict(given)
 
 
-def _others(around: Any) -> dict[str, str]:
+def _others(around: Json) -> dict[str, str]:
     given = around.get("arguments", {}) if isinstance(around, dict) else None
     if not _is_texts(given):
         raise InvalidParams("context.arguments must be an object of texts: the arguments that are typed already.")
     return dict(given)
 
 
-def _is_texts(value: Any) -> TypeGuard[Mapping[str, str]]:
+def _is_texts(value: Json) -> TypeGuard[Mapping[str, str]]:
     return isinstance(value, Mapping) and all(isinstance(word, str) for word in value.values())
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from invocations.reading import Reading, ReadRequest
+from sessions_app.protocol.json import Json
 
 if TYPE_CHECKING:
     from mcphub.server.exchange import McpExchange, Result
@@ -13,11 +14,11 @@ if TYPE_CHECKING:
 
 async def read(
     exchange: McpExchange,
-    params: dict[str, Any],
+    params: dict[str, Json],
     find: Callable[[], Reading],
     *,
-    asked: Any,
-    arguments: Any,
+    asked: object,
+    arguments: Json,
     scope: str = "tools:call",
     may_ask: bool = True,
 ) -> Result:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from channels.db import database_sync_to_async
 
-from invocations.context import CallContext
+from invocations.call.context import CallContext
 from invocations.reading import Reading
 from invocations.subject import RESOURCES_READ, RowSubject
 from mcphub.server.listening import Filter, Streams
@@ -15,6 +15,7 @@ from mcphub.server.results import IDENTITY, LIST_TTL_MS, bounded, hints, listed,
 from sessions_app import bus, subscriptions
 from sessions_app.protocol import shapes
 from sessions_app.protocol.errors import InvalidParams, ResourceNotFound
+from sessions_app.protocol.json import Json
 from tools_catalog.catalog.offers import Resource, Resources
 
 if TYPE_CHECKING:
@@ -26,21 +27,21 @@ _MOST_AT_ONE = 1000
 """Resources of one upstream that the hub subscribes to."""
 
 
-async def resources_list(exchange: McpExchange, params: dict[str, Any]) -> Result:
-    return listed(exchange, exchange.configuration.resources.listing, params)
+async def resources_list(exchange: McpExchange, params: dict[str, Json]) -> Result:
+    return listed(exchange, exchange.resources().listing, params)
 
 
-async def resources_templates_list(exchange: McpExchange, params: dict[str, Any]) -> Result:
-    return listed(exchange, exchange.configuration.resources.templates, params)
+async def resources_templates_list(exchange: McpExchange, params: dict[str, Json]) -> Result:
+    return listed(exchange, exchange.resources().templates, params)
 
 
-async def resources_read(exchange: McpExchange, params: dict[str, Any]) -> Result:
+async def resources_read(exchange: McpExchange, params: dict[str, Json]) -> Result:
     uri = params.get("uri")
     arguments = {"uri": uri} if "uri" in params else {}
     return await read(exchange, params, lambda: _reading(exchange, params), asked=uri, arguments=arguments)
 
 
-async def resources_subscribe(exchange: McpExchange, params: dict[str, Any]) -> Result:
+async def resources_subscribe(exchange: McpExchange, params: dict[str, Json]) -> Result:
     """Keep it with the session, so that whichever process holds its stream tells it."""
     exchange.source.caller.need("tools:call")
     uri = _uri(params)
@@ -50,14 +51,14 @@ async def resources_subscribe(exchange: McpExchange, params: dict[str, Any]) -> 
     return {}
 
 
-async def resources_unsubscribe(exchange: McpExchange, params: dict[str, Any]) -> Result:
+async def resources_unsubscribe(exchange: McpExchange, params: dict[str, Json]) -> Result:
     uri = _uri(params)
     await database_sync_to_async(subscriptions.remove)(exchange.source.session_id, uri)
     await _tell_upstreams(exchange, uri)
     return {}
 
 
-def filter_of(exchange: McpExchange, asked: Any) -> Filter:
+def filter_of(exchange: McpExchange, asked: Json) -> Filter:
     """Give what the hub tells of the `notifications` of subscriptions/listen; what cannot be read is left out."""
     if not isinstance(asked, dict):
         raise InvalidParams("subscriptions/listen needs notifications, an object that says what to tell of.")
@@ -65,7 +66,7 @@ def filter_of(exchange: McpExchange, asked: Any) -> Filter:
     if not isinstance(uris, list) or not all(isinstance(uri, str) for uri in uris):
         raise InvalidParams("resourceSubscriptions must be a list of URIs.")
     subscriptions.check_count(len(uris))
-    caller, resources = exchange.source.caller, exchange.configuration.resources
+    caller, resources = exchange.source.caller, exchange.resources()
     return Filter(
         tools=asked.get("toolsListChanged") is True,
         prompts=asked.get("promptsListChanged") is True,
@@ -104,22 +105,22 @@ async def wanted_of_upstreams(streams: Streams, snapshot: Resources) -> dict[str
 
 
 async def _tell_upstreams(exchange: McpExchange, uri: str) -> None:
-    if exchange.configuration.resources.upstream_of(uri) is not None:
+    if exchange.resources().upstream_of(uri) is not None:
         await bus.announce(bus.SUBSCRIPTIONS_CHANGED)
 
 
-def _reading(exchange: McpExchange, params: dict[str, Any]) -> Reading:
+def _reading(exchange: McpExchange, params: dict[str, Json]) -> Reading:
     uri = _uri(params)
     resource, values = _find(exchange, uri)
     source = resource.contents
 
-    async def contents(call: CallContext) -> dict[str, Any]:
+    async def contents(call: CallContext) -> dict[str, Json]:
         found = await source.read(uri, values, call)
         if not found["contents"]:
             raise ResourceNotFound(uri, exchange.revision.resource_not_found_code)
         return found
 
-    def answer(result: dict[str, Any]) -> Result:
+    def answer(result: dict[str, Json]) -> Result:
         # What a function reads may depend on who asks and when, so caches may not keep it.
         is_public = source.is_static and not resource.groups
         told = {**result, **hints(is_public=is_public, ttl_ms=LIST_TTL_MS if source.is_static else 0)}
@@ -143,7 +144,7 @@ def _reading(exchange: McpExchange, params: dict[str, Any]) -> Reading:
     )
 
 
-def _uri(params: dict[str, Any]) -> str:
+def _uri(params: dict[str, Json]) -> str:
     uri = text(params, "uri", "the URI of a resource")
     if len(uri) > _LONGEST_URI or "\x00" in uri:
         raise InvalidParams(f"uri must be a URI of at most {_LONGEST_URI} characters.")
@@ -151,7 +152,7 @@ def _uri(params: dict[str, Any]) -> str:
 
 
 def _find(exchange: McpExchange, uri: str) -> tuple[Resource, dict[str, str]]:
-    found = exchange.configuration.resources.find(uri, exchange.source.caller)
+    found = exchange.resources().find(uri, exchange.source.caller)
     if found is None:
         raise ResourceNotFound(uri, exchange.revision.resource_not_found_code)
     return found

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from django.conf import settings
 
 from sessions_app.protocol import json, revisions
 from sessions_app.protocol.errors import InvalidParams, ResultInvalid
+from sessions_app.protocol.json import Json
 from tools_catalog.catalog.listing import Listing
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ IDENTITY = {"io.modelcontextprotocol/serverInfo": SERVER_INFO}
 LIST_TTL_MS = 60_000
 
 
-def hints(*, is_public: bool, ttl_ms: int = LIST_TTL_MS) -> dict[str, Any]:
+def hints(*, is_public: bool, ttl_ms: int = LIST_TTL_MS) -> dict[str, Json]:
     """What a complete result that may be cached says beside its content (MCP 2026-07-28, Caching)."""
     return {
         "resultType": "complete",
@@ -33,14 +34,14 @@ def list_tail(revision: revisions.Revision, is_public: bool) -> bytes:
     return b"," + json.dumps(hints(is_public=is_public))[1:-1] if revision.cache_hints else b""
 
 
-def listed(exchange: McpExchange, listing: Listing, params: dict[str, Any]) -> bytes:
+def listed(exchange: McpExchange, listing: Listing, params: dict[str, Json]) -> bytes:
     """Answer one of the four list methods."""
     exchange.source.caller.need("tools:list")
     tail = list_tail(exchange.revision, listing.is_public)
     return listing.page(exchange.source.caller, exchange.revision.version, tail, params.get("cursor"))
 
 
-def bounded(result: dict[str, Any]) -> bytes:
+def bounded(result: dict[str, Json]) -> bytes:
     """Encode what may come from a function; raise ResultInvalid for what is no JSON or too long."""
     try:
         encoded = json.dumps(result)
@@ -52,7 +53,7 @@ def bounded(result: dict[str, Any]) -> bytes:
     return encoded
 
 
-def text(params: dict[str, Any], name: str, what: str) -> str:
+def text(params: dict[str, Json], name: str, what: str) -> str:
     """Read a parameter that must be a text; raise InvalidParams."""
     value = params.get(name)
     if not isinstance(value, str) or not value:

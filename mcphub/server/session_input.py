@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 
-from invocations.context import CallInput, Suspended
-from invocations.questions import Question, Unrecorded
+from invocations.call.context import CallInput, Suspended
+from invocations.call.questions import Question, Unrecorded
 from mcphub.server.pending_input import ClientResponse
 from sessions_app.protocol import jsonrpc
 from sessions_app.protocol.errors import AskFailed, HubError

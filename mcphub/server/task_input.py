@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from invocations.context import CallInput, InputRequester, Suspended
+from invocations.call.context import CallInput, InputRequester, Suspended
 from invocations.tasks.background_call import BackgroundCall, TaskStart
 from sessions_app.protocol.errors import AskFailed, HubError
+from sessions_app.protocol.json import Json
 from tools_catalog.call.input_requests import InputRequest, InvalidInputResponse
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ class TaskInput:
             raise self._exchange.cannot_ask(missing)
 
 
-def _result(given: Mapping[str, Any], question: InputRequest) -> dict[str, Any]:
+def _result(given: Mapping[str, Json], question: InputRequest) -> dict[str, Json]:
     """Give the result among what a client answered; raise AskFailed for an error."""
     if "error" in given:
         words = str(given["error"].get("message", ""))[:_SHOWN]

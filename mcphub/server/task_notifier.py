@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from invocations.tasks.background_call import TaskNotifier
 from sessions_app import bus
 from sessions_app.protocol import jsonrpc, tasks
+from sessions_app.protocol.json import Json
 from sessions_app.protocol.tasks import Task
 from tools_catalog.call import session_news
 
@@ -27,7 +28,7 @@ class SessionTaskNotifier(TaskNotifier):
         self._task_id = task.task_id
         self._progressed = 0.0
 
-    async def notify(self, method: str, params: dict[str, Any]) -> None:
+    async def notify(self, method: str, params: dict[str, Json]) -> None:
         if method == "notifications/progress":
             now = time.monotonic()
             if now - self._progressed < _PROGRESS_SECONDS:

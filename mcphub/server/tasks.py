@@ -17,7 +17,7 @@ from channels.db import database_sync_to_async
 from django.core import signing
 from django.db import DatabaseError
 
-from invocations import repeats
+from invocations.call import repeats
 from invocations.redaction.records import Record
 from invocations.tasks import store
 from mcphub.server.listening import Stream
@@ -25,6 +25,7 @@ from mcphub.server.results import IDENTITY
 from mcphub.server.task_forms import EXTENSION_TASKS
 from sessions_app.protocol import jsonrpc, shapes, tasks
 from sessions_app.protocol.errors import InvalidParams, ServerBusy
+from sessions_app.protocol.json import Json
 from sessions_app.protocol.tasks import Task, TaskState
 from tools_catalog.call.input_requests import Relayed
 
@@ -40,11 +41,11 @@ _FOLLOWED = 100
 """Tasks that one subscription may name."""
 
 
-async def tasks_get(exchange: McpExchange, params: dict[str, Any]) -> Result:
+async def tasks_get(exchange: McpExchange, params: dict[str, Json]) -> Result:
     return exchange.tasks.shown(exchange, await _find(exchange, params))
 
 
-async def tasks_result(exchange: McpExchange, params: dict[str, Any]) -> Result:
+async def tasks_result(exchange: McpExchange, params: dict[str, Json]) -> Result:
     """Wait for the end of a task, wherever it runs, and answer as its call would have (MCP 2025-11-25, Tasks).
 
     What the task asks meanwhile goes out on the stream of this request.
@@ -83,7 +84,7 @@ class TaskInputRelay:
         self._task_id = task_id
         self._open: dict[str, asyncio.Task[None]] = {}
 
-    async def show(self, requests: Mapping[str, dict[str, Any]]) -> None:
+    async def show(self, requests: Mapping[str, dict[str, Json]]) -> None:
         """Ask what is not asked yet; take back what waits for an answer no more."""
         for key in self._open.keys() - requests.keys():
             self._open.pop(key).cancel()
@@ -97,7 +98,7 @@ class TaskInputRelay:
         for asking in self._open.values():
             asking.cancel()
 
-    async def _ask(self, key: str, request: dict[str, Any]) -> None:
+    async def _ask(self, key: str, request: dict[str, Json]) -> None:
         exchange, input_requests = self._exchange, self._exchange.hub.input_requests
         channel, session_id = exchange.channel, exchange.source.session_id
         assert channel is not None
@@ -123,7 +124,7 @@ class TaskInputRelay:
         exchange.hub.tasks.heard(self._task_id)
 
 
-async def tasks_list(exchange: McpExchange, params: dict[str, Any]) -> Result:
+async def tasks_list(exchange: McpExchange, params: dict[str, Json]) -> Result:
     _need_tasks(exchange)
     below = _below(params.get("cursor"), exchange)
     found, rest = await database_sync_to_async(store.page)(store.Owner.of(exchange.source), below, PAGE)
@@ -133,13 +134,13 @@ async def tasks_list(exchange: McpExchange, params: dict[str, Any]) -> Result:
     return result
 
 
-async def tasks_cancel(exchange: McpExchange, params: dict[str, Any]) -> Result:
+async def tasks_cancel(exchange: McpExchange, params: dict[str, Json]) -> Result:
     _need_tasks(exchange)
     task, was_open = await exchange.hub.tasks.cancel(tasks.task_id(params), store.Owner.of(exchange.source))
     return exchange.tasks.cancelled(task, was_open)
 
 
-async def tasks_update(exchange: McpExchange, params: dict[str, Any]) -> Result:
+async def tasks_update(exchange: McpExchange, params: dict[str, Json]) -> Result:
     """Take answers to what the task asks; those to nothing that is asked are ignored."""
     _need_tasks(exchange)
     task_id, responses = tasks.task_id(params), params.get("inputResponses")
@@ -156,14 +157,14 @@ async def tasks_update(exchange: McpExchange, params: dict[str, Any]) -> Result:
     return {"resultType": "complete", "_meta": IDENTITY}
 
 
-async def follow(exchange: McpExchange, task_ids: list[str], stream: Stream, meta: dict[str, Any]) -> None:
+async def follow(exchange: McpExchange, task_ids: list[str], stream: Stream, meta: dict[str, Json]) -> None:
     """Put the state of each task on a listen stream: now, and whenever it moves, to its end."""
     async with asyncio.TaskGroup() as group:
         for task_id in task_ids:
             group.create_task(_follow(exchange, task_id, stream, meta))
 
 
-async def followed(exchange: McpExchange, asked: dict[str, Any]) -> list[str]:
+async def followed(exchange: McpExchange, asked: dict[str, Json]) -> list[str]:
     """Give which tasks a subscription follows, of those that it names (MCP 2026-07-28, Tasks, notifications)."""
     named = asked.get("taskIds")
     if named is None:
@@ -174,7 +175,7 @@ async def followed(exchange: McpExchange, asked: dict[str, Any]) -> list[str]:
     return await database_sync_to_async(store.known)(named, store.Owner.of(exchange.source))
 
 
-async def _follow(exchange: McpExchange, task_id: str, stream: Stream, meta: dict[str, Any]) -> None:
+async def _follow(exchange: McpExchange, task_id: str, stream: Stream, meta: dict[str, Json]) -> None:
     owner, sent = store.Owner.of(exchange.source), b""
     with exchange.hub.tasks.watching(task_id, math.inf) as moved:  # streams have a bound of their own
         while not stream.is_closed:
@@ -203,7 +204,7 @@ async def _moves(moved: asyncio.Event) -> None:
     moved.clear()
 
 
-async def _find(exchange: McpExchange, params: dict[str, Any]) -> Task:
+async def _find(exchange: McpExchange, params: dict[str, Json]) -> Task:
     _need_tasks(exchange)
     return await database_sync_to_async(store.find)(tasks.task_id(params), store.Owner.of(exchange.source))
 
@@ -223,7 +224,7 @@ def _cursor(below: int, exchange: McpExchange) -> str:
     return _signer(exchange).sign_object(below)
 
 
-def _below(cursor: Any, exchange: McpExchange) -> int | None:
+def _below(cursor: Json, exchange: McpExchange) -> int | None:
     if cursor is None:
         return None
     try:

@@ -13,7 +13,7 @@ import logging
 import time
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from channels.db import database_sync_to_async
 from django.conf import settings
@@ -85,7 +85,7 @@ CODES: Mapping[str, str] = MappingProxyType(
 """Internal code -> code of the closed list."""
 
 
-def frame_of(error_map: ErrorMap, error: HubError) -> dict[str, Any]:
+def frame_of(error_map: ErrorMap, error: HubError) -> dict[str, Json]:
     """Give an ErrorFrame of the remote profile, with the request that it answers, and log it."""
     rendered = failures.error_object(error_map, error)
     return {
@@ -311,7 +311,7 @@ def _with(data: bytes, **members: Json) -> bytes:
     return b"%b,%b" % (data[:-1], json.dumps(members)[1:])
 
 
-def _read(value: Any) -> tuple[str, jsonrpc.Request]:
+def _read(value: Json) -> tuple[str, jsonrpc.Request]:
     """Give connection id and request of a body; raise InvalidRequest for what is no such pair."""
     if not isinstance(value, dict) or not isinstance(value.get("connectionId"), str):
         raise InvalidRequest("The body must be an object with connectionId, as the event ready told it, and message.")
@@ -325,7 +325,7 @@ def _read(value: Any) -> tuple[str, jsonrpc.Request]:
     return value["connectionId"], request
 
 
-def _tool_error(request: jsonrpc.Request, result: dict[str, Any]) -> dict[str, Any]:
+def _tool_error(request: jsonrpc.Request, result: dict[str, Json]) -> dict[str, Json]:
     """Give the frame of a result that tells of a failure, with the whole result in its details."""
     found = result.get("_meta", {}).get("mcphub/error", {})
     words = [block["text"] for block in result["content"] if block.get("type") == "text"]

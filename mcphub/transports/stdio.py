@@ -12,7 +12,6 @@ import logging
 import signal
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from django.conf import settings
 
@@ -22,10 +21,10 @@ from mcphub.process import runtime
 from mcphub.server import failures, methods
 from mcphub.server.exchange import ConnectionExchange, StatelessExchange, encoded, guarded, stateless_source, take
 from mcphub.server.listening import EVERY_LIST, HEARTBEAT, Stream
-from mcphub.transports.decoding import decoded
 from mcphub.transports.pipes import Input, Output
 from sessions_app import transports
 from sessions_app.caller import Caller, local_caller
+from sessions_app.kit import decoding
 from sessions_app.protocol import batch, envelope, json, jsonrpc, revisions
 from sessions_app.protocol.errors import (
     HubError,
@@ -35,6 +34,7 @@ from sessions_app.protocol.errors import (
     ServerBusy,
     SessionNotFound,
 )
+from sessions_app.protocol.json import Json
 from sessions_app.protocol.lines import LineReader, TooLong, glimpse_id
 from sessions_app.store import SessionView
 
@@ -135,7 +135,7 @@ class Pipe(ClientChannel):
             if isinstance(line, TooLong):
                 limit = self._hub.max_body_bytes
                 raise PayloadTooLarge(f"The line is larger than {limit} bytes. Send less.", limit_bytes=limit)
-            value = await decoded(line)
+            value = await decoding.body(line)
         except HubError as error:
             error.request_id = glimpse_id(line.head if isinstance(line, TooLong) else line)
             await self._refuse(error)
@@ -153,7 +153,7 @@ class Pipe(ClientChannel):
             refusal.request_id = _answerable_id(value)
             await self._refuse(refusal)
 
-    async def _message(self, value: Any, message: jsonrpc.Message, out: Out) -> asyncio.Task[None] | None:
+    async def _message(self, value: Json, message: jsonrpc.Message, out: Out) -> asyncio.Task[None] | None:
         """Take one message; give the task that answers it, where one does. `value` is what it was read from."""
         if not isinstance(message, jsonrpc.Request):
             await self._take(message)
@@ -188,7 +188,7 @@ class Pipe(ClientChannel):
             except HubError as error:
                 logger.warning("A message that needs no answer was dropped: %s", error)
 
-    def _stateless(self, value: Any, request: jsonrpc.Request, caller: Caller, out: Out) -> asyncio.Task[None]:
+    def _stateless(self, value: Json, request: jsonrpc.Request, caller: Caller, out: Out) -> asyncio.Task[None]:
         if request.method == "initialize":
             raise MethodNotFound("This connection is without a session. Start another process to send initialize.")
         climbed = envelope.climb(value, None, methods.STATELESS)
@@ -199,7 +199,7 @@ class Pipe(ClientChannel):
             raise InvalidRequest("A request of this id is still under way. Use a new id.")
         return self._begin(request, out, lambda work: self._without_session(climbed, caller, work))
 
-    async def _batch(self, values: list[Any]) -> None:
+    async def _batch(self, values: list[Json]) -> None:
         """Answer an array of messages by an array of answers (MCP 2025-03-26, the only revision that has them)."""
         if self._session_id is None or self._revision is None or not self._revision.batching:
             raise InvalidRequest("Send one message a line: only sessions of 2025-03-26 take arrays.")
@@ -344,6 +344,6 @@ class Pipe(ClientChannel):
         return jsonrpc.encode_error(error.request_id, rendered, null_id=null_id)
 
 
-def _answerable_id(value: Any) -> jsonrpc.RequestId | None:
+def _answerable_id(value: Json) -> jsonrpc.RequestId | None:
     """Give the id of a request that is refused. That of an answer is not ours to use: the client counts it."""
     return jsonrpc.readable_id(value) if isinstance(value, dict) and "method" in value else None

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from mcphub.server import methods
 from mcphub.server.exchange import Failure, SessionExchange, StatelessExchange, guarded, stateless_source, take
@@ -27,6 +27,7 @@ from sessions_app.protocol.errors import (
     Refused,
     SessionNotFound,
 )
+from sessions_app.protocol.json import Json
 from sessions_app.store import SessionView
 
 logger = logging.getLogger(__name__)
@@ -56,7 +57,7 @@ class StreamableHttpEndpoint(HubConsumer):
 
     # The stateless era ---------------------------------------------------------------------------
 
-    async def _read(self) -> Any:
+    async def _read(self) -> Json:
         """Give the decoded body of a POST that takes the answers we give."""
         assert self.checked is not None
         if not self.checked.accepts:
@@ -64,7 +65,7 @@ class StreamableHttpEndpoint(HubConsumer):
         self.need_json()
         return await self.read_message()
 
-    async def _describing_itself(self, value: Any) -> None:
+    async def _describing_itself(self, value: Json) -> None:
         climbed = envelope.climb(value, self.headers, methods.STATELESS)
         if isinstance(climbed, jsonrpc.Notification):
             await self.respond(202, b"", ())
@@ -96,7 +97,7 @@ class StreamableHttpEndpoint(HubConsumer):
 
     # The handshake era ---------------------------------------------------------------------------
 
-    async def _handshake(self, value: Any) -> None:
+    async def _handshake(self, value: Json) -> None:
         if envelope.describes_itself(value):
             # The body is of the stateless era, the header is not: the ladder says so.
             await self._describing_itself(value)
@@ -162,7 +163,7 @@ class StreamableHttpEndpoint(HubConsumer):
         await take(self.hub, session.session_id, message)
         await self.respond(202, b"", ())
 
-    async def _batch(self, values: list[Any]) -> None:
+    async def _batch(self, values: list[Json]) -> None:
         session = await self._session()
         if not revisions.revision(session.protocol_version).batching:
             raise InvalidRequest("Send one message at a time: only sessions of 2025-03-26 take arrays.")

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from django import forms
 from django.contrib import admin, messages
-from django.contrib.auth.models import Group
-from django.db.models import QuerySet
+from django.contrib.auth.models import AnonymousUser, Group, User
+from django.db.models import Model, QuerySet
+from django.forms import ModelForm
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
@@ -49,11 +50,11 @@ configurations: Callable[[str], Sequence[Any]] = lambda token: ()  # noqa: E731 
 """Gives ready client configurations (title, where, text) for a key; the floor that knows the address sets it."""
 
 
-def may_hold(user: Any, scope: str) -> bool:
+def may_hold(user: User | AnonymousUser, scope: str) -> bool:
     return scope not in NEEDED or user.has_perm(NEEDED[scope])
 
 
-def groups_beyond(user: Any, groups: Iterable[Group]) -> list[Group]:
+def groups_beyond(user: User | AnonymousUser, groups: Iterable[Group]) -> list[Group]:
     """Give those of `groups` that `user` has not, and so may hand to nobody. A superuser has all."""
     if user.is_superuser:
         return []
@@ -61,7 +62,7 @@ def groups_beyond(user: Any, groups: Iterable[Group]) -> list[Group]:
     return [group for group in groups if group.pk not in own]
 
 
-def refuse_groups_beyond(user: Any, groups: Iterable[Group]) -> None:
+def refuse_groups_beyond(user: User | AnonymousUser, groups: Iterable[Group]) -> None:
     """Raise ValidationError where `user` would hand out a group that is not his own."""
     if refused := groups_beyond(user, groups):
         raise forms.ValidationError(
@@ -83,7 +84,7 @@ class ApiKeyForm(_ApiKeyBase):
 
     class Meta:
         model = ApiKey
-        fields = ["name", "scopes", "groups", "calls_per_minute", "expires_at"]
+        fields = ["name", "scopes", "groups", "calls_per_minute", "recorded_mib_per_day", "expires_at"]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -143,7 +144,7 @@ class ApiKeyAdmin(RecordedAdmin):
     readonly_fields = ["shown_prefix", "state", "created_by", _CREATED, _USED, _OVERLAP, _REVOKED]
     add_fieldsets: Any = [
         (None, {"fields": ["name", "scopes", "groups"]}),
-        (_("Limits"), {"fields": ["calls_per_minute", "expires_at"]}),
+        (_("Limits"), {"fields": ["calls_per_minute", "recorded_mib_per_day", "expires_at"]}),
     ]
     fieldsets = [
         *add_fieldsets,
@@ -165,16 +166,18 @@ class ApiKeyAdmin(RecordedAdmin):
     def get_readonly_fields(self, request: HttpRequest, obj: ApiKey | None = None) -> list[str]:
         return [*self.readonly_fields] if obj is not None else []
 
-    def has_delete_permission(self, request: HttpRequest, obj: Any | None = None) -> bool:
+    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False  # calls on record name their key; it is revoked instead
 
-    def get_form(self, request: HttpRequest, obj: Any | None = None, change: bool = False, **kwargs: Any) -> Any:
+    def get_form(
+        self, request: HttpRequest, obj: Model | None = None, change: bool = False, **kwargs: object
+    ) -> type[ModelForm[Model]]:
         form = super().get_form(request, obj, change, **kwargs)
         return type(form.__name__, (form,), {"user": request.user})
 
     # Making ------------------------------------------------------------------------------------------
 
-    def save_model(self, request: HttpRequest, obj: ApiKey, form: Any, change: bool) -> None:
+    def save_model(self, request: HttpRequest, obj: ApiKey, form: ModelForm[Model], change: bool) -> None:
         if change:
             super().save_model(request, obj, form, change)
             return
@@ -182,6 +185,7 @@ class ApiKeyAdmin(RecordedAdmin):
             obj.name,
             scopes=obj.scopes,
             calls_per_minute=obj.calls_per_minute,
+            recorded_mib_per_day=obj.recorded_mib_per_day,
             expires_at=obj.expires_at,
             created_by=request.user,
         )
@@ -215,15 +219,15 @@ class ApiKeyAdmin(RecordedAdmin):
     def show_calls(self, request: HttpRequest, object_id: str) -> HttpResponse:
         return redirect("key_calls", pk=object_id)
 
-    def has_calls_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
+    def has_calls_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
         return request.user.has_perms(["sessions_app.view_apikey", "invocations.view_mcptoolinvocation"])
 
     # Rotating and revoking ---------------------------------------------------------------------------
 
-    def _key(self, object_id: Any) -> ApiKey | None:
-        return ApiKey.objects.filter(pk=object_id).first() if str(object_id).isdecimal() else None
+    def _key(self, object_id: str | None) -> ApiKey | None:
+        return ApiKey.objects.filter(pk=object_id or 0).first() if str(object_id).isdecimal() else None
 
-    def has_rotate_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
+    def has_rotate_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
         key = self._key(object_id)
         return (
             key is not None
@@ -233,7 +237,7 @@ class ApiKeyAdmin(RecordedAdmin):
             and not groups_beyond(request.user, key.groups.all())
         )
 
-    def has_end_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
+    def has_end_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
         key = self._key(object_id)
         return key is not None and key.revoked_at is None and self.has_change_permission(request, key)
 
@@ -285,7 +289,7 @@ class ApiKeyAdmin(RecordedAdmin):
         return self.has_change_permission(request)
 
     @admin.action(description=_("Revoke the selected keys"), permissions=["revoke"])
-    def revoke_selected(self, request: HttpRequest, queryset: QuerySet[ApiKey]) -> Any:
+    def revoke_selected(self, request: HttpRequest, queryset: QuerySet[ApiKey]) -> HttpResponse | None:
         total, back = queryset.count(), request.get_full_path()
         names, count = names_and_count(queryset.filter(revoked_at__isnull=True))
         explanation = _t(_FINAL)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from django.contrib import admin, messages
+from django.contrib.admin.views.main import ChangeList
 from django.db import transaction
 from django.db.models import F, QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.utils.formats import number_format
 from django.utils.safestring import SafeString
@@ -40,7 +41,7 @@ class RateLimitBucketAdmin(UncountedAdmin):
 
     shown_client = column(_("client"), lambda bucket: mono(bucket.client_id))
 
-    def get_changelist_instance(self, request: HttpRequest) -> Any:
+    def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
         """Give the list with the names of the keys, read for all rows at once."""
         listed = super().get_changelist_instance(request)
         listed.result_list = rows = list(listed.result_list)
@@ -50,7 +51,7 @@ class RateLimitBucketAdmin(UncountedAdmin):
         return listed
 
     @admin.display(description=_("API key"))
-    def shown_holder(self, bucket: Any) -> SafeString | str:
+    def shown_holder(self, bucket: RateLimitBucket) -> SafeString | str:
         name = getattr(bucket, "holder", None)
         if name is None:  # on the page of one bucket
             name = ApiKey.objects.filter(pk=_key_of(bucket) or 0).values_list("name", flat=True).first()
@@ -68,7 +69,7 @@ class RateLimitBucketAdmin(UncountedAdmin):
         return request.user.has_perm("sessions_app.change_ratelimitbucket")
 
     @admin.action(description=_("Fill the selected buckets"), permissions=["fill"])
-    def fill(self, request: HttpRequest, queryset: QuerySet[RateLimitBucket]) -> Any:
+    def fill(self, request: HttpRequest, queryset: QuerySet[RateLimitBucket]) -> HttpResponse | None:
         back = request.get_full_path()
         page = self.confirmation_of(
             request,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from django.contrib import messages
 from django.contrib.admin.utils import label_for_field
@@ -87,7 +87,7 @@ class Arrangement(ListPart):
 
     # The page --------------------------------------------------------------------------------------
 
-    def context(self, page: HubAdmin, request: HttpRequest) -> dict[str, Any]:
+    def context(self, page: HubAdmin, request: HttpRequest) -> dict[str, object]:
         if request.method != "GET":
             return {}
         chosen = self.chosen(page, request)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from django import forms
 from django.contrib import admin
 from django.contrib.auth.admin import GroupAdmin, UserAdmin
-from django.contrib.auth.models import Group, Permission, User
-from django.db.models import QuerySet
+from django.contrib.auth.models import AnonymousUser, Group, Permission, User
+from django.db.models import Model, QuerySet
+from django.forms import ModelForm
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
@@ -32,7 +33,7 @@ def _code(permission: Permission) -> str:
     return f"{permission.content_type.app_label}.{permission.codename}"
 
 
-def _refuse_permissions_beyond(user: Any, permissions: Iterable[Permission]) -> None:
+def _refuse_permissions_beyond(user: User | AnonymousUser, permissions: Iterable[Permission]) -> None:
     if refused := sorted(_code(each) for each in permissions if not user.has_perm(_code(each))):
         raise forms.ValidationError(
             _("You may not hand out %(permissions)s: your own account lacks it. Ask a superuser."),
@@ -61,11 +62,14 @@ class _Within(_Form):
         _refuse_permissions_beyond(self.editor, set(chosen) - self._had(name))
         return chosen
 
-    def _had(self, name: str) -> set[Any]:
+    def _had(self, name: str) -> set[Permission]:
         return set(getattr(self.instance, name).all()) if self.instance.pk else set()
 
 
-def _within(form: Any, request: HttpRequest) -> Any:
+_Row = TypeVar("_Row", bound=Model)
+
+
+def _within(form: type[ModelForm[_Row]], request: HttpRequest) -> type[ModelForm[_Row]]:
     """Give the form's class with what the editor of this request may hand out."""
     return type(form.__name__, (_Within, form), {"editor": request.user})
 
@@ -77,21 +81,23 @@ class PersonAdmin(_Users, RecordedAdmin):
     change_password_form = AdminPasswordChangeForm
     list_display = ["username", "first_name", "last_name", "is_staff", "is_superuser", "is_active", "last_login"]
 
-    def get_form(self, request: HttpRequest, obj: Any | None = None, change: bool = False, **kwargs: Any) -> Any:
+    def get_form(
+        self, request: HttpRequest, obj: User | None = None, change: bool = False, **kwargs: object
+    ) -> type[ModelForm[User]]:
         return _within(super().get_form(request, obj, change=change, **kwargs), request)
 
-    def get_readonly_fields(self, request: HttpRequest, obj: Any | None = None) -> Any:
+    def get_readonly_fields(self, request: HttpRequest, obj: User | None = None) -> list[str] | tuple[str, ...]:
         own = super().get_readonly_fields(request, obj)
         return own if request.user.is_superuser else [*own, "is_superuser"]
 
-    def has_change_permission(self, request: HttpRequest, obj: Any | None = None) -> bool:
+    def has_change_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
         return super().has_change_permission(request, obj) and self._is_within(request, obj)
 
-    def has_delete_permission(self, request: HttpRequest, obj: Any | None = None) -> bool:
+    def has_delete_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
         return super().has_delete_permission(request, obj) and self._is_within(request, obj)
 
     @staticmethod
-    def _is_within(request: HttpRequest, obj: Any | None) -> bool:
+    def _is_within(request: HttpRequest, obj: User | None) -> bool:
         """Say whether the person has nothing beyond the editor: who sets a password can log in with it."""
         if obj is None or request.user.is_superuser:
             return True
@@ -101,5 +107,7 @@ class PersonAdmin(_Users, RecordedAdmin):
 
 @admin.register(Group)
 class RoleAdmin(GroupAdmin, RecordedAdmin):
-    def get_form(self, request: HttpRequest, obj: Any | None = None, change: bool = False, **kwargs: Any) -> Any:
+    def get_form(
+        self, request: HttpRequest, obj: Group | None = None, change: bool = False, **kwargs: object
+    ) -> type[ModelForm[Group]]:
         return _within(super().get_form(request, obj, change=change, **kwargs), request)

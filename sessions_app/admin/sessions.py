@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from django.contrib import admin, messages
 from django.contrib.admin.utils import quote
-from django.db.models import QuerySet
+from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
@@ -34,7 +34,7 @@ _SESSION_MARKS = {"created": "wait", "initialized": "good", "closed": "off", "ex
 _PROCESS_MARKS = {"starting": "wait", "running": "good", "stopping": "wait", "stopped": "off", "error": "bad"}
 
 
-def _no_transcript(request: HttpRequest, session: McpSession) -> dict[str, Any]:
+def _no_transcript(request: HttpRequest, session: McpSession) -> dict[str, object]:
     return {}
 
 
@@ -79,7 +79,7 @@ class McpSessionAdmin(UncountedAdmin):
         (_("When"), {"fields": [_CREATED, _INITIALIZED, _ACTIVE, _EXPIRES, _ENDED, "shown_end"]}),
     ]
 
-    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, object] | None = None) -> Any:
         store.expire_due()
         return super().changelist_view(request, extra_context)
 
@@ -88,15 +88,15 @@ class McpSessionAdmin(UncountedAdmin):
         request: HttpRequest,
         object_id: str | None = None,
         form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> Any:
+        extra_context: dict[str, object] | None = None,
+    ) -> HttpResponse:
         if object_id is not None:
             store.expire_due()
         return super().changeform_view(request, object_id, form_url, extra_context)
 
     def get_search_results(
-        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
-    ) -> tuple[QuerySet[Any], bool]:
+        self, request: HttpRequest, queryset: QuerySet[Model], search_term: str
+    ) -> tuple[QuerySet[Model], bool]:
         """An id is looked up among all; the rest among the newest."""
         if McpSession.objects.filter(pk=search_term).exists():
             return queryset.filter(pk=search_term), False
@@ -130,10 +130,10 @@ class McpSessionAdmin(UncountedAdmin):
     class Media:
         js = ["mcphub/transcript.js"]
 
-    def beside(self, request: HttpRequest, row: McpSession) -> dict[str, Any]:
+    def beside(self, request: HttpRequest, row: McpSession) -> dict[str, object]:
         return transcript(request, row)
 
-    def has_kill_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
+    def has_kill_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
         """A stateless caller's session is not on the wire: ended, it would only be begun anew."""
         session = McpSession.objects.live().filter(pk=object_id, is_implicit=False)
         return self.has_close_permission(request) and bool(session.exists())
@@ -171,7 +171,7 @@ class McpSessionAdmin(UncountedAdmin):
         return request.user.has_perm("sessions_app.change_mcpsession")
 
     @admin.action(description=_("Close the selected sessions"), permissions=["close"])
-    def close_selected(self, request: HttpRequest, queryset: QuerySet[McpSession]) -> Any:
+    def close_selected(self, request: HttpRequest, queryset: QuerySet[McpSession]) -> HttpResponse | None:
         page = self.confirmation_of(
             request,
             queryset,

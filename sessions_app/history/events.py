@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import getpass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from django.db.models import Model
 
 from sessions_app.history import source
 from sessions_app.history.models import AuditEvent
 from sessions_app.protocol.json import Json
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import AnonymousUser, User
 
 
 class Actor(NamedTuple):
@@ -50,7 +53,7 @@ def record(
     )
 
 
-def actor_of(user: Any) -> Actor:
+def actor_of(user: User | AnonymousUser | None) -> Actor:
     """Give what `record` says of who did it: a key, a person, or else whoever runs the program."""
     if isinstance(user, Model) and user.pk is not None:
         return Actor(f"user:{user.pk}", str(user))

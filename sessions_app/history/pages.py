@@ -9,7 +9,7 @@ from django.contrib.auth.models import AbstractUser, AnonymousUser
 from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
 from django.db.models import Model, QuerySet
-from django.http import Http404, HttpRequest
+from django.http import Http404, HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import NoReverseMatch, URLPattern, path, reverse
 from django.utils.html import format_html
@@ -19,6 +19,7 @@ from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_safe
 
 from sessions_app.history import reading, source
+from sessions_app.history.guarding import GuardedModel
 from sessions_app.history.models import AuditEvent
 from sessions_app.kit.admin.base import HubAdmin, mark
 from sessions_app.kit.admin.difference import difference
@@ -72,7 +73,7 @@ class RecordedAdmin(HubAdmin):
         name = f"{self.opts.app_label}_{self.opts.model_name}_history_entry"
         return [path("<path:object_id>/history/<int:number>/", entry, name=name), *super().get_urls()]
 
-    def history_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> Any:
+    def history_view(self, request: HttpRequest, object_id: str, extra_context: object = None) -> HttpResponse:
         """Show what happened to a row, newest first; a row that was deleted keeps its history."""
         row, events = self._subject(request, object_id)
         newest = events.first()
@@ -125,13 +126,19 @@ class RecordedAdmin(HubAdmin):
         }
         return self._history_page(request, "admin/hub/history_entry.html", context)
 
-    def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        if isinstance(obj, GuardedModel):
+            chosen = {name: form.cleaned_data[name] for name in obj.GUARDED_LINKS if name in form.cleaned_data}
+            form.cleaned_data |= obj.admitted_links(chosen)
+        super().save_model(request, obj, form, change)
+
+    def log_addition(self, request: HttpRequest, obj: Model, message: object) -> Any:
         """Write nothing into Django's own log: the row's event says it."""
 
-    def log_change(self, request: HttpRequest, obj: Any, message: Any) -> Any:
+    def log_change(self, request: HttpRequest, obj: Model, message: object) -> Any:
         """Write nothing, as above."""
 
-    def log_deletions(self, request: HttpRequest, queryset: QuerySet[Any]) -> Any:
+    def log_deletions(self, request: HttpRequest, queryset: QuerySet[Model]) -> Any:
         """Write nothing, as above."""
 
     def _subject(self, request: HttpRequest, object_id: str) -> tuple[Model | None, QuerySet[AuditEvent]]:
@@ -161,7 +168,7 @@ class RecordedAdmin(HubAdmin):
     def _row_address(self, object_id: str) -> str:
         return reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_change", args=[object_id])
 
-    def _history_page(self, request: HttpRequest, template: str, context: dict[str, Any]) -> TemplateResponse:
+    def _history_page(self, request: HttpRequest, template: str, context: dict[str, object]) -> TemplateResponse:
         request.current_app = self.admin_site.name
         return TemplateResponse(
             request, template, {**self.admin_site.each_context(request), "opts": self.opts, **context}

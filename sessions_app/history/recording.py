@@ -20,6 +20,7 @@ from django.db.models.signals import m2m_changed, post_save, pre_delete, pre_sav
 
 from sessions_app.history import events
 from sessions_app.kit.fields import JSONText
+from sessions_app.protocol import json
 from sessions_app.protocol.json import Json
 
 MAX_VALUE_BYTES = 256 * 1024
@@ -123,15 +124,32 @@ def state_of(row: models.Model) -> State:
     return state | {field.name: sorted(_linked(row, field).values()) for field in row._meta.many_to_many}
 
 
-def _before_save(instance: models.Model, update_fields: Iterable[str] | None = None, **_: Any) -> None:
+def digest_of(row: models.Model) -> str:
+    """Give what tells this state of a stored row, without its links, from all others."""
+    how = _FOLLOWED[type(row)]
+    values = {field: getattr(row, field.attname) for field in how.fields(type(row))}
+    return json.digest(json.canonical(_shown(values, how)))
+
+
+def differs(model: type[models.Model], name: str, one: Any, other: Any) -> bool:
+    """Whether two values of a field would be stored differently."""
+    return _differs(model._meta.get_field(name), one, other)  # type: ignore[arg-type]
+
+
+def word_of(model: type[models.Model]) -> str:
+    """Give what kinds of a model's events begin with."""
+    return _FOLLOWED[model].word
+
+
+def _before_save(instance: models.Model, update_fields: Iterable[str] | None = None, **_: object) -> None:
     instance.__dict__["_state_before"] = _stored(instance, update_fields)
 
 
-def _after_save(instance: models.Model, update_fields: Iterable[str] | None = None, **_: Any) -> None:
+def _after_save(instance: models.Model, update_fields: Iterable[str] | None = None, **_: object) -> None:
     _note_saved(instance, instance.__dict__.pop("_state_before", None), update_fields)
 
 
-def _stored(row: models.Model, only: Iterable[str] | None) -> Mapping[str, Any] | None:
+def _stored(row: models.Model, only: Iterable[str] | None) -> Mapping[str, object] | None:
     """Give the row's values as the database has them, by attribute, and keep them so until the transaction ends."""
     if row.pk is None or not (names := [field.attname for field in _saved_fields(row, only)]):
         return None
@@ -151,7 +169,7 @@ def _saved_fields(row: models.Model, only: Iterable[str] | None) -> list[models.
     ]
 
 
-def _note_saved(row: models.Model, before: Mapping[str, Any] | None, only: Iterable[str] | None) -> None:
+def _note_saved(row: models.Model, before: Mapping[str, object] | None, only: Iterable[str] | None) -> None:
     how, fields = _FOLLOWED[type(row)], _saved_fields(row, only)
     now = {field: getattr(row, field.attname) for field in fields}
     if before is None:
@@ -164,7 +182,7 @@ def _note_saved(row: models.Model, before: Mapping[str, Any] | None, only: Itera
         _record("changed", row, before=was, after=_shown({field: now[field] for field in changed}, how))
 
 
-def _differs(field: models.Field[Any, Any], one: Any, other: Any) -> bool:
+def _differs(field: models.Field[Any, Any], one: object, other: object) -> bool:
     return bool(field.get_prep_value(one) != field.get_prep_value(other))
 
 
@@ -175,7 +193,7 @@ def _shown(values: Mapping[models.Field[Any, Any], Any], how: Followed) -> State
     }
 
 
-def _plain(field: models.Field[Any, Any], value: Any) -> Json:
+def _plain(field: models.Field[Any, Any], value: object) -> Json:
     stored = field.get_prep_value(value)
     shown = value if isinstance(field, JSONText) else stored
     if isinstance(stored, datetime):
@@ -188,7 +206,7 @@ def _plain(field: models.Field[Any, Any], value: Any) -> Json:
     return shown if shown is None or isinstance(shown, bool | int | float | str | list | dict) else str(shown)
 
 
-def _on_delete(instance: models.Model, **_: Any) -> None:
+def _on_delete(instance: models.Model, **_: object) -> None:
     _record("deleted", instance, before=state_of(instance))
 
 
@@ -200,9 +218,9 @@ def _on_links(
     action: str,
     reverse: bool,
     model: type[models.Model],
-    pk_set: set[Any] | None,
+    pk_set: set[object] | None,
     sender: type[models.Model],
-    **_: Any,
+    **_: object,
 ) -> None:
     """Record who gained or lost a group, a permission or a tool, from whichever side it was said."""
     if action not in ("post_add", "post_remove", "pre_clear") or (pk_set is not None and not pk_set):
@@ -220,7 +238,7 @@ def _note_linked(
     row: models.Model,
     field: models.ManyToManyField[Any, Any],
     action: str,
-    keys: set[Any] | None,
+    keys: set[object] | None,
     others: Iterable[models.Model] | None = None,
 ) -> None:
     now = _linked(row, field)

@@ -6,11 +6,14 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from asgiref.sync import iscoroutinefunction
 from django.http import HttpRequest, HttpResponseBase
 from django.utils.decorators import sync_and_async_middleware
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import AnonymousUser, User
 
 ADMIN, REST, CLI, BUNDLE, SYSTEM = "admin", "rest", "cli", "bundle", "system"
 
@@ -21,7 +24,7 @@ class EditSource:
     request: HttpRequest | None = None
 
     @property
-    def user(self) -> Any:
+    def user(self) -> User | AnonymousUser | None:
         """Who makes the request: a user, a key's principal, or None outside of requests."""
         return getattr(self.request, "user", None)
 

@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy as _
 class AppendOnlyQuerySet(models.QuerySet[Any]):
     """Refuses to change what was recorded; retention is a named command."""
 
-    def update(self, **kwargs: Any) -> int:
+    def update(self, **kwargs: object) -> int:
         raise ValidationError(_("Records of calls are never changed."))
 
     def delete(self) -> tuple[int, dict[str, int]]:
@@ -30,5 +30,5 @@ class AppendOnly(models.Model):
             raise ValidationError(_("Records of calls are never changed."))
         super().save(*args, **kwargs)
 
-    def delete(self, *args: Any, **kwargs: Any) -> Any:
+    def delete(self, *args: object, **kwargs: object) -> tuple[int, dict[str, int]]:
         raise ValidationError(_("Records of calls are never deleted."))

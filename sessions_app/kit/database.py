@@ -13,7 +13,7 @@ from typing import Any, ParamSpec, TypeVar
 from channels.db import database_sync_to_async
 from django.db import InterfaceError, InternalError, OperationalError, connection, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import QuerySet
+from django.db.models import Model, QuerySet
 from django.db.transaction import TransactionManagementError
 
 _IN_FAILED_TRANSACTION = "25P02"
@@ -105,7 +105,7 @@ def _was_ended(error: BaseException | None) -> bool:
     return getattr(error, "sqlstate", None) == _CANCELLED
 
 
-def delete_in_slices(rows: QuerySet[Any], most: int = 1000) -> int:
+def delete_in_slices(rows: QuerySet[Model], most: int = 1000) -> int:
     """Delete rows, so many in a transaction, and give their number: whoever writes on SQLite comes in between."""
     total = 0
     while True:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from django import forms
 from django.core.exceptions import ValidationError
 from django.db import models
+from django.db.models import QuerySet
 from django.utils.translation import gettext_lazy as _
 
 from sessions_app.protocol import json
+from sessions_app.protocol.json import Json
 
 logger = logging.getLogger(__name__)
 
@@ -33,10 +34,10 @@ class JSONText(_Text):
         _pyi_private_set_type: Any
         _pyi_private_get_type: Any
 
-    def from_db_value(self, value: str | None, expression: Any, connection: Any) -> Any:
+    def from_db_value(self, value: str | None, expression: object, connection: object) -> Json:
         return None if value is None else json.loads_stored(value)
 
-    def to_python(self, value: Any) -> Any:
+    def to_python(self, value: object) -> Json:
         if not isinstance(value, str):
             return value
         try:
@@ -44,22 +45,25 @@ class JSONText(_Text):
         except Exception as error:
             raise ValidationError(_("This is not valid JSON: %(why)s"), params={"why": error}) from error
 
-    def get_prep_value(self, value: Any) -> str | None:
+    def get_prep_value(self, value: object) -> str | None:
         return None if value is None else json.dumps(value).decode()
 
-    def value_to_string(self, obj: models.Model) -> Any:
+    def value_to_string(self, obj: models.Model) -> Json:
         return self.value_from_object(obj)
 
-    def formfield(self, **kwargs: Any) -> Any:
+    def formfield(self, **kwargs: Any) -> forms.Field | None:
         return super(models.TextField, self).formfield(**{"form_class": forms.JSONField, **kwargs})
 
-    def validate(self, value: Any, model_instance: models.Model | None) -> None:
+    def validate(self, value: object, model_instance: models.Model | None) -> None:
         if value in ({}, [], "", 0, False) and self.blank:
             return
         super().validate(value, model_instance)
 
 
-def readable_rows(rows: Any) -> Iterable[Any]:
+_Row = TypeVar("_Row", bound=models.Model)
+
+
+def readable_rows(rows: QuerySet[_Row]) -> list[_Row]:
     """Give all rows of a queryset, or those that can be read where the text of one is no JSON."""
     try:
         return list(rows)

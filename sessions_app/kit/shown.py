@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
 
 from django.utils.formats import number_format
 from django.utils.html import escape, format_html
@@ -51,7 +50,7 @@ def clipped(text: object, length: int) -> str:
     return visible(words if len(words) <= length else words[: length - 1] + "…", one_line=True)
 
 
-def pretty(value: Any) -> str:
+def pretty(value: object) -> str:
     """Give a JSON value as indented text, its order kept, deceiving characters escaped."""
     return visible(json.dumps(value, indent=2, ensure_ascii=False))
 
@@ -61,7 +60,7 @@ def unmistakable(text: str) -> str:
     return _DECEIVING.sub(lambda match: _json_escape(match[0]), text)
 
 
-def json_block(value: Any, label: str = "") -> SafeString:
+def json_block(value: object, label: str = "") -> SafeString:
     """Give a JSON value as an HTML block that can be scrolled with the keyboard."""
     text = pretty(value)
     cut = text[:INLINE_CHARACTERS]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from django.apps import AppConfig
 from django.db import connections
@@ -25,7 +25,7 @@ class Rule(Protocol):
 def install_after_migrate(app: AppConfig, rules: Sequence[Rule]) -> None:
     """Install `rules` whenever the app's migrations have run. Called from `AppConfig.ready`."""
 
-    def install(sender: Any, using: str, plan: Any = None, **kwargs: Any) -> None:
+    def install(sender: object, using: str, plan: object = None, **kwargs: object) -> None:
         connection = connections[using]
         with connection.cursor() as cursor:
             for rule in rules:

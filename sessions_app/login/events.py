@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING
 
 from django.contrib.auth import get_user_model
 from django.db import transaction
@@ -16,6 +16,9 @@ from sessions_app.history.events import Actor
 from sessions_app.login.limits import Attempt, Kind, pk_of
 from sessions_app.login.models import LoginLimit
 
+if TYPE_CHECKING:
+    from django.contrib.auth.models import AnonymousUser, User
+
 logger = logging.getLogger(__name__)
 
 EVENTS_A_MINUTE = 30
@@ -23,14 +26,14 @@ EVENTS_A_MINUTE = 30
 _NOBODY = Actor("anonymous")
 
 
-def succeeded(attempt: Attempt, user: Any) -> None:
+def succeeded(attempt: Attempt, user: User | AnonymousUser) -> None:
     events.record(
         "login.succeeded", actor=events.actor_of(user), label=str(user), after={"address": attempt.address[:64]}
     )
     logger.info("Somebody logged in", extra={"user": user.pk, "client_address": attempt.address})
 
 
-def ended(user: Any, address: str) -> None:
+def ended(user: User | AnonymousUser, address: str) -> None:
     events.record("login.ended", actor=events.actor_of(user), label=str(user), after={"address": address[:64]})
 
 

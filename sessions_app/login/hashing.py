@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator
-from typing import Any
 
 from django.contrib.auth.backends import ModelBackend
 from django.contrib.auth.models import User
@@ -53,7 +52,7 @@ class PasswordBackend(ModelBackend):
     """Django's check of name and password, which hashes for a name that does not exist too, in its turn."""
 
     def authenticate(
-        self, request: HttpRequest | None, username: str | None = None, password: str | None = None, **kwargs: Any
+        self, request: HttpRequest | None, username: str | None = None, password: str | None = None, **kwargs: object
     ) -> User | None:
         with place():
             return super().authenticate(request, username, password, **kwargs)

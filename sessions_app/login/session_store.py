@@ -5,13 +5,16 @@ from __future__ import annotations
 import hashlib
 import time
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.contrib.auth import SESSION_KEY
 from django.contrib.sessions.backends import db
 from django.utils import timezone
+
+if TYPE_CHECKING:
+    from django.contrib.sessions.base_session import AbstractBaseSession
 
 OPENED_AT = "opened_at"
 """The name in the session of when its person logged in, in seconds since the epoch."""
@@ -27,14 +30,14 @@ def digest(key: str) -> str:
 class SessionStore(db.SessionStore):
     """Django's sessions in the database; whoever reads the table cannot log in with what stands there."""
 
-    def _get_session_from_db(self) -> Any:
+    def _get_session_from_db(self) -> AbstractBaseSession | None:
         key = self.session_key
         row = key and self.model.objects.filter(session_key=digest(key), expire_date__gt=timezone.now()).first()
         if not row:
             self._session_key = None
         return row or None
 
-    def load(self) -> dict[str, Any]:
+    def load(self) -> dict[str, object]:
         row = self._get_session_from_db()
         data: dict[str, Any] = self.decode(row.session_data) if row else {}
         if SESSION_KEY in data and _remaining(data.get(OPENED_AT, 0)) <= 0:
@@ -52,7 +55,7 @@ class SessionStore(db.SessionStore):
     def exists(self, session_key: str) -> bool:
         return bool(super().exists(digest(session_key)))
 
-    def create_model_instance(self, data: dict[str, Any]) -> Any:
+    def create_model_instance(self, data: dict[str, object]) -> AbstractBaseSession:
         row = super().create_model_instance(data)
         row.session_key = digest(row.session_key)
         return row
@@ -62,16 +65,16 @@ class SessionStore(db.SessionStore):
         if key is not None:
             self.model.objects.filter(session_key=digest(key)).delete()
 
-    async def _aget_session_from_db(self) -> Any:
+    async def _aget_session_from_db(self) -> AbstractBaseSession | None:
         return await sync_to_async(self._get_session_from_db)()
 
-    async def aload(self) -> dict[str, Any]:
+    async def aload(self) -> dict[str, object]:
         return await sync_to_async(self.load)()
 
     async def aexists(self, session_key: str) -> bool:
         return await sync_to_async(self.exists)(session_key)
 
-    async def acreate_model_instance(self, data: dict[str, Any]) -> Any:
+    async def acreate_model_instance(self, data: dict[str, object]) -> AbstractBaseSession:
         return await sync_to_async(self.create_model_instance)(data)
 
     async def adelete(self, session_key: str | None = None) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
-Json = Any
+from sessions_app.protocol.json import Json
 
 _OVERRIDES: Final = re.compile("[\u202a-\u202e\u2066-\u2069]")
 """Embeddings, overrides and isolates of direction. Marks (U+200E, U+200F) stay: Hebrew and Arabic words need them."""

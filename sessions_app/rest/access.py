@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hmac
 import logging
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any
 
@@ -50,7 +51,7 @@ class KeyPrincipal:
     def has_perm(self, perm: str, obj: object = None) -> bool:
         return False
 
-    def has_perms(self, perms: Any, obj: object = None) -> bool:
+    def has_perms(self, perms: Iterable[str], obj: object = None) -> bool:
         return False
 
     def has_module_perms(self, app_label: str) -> bool:
@@ -63,7 +64,7 @@ class KeyAuthentication(BaseAuthentication):
     Sets `request.user` to a KeyPrincipal and `request.auth` to the ApiKey.
     """
 
-    def authenticate(self, request: Request) -> tuple[Any, ApiKey] | None:
+    def authenticate(self, request: Request) -> tuple[KeyPrincipal, ApiKey] | None:
         header = request.META.get("HTTP_AUTHORIZATION")
         if header is None:
             return None

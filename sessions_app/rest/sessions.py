@@ -47,7 +47,7 @@ class ClosingSerializer(serializers.Serializer[Any]):
 
     state = serializers.ChoiceField(choices=[(McpSession.State.CLOSED.value, McpSession.State.CLOSED.value)])
 
-    def to_internal_value(self, data: Any) -> Any:
+    def to_internal_value(self, data: object) -> Any:
         if isinstance(data, dict) and (unknown := data.keys() - self.fields.keys()):
             raise serializers.ValidationError({name: ["Only state is changed here."] for name in unknown})
         return super().to_internal_value(data)
@@ -82,17 +82,17 @@ class SessionViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, RowViewSe
     required_permission = {"read": "sessions_app.view_mcpsession", "write": "sessions_app.change_mcpsession"}
     missing = "There is no such session. GET /api/sessions/ lists them."
 
-    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+    def initial(self, request: Request, *args: object, **kwargs: object) -> None:
         super().initial(request, *args, **kwargs)
         store.expire_due()
 
-    def partial_update(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+    def partial_update(self, request: Request, *args: object, **kwargs: object) -> Response:
         session = self.get_object()
         ClosingSerializer(data=request.data).is_valid(raise_exception=True)
         McpSession.objects.filter(pk=session.pk).close(f"closed over REST by {request.user}"[:100], by=request.user)
         return Response(status=status.HTTP_204_NO_CONTENT)
 
-    def http_method_not_allowed(self, request: Any, *args: Any, **kwargs: Any) -> Response:
+    def http_method_not_allowed(self, request: Any, *args: object, **kwargs: object) -> Response:
         if request.method == "DELETE" and self.detail:
             raise MethodNotAllowed(
                 'Sessions are not deleted: the audit names them. Close it: PATCH {"state": "closed"}.',

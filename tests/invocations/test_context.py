@@ -8,12 +8,12 @@ import time
 
 import pytest
 
+from invocations.call.context import CallContext
+from invocations.call.running import UnrecordedWork
 from invocations.call_source import NULL_CHANNEL, CallSource, clip
 from invocations.configuration import Configuration
-from invocations.context import CallContext
 from invocations.exchange import CallExchange
 from invocations.ledger.rows import Rows
-from invocations.running import UnrecordedWork
 from sessions_app.caller import ANONYMOUS
 from sessions_app.protocol import json
 from sessions_app.protocol.errors import MissingClientCapability

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from invocations.judging import Judge
+from invocations.call.judging import Judge
 from sessions_app.protocol import json, schemas
 from sessions_app.protocol.errors import ServerBusy
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from invocations import repeats
+from invocations.call import repeats
 from invocations.models import McpIdempotencyKey
 from tests.factories import McpSessionFactory
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from invocations.call.context import CallContext, CallInput
+from invocations.call.running import UnrecordedWork
 from invocations.call_source import CallSource
 from invocations.configuration import Configuration
-from invocations.context import CallContext, CallInput
 from invocations.exchange import CallExchange
-from invocations.running import UnrecordedWork
 from mcphub.server.input_rounds import LARGEST_STATE_BYTES, InputRounds
 from sessions_app.caller import Caller
 from sessions_app.protocol import revisions

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from invocations.call.context import CallContext
+from invocations.call.running import UnrecordedWork
 from invocations.call_source import CallSource
 from invocations.configuration import Configuration
-from invocations.context import CallContext
 from invocations.exchange import CallExchange
-from invocations.running import UnrecordedWork
 from mcphub.server.pending_input import PendingInputRequests
 from mcphub.server.session_input import SessionInput
 from sessions_app.caller import ANONYMOUS

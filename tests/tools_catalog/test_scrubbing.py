@@ -17,7 +17,8 @@ from tools_catalog.backends.http.template import Values
 from tools_catalog.bindings import Destination
 from tools_catalog.upstream.scrubbing import Scrubber
 
-SECRETS = st.text(min_size=6, max_size=30).filter(lambda text: text.isprintable() and text not in "[secret]")
+PRINTABLE = st.characters(exclude_categories=("C", "Z"), include_characters=" ")
+SECRETS = st.text(PRINTABLE, min_size=6, max_size=30).filter(lambda text: text not in "[secret]")
 
 
 def knowing(*values: str) -> Scrubber:

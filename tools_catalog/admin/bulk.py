@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from django import forms
 from django.contrib import admin
@@ -54,7 +54,7 @@ class LimitsForm(forms.Form):
         help_text=_("For all callers together. Empty: unchanged. 0: no limit."),
     )
 
-    def clean(self) -> dict[str, Any]:
+    def clean(self) -> dict[str, object]:
         cleaned = super().clean() or self.cleaned_data
         if not self.errors and cleaned.get("timeout_seconds") is None and cleaned.get("calls_per_minute") is None:
             raise forms.ValidationError(_("Fill in one of the two."))
@@ -65,7 +65,7 @@ class BulkActions(_Pages):
     bulk_actions: ClassVar[list[str]] = ["approve_selected", "add_to_toolset", "set_limits", "export_selected"]
 
     @admin.action(description=_("Approve what is offered now"), permissions=["approve"])
-    def approve_selected(self, request: HttpRequest, queryset: QuerySet[McpToolDefinition]) -> Any:
+    def approve_selected(self, request: HttpRequest, queryset: QuerySet[McpToolDefinition]) -> HttpResponse | None:
         page = self.confirmation_of(
             request,
             queryset,
@@ -95,7 +95,7 @@ class BulkActions(_Pages):
         return self._each(request, queryset, approve)
 
     @admin.action(description=_("Add to a toolset"), permissions=["toolset"])
-    def add_to_toolset(self, request: HttpRequest, queryset: QuerySet[McpToolDefinition]) -> Any:
+    def add_to_toolset(self, request: HttpRequest, queryset: QuerySet[McpToolDefinition]) -> HttpResponse | None:
         form = ToolsetForm(request.POST if is_confirmed(request) else None)
         page = self.confirmation_of(
             request,
@@ -121,7 +121,7 @@ class BulkActions(_Pages):
         return self._each(request, queryset, added)
 
     @admin.action(description=_("Set timeout or limit"), permissions=["change"])
-    def set_limits(self, request: HttpRequest, queryset: QuerySet[McpToolDefinition]) -> Any:
+    def set_limits(self, request: HttpRequest, queryset: QuerySet[McpToolDefinition]) -> HttpResponse | None:
         form = LimitsForm(request.POST if is_confirmed(request) else None)
         page = self.confirmation_of(
             request,
@@ -160,8 +160,8 @@ class BulkActions(_Pages):
         return self._each(request, queryset, limit)
 
     @admin.action(description=_("Export as a bundle"), permissions=["view"])
-    def export_selected(self, request: HttpRequest, queryset: QuerySet[McpToolDefinition]) -> Any:
-        def left_out(rows: list[Any]) -> dict[Any, str]:
+    def export_selected(self, request: HttpRequest, queryset: QuerySet[McpToolDefinition]) -> HttpResponse | None:
+        def left_out(rows: list[McpToolDefinition]) -> dict[object, str]:
             reason = _t("left out: tools of upstreams come by approval, not by a bundle")
             return {row.pk: reason for row in rows if row.backend in by_approval()}
 
@@ -204,7 +204,7 @@ class BulkActions(_Pages):
         return self.outcomes_page(request, title=_t("What was done"), rows=rows, back=request.get_full_path())
 
 
-def download(document: Any, name: str) -> HttpResponse:
+def download(document: object, name: str) -> HttpResponse:
     """Give a JSON document as a file."""
     text = json.dumps(document, ensure_ascii=False, indent=2) + "\n"
     return HttpResponse(

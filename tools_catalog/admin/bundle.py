@@ -14,6 +14,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
+from django.utils.safestring import SafeString
 from django.utils.text import get_valid_filename
 from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
@@ -24,6 +25,7 @@ from sessions_app.kit.admin.difference import difference
 from sessions_app.kit.shown import clipped, visible
 from sessions_app.protocol import json
 from sessions_app.protocol.errors import ParseError
+from sessions_app.protocol.json import Json
 from tools_catalog.admin.bulk import download
 from tools_catalog.importers import bundle
 from tools_catalog.importers.documents import MAX_BYTES
@@ -54,7 +56,7 @@ class BundleForm(forms.Form):
         help_text=_("Else it is kept, and shown as such."),
     )
 
-    def clean_document(self) -> Any:
+    def clean_document(self) -> Json:
         document = self.cleaned_data["document"]
         if document.size > MAX_BYTES:
             raise forms.ValidationError(_("The file is larger than %(most)d bytes.") % {"most": MAX_BYTES})
@@ -132,7 +134,7 @@ def _bring(admin: HubAdmin, request: HttpRequest) -> HttpResponse:
     )
 
 
-def _need(request: HttpRequest, document: Any) -> None:
+def _need(request: HttpRequest, document: object) -> None:
     """Raise PermissionDenied for a bundle with entries of a kind that the person may not add and change."""
     parts = document if isinstance(document, dict) else {}
     if refused := [kind for kind in parts if kind != "format" and not may(request, kind, "add", "change")]:
@@ -140,7 +142,7 @@ def _need(request: HttpRequest, document: Any) -> None:
         raise PermissionDenied(_t("You may not add and change: %(kinds)s.") % words)
 
 
-def _states(report: Report) -> list[tuple[str, Any]]:
+def _states(report: Report) -> list[tuple[str, SafeString]]:
     return [
         *((name, mark("edit", _t("New"))) for name in report.created),
         *((name, mark("warn", _t("Changed"))) for name in report.changed),
@@ -149,7 +151,7 @@ def _states(report: Report) -> list[tuple[str, Any]]:
     ]
 
 
-def _shown(report: Report) -> dict[str, Any]:
+def _shown(report: Report) -> dict[str, object]:
     """What the second step shows: each entry with what would become of it, and the difference side by side."""
     return {
         "refused": [(clipped(name, 100), visible(why)) for name, why in report.refused],
@@ -170,7 +172,7 @@ def _shown(report: Report) -> dict[str, Any]:
     }
 
 
-def _page(admin: HubAdmin, request: HttpRequest, **more: Any) -> TemplateResponse:
+def _page(admin: HubAdmin, request: HttpRequest, **more: object) -> TemplateResponse:
     kinds = [kind for kind in (*bundle.KINDS, *(part.kind for part in bundle.PARTS)) if may(request, kind, "view")]
     context = {
         **admin.admin_site.each_context(request),

@@ -8,12 +8,14 @@ from asgiref.sync import async_to_sync
 from django import forms
 from django.conf import settings
 from django.contrib import admin, messages
+from django.contrib.auth.models import AnonymousUser, User
 from django.core.exceptions import PermissionDenied
-from django.db.models import Count, Q, QuerySet, prefetch_related_objects
+from django.db.models import Count, Field, Model, Q, QuerySet, prefetch_related_objects
+from django.forms import ModelForm, TypedChoiceField
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.template.response import TemplateResponse
-from django.urls import path, reverse
+from django.urls import URLPattern, path, reverse
 from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.translation import gettext as _t
@@ -24,9 +26,10 @@ from sessions_app.history.pages import RecordedAdmin
 from sessions_app.kit.admin.base import detail_action, mark, moment
 from sessions_app.kit.admin.parts import column
 from sessions_app.kit.shown import clipped, mono, visible
+from tools_catalog.admin.configured.actions import BringActions
 from tools_catalog.admin.launch import shown_held
 from tools_catalog.filters import CONNECTION_FILTERS
-from tools_catalog.models import McpConnection, McpUpstreamTool
+from tools_catalog.models import McpConnection, McpConnectionLink, McpUpstreamTool
 from tools_catalog.upstream import probe
 from tools_catalog.vault import secret_for
 
@@ -56,7 +59,7 @@ _LISTED = moment("discovered_at", _("tools listed"))
 _STDIO = McpConnection.Transport.STDIO
 
 
-def may_write(user: Any, transport: str) -> bool:
+def may_write(user: User | AnonymousUser, transport: str) -> bool:
     """Whether the person may save, and so test, a connection of this transport: stdio runs a program."""
     return transport != _STDIO or user.has_perm(LAUNCH)
 
@@ -68,7 +71,7 @@ class ConnectionForm(_FormBase):
         model = McpConnection
         exclude: list[str] = []
 
-    def clean(self) -> dict[str, Any]:
+    def clean(self) -> dict[str, object]:
         cleaned = super().clean() or self.cleaned_data
         transport = cleaned.get("transport") or self.instance.transport
         if not may_write(self.user, transport):
@@ -77,7 +80,7 @@ class ConnectionForm(_FormBase):
 
 
 @admin.register(McpConnection)
-class McpConnectionAdmin(RecordedAdmin):
+class McpConnectionAdmin(BringActions, RecordedAdmin):
     form = ConnectionForm
     list_display = ["shown_slug", "shown_title", "transport", "shown_status", "shown_tools", "policy", _LISTED]
     list_display_links = ["shown_slug"]
@@ -125,6 +128,10 @@ class McpConnectionAdmin(RecordedAdmin):
         ),
     ]
 
+    def save_model(self, request: HttpRequest, obj: McpConnection, form: Any, change: bool) -> None:
+        obj.change_author = request.user
+        super().save_model(request, obj, form, change)
+
     def get_queryset(self, request: HttpRequest) -> QuerySet[McpConnection]:
         rows = McpConnection.objects.with_status().select_related("profile")
         counts = {
@@ -133,21 +140,29 @@ class McpConnectionAdmin(RecordedAdmin):
         }
         return rows.annotate(**counts)
 
-    def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *args: object, **kwargs: object
+    ) -> HttpResponse:
         if (row := context.get("original")) is not None:
             prefetch_related_objects([row], "links")  # several fields of the page are made of them
         return super().render_change_form(request, context, *args, **kwargs)
 
-    def get_form(self, request: HttpRequest, obj: Any | None = None, change: bool = False, **kwargs: Any) -> Any:
+    def get_form(
+        self, request: HttpRequest, obj: Model | None = None, change: bool = False, **kwargs: object
+    ) -> type[ModelForm[Model]]:
         form = super().get_form(request, obj, change, **kwargs)
         return type(form.__name__, (form,), {"user": request.user})
 
-    def formfield_for_choice_field(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+    def formfield_for_choice_field(
+        self, db_field: Field[object, object], request: HttpRequest, **kwargs: object
+    ) -> TypedChoiceField | None:
         if db_field.name == "transport" and not request.user.has_perm(LAUNCH):
             kwargs["choices"] = [choice for choice in McpConnection.Transport.choices if choice[0] != _STDIO]
         return super().formfield_for_choice_field(db_field, request, **kwargs)
 
-    def get_readonly_fields(self, request: HttpRequest, obj: McpConnection | None = None) -> Any:
+    def get_readonly_fields(
+        self, request: HttpRequest, obj: McpConnection | None = None
+    ) -> list[str] | tuple[str, ...]:
         closed = [*self.readonly_fields]
         if obj is not None:
             closed += ["slug", "transport"]
@@ -159,11 +174,11 @@ class McpConnectionAdmin(RecordedAdmin):
         allowed = super().has_change_permission(request, obj)
         return allowed and (obj is None or may_write(request.user, obj.transport))
 
-    def has_write_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
+    def has_write_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
         row = None if object_id is None else McpConnection.objects.filter(pk=object_id).first()
         return self.has_change_permission(request, row)
 
-    def has_delete_permission(self, request: HttpRequest, obj: Any | None = None) -> bool:
+    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False  # tools and the audit name it: it is disabled instead
 
     shown_slug = column(_("name"), lambda row: mono(row.slug), ordering="slug")
@@ -211,7 +226,7 @@ class McpConnectionAdmin(RecordedAdmin):
     def shown_confinement(self, row: McpConnection) -> SafeString | str:
         return shown_held(row.profile) if row.profile is not None else _t("It runs no program on this machine.")
 
-    def get_urls(self) -> list[Any]:
+    def get_urls(self) -> list[URLPattern]:
         page = path("<int:pk>/test/", self.admin_site.admin_view(self.test_view), name="connection_test")
         return [page, *super().get_urls()]
 
@@ -293,13 +308,13 @@ class McpConnectionAdmin(RecordedAdmin):
         )
         return asked or self._switch(request, row, True, back)
 
-    def has_drain_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
+    def has_drain_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
         return self._may_switch(request, object_id, True)
 
-    def has_enable_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
+    def has_enable_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
         return self._may_switch(request, object_id, False)
 
-    def _may_switch(self, request: HttpRequest, object_id: Any, enabled: bool) -> bool:
+    def _may_switch(self, request: HttpRequest, object_id: str | None, enabled: bool) -> bool:
         row = McpConnection.objects.filter(pk=object_id, enabled=enabled).first() if object_id else None
         return row is not None and self.has_change_permission(request, row)
 
@@ -368,7 +383,7 @@ class McpConnectionAdmin(RecordedAdmin):
         )
 
 
-def _pause(link: Any) -> SafeString | str:
+def _pause(link: McpConnectionLink) -> SafeString | str:
     """Say whether this process makes calls to it: after failures in a row it pauses, and then tries with one."""
     if link.paused_until is None:
         return ""
@@ -380,7 +395,7 @@ def _pause(link: Any) -> SafeString | str:
     return mark("wait", _t("The next call is a trial, after %(failures)d failed calls in a row") % failures)
 
 
-def _link_words(link: Any) -> str:
+def _link_words(link: McpConnectionLink) -> str:
     words = [_t("runs the one child of the hub")] if link.holds_lease else []
     words += [visible(link.error_message)] if link.error_message else []
     if link.server:

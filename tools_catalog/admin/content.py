@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.contrib import admin
+from django.db.models import Model
+from django.forms import ModelForm
 from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.translation import gettext as _t
@@ -20,9 +22,6 @@ from tools_catalog.admin.switch import SwitchActions
 from tools_catalog.filters import PROMPT_FILTERS, RESOURCE_FILTERS
 from tools_catalog.models import McpPrompt, McpResource
 
-if TYPE_CHECKING:
-    pass
-
 _CHANGED = moment("updated_at", _("changed"))
 _REGISTERED = moment("created_at", _("registered"))
 
@@ -37,14 +36,16 @@ class ContentAdmin(SwitchActions, RecordedAdmin):
     form_fields: tuple[str, ...] = ("change_reason",)
     """Stand in the form only, which a reader does not get."""
 
-    def get_form(self, request: HttpRequest, obj: Any | None = None, change: bool = False, **kwargs: Any) -> Any:
+    def get_form(
+        self, request: HttpRequest, obj: Model | None = None, change: bool = False, **kwargs: object
+    ) -> type[ModelForm[Model]]:
         # The fields that the form adds to the model's must not be looked for on the model.
         if "fields" not in kwargs:
             named = [name for _title, options in self.get_fieldsets(request, obj) for name in options["fields"]]
             kwargs["fields"] = [name for name in named if name not in self.form_fields]
         return super().get_form(request, obj, change, **kwargs)
 
-    def get_fieldsets(self, request: HttpRequest, obj: Any | None = None) -> Any:
+    def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:
         fieldsets: Any = self.fieldsets
         if self.has_change_permission(request, obj) or (obj is None and self.has_add_permission(request)):
             return fieldsets
@@ -54,7 +55,9 @@ class ContentAdmin(SwitchActions, RecordedAdmin):
             if (kept := [name for name in options["fields"] if name not in self.form_fields])
         ]
 
-    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+    def save_model(
+        self, request: HttpRequest, obj: McpResource | McpPrompt, form: ModelForm[Model], change: bool
+    ) -> None:
         obj.change_reason = form.cleaned_data.get("change_reason", "")
         super().save_model(request, obj, form, change)
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from sessions_app.kit.shown import clipped, pretty, visible
+from sessions_app.protocol.json import Json
 from tools_catalog.catalog.snapshot import definition_of
 from tools_catalog.models import McpToolDefinition
 
 
-def shown(tool: McpToolDefinition) -> dict[str, Any] | None:
+def shown(tool: McpToolDefinition) -> dict[str, object] | None:
     """Give what the template `admin/hub/definition.html` shows; None for a row that is not served."""
     try:
         definition = definition_of(tool)
@@ -32,7 +31,7 @@ def shown(tool: McpToolDefinition) -> dict[str, Any] | None:
     }
 
 
-def _type(schema: Any) -> str:
+def _type(schema: Json) -> str:
     """Give a property's type in a word or two."""
     if not isinstance(schema, dict):
         return "-"

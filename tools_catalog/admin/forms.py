@@ -44,7 +44,7 @@ class ToolForm(_McpToolDefinitionBase):
         model = McpToolDefinition
         exclude: list[str] = []
 
-    def __init__(self, data: Any = None, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, data: QueryDict | None = None, *args: Any, **kwargs: Any) -> None:
         instance = kwargs.get("instance")
         if data is not None and (instance is None or instance.pk is None):
             data = self._completed(data)
@@ -79,7 +79,7 @@ class ContentForm(_ContentBase):
         help_text=_("Kept with the history of the row."),
     )
 
-    def __init__(self, data: Any = None, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, data: QueryDict | None = None, *args: Any, **kwargs: Any) -> None:
         instance = kwargs.get("instance")
         if data is not None and (instance is None or instance.pk is None):
             data = self._completed(data)
@@ -94,7 +94,7 @@ class ContentForm(_ContentBase):
                 help_text=_("For Python. What is left empty above is taken from the function when the row is added."),
             )
 
-    def _completed(self, data: Any) -> Any:
+    def _completed(self, data: QueryDict) -> QueryDict:
         """Fill what was left empty with what the chosen function says of itself."""
         function = self.REGISTRY.get(data.get("function", ""))
         if data.get("backend") != "python" or function is None:

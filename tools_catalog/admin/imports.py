@@ -18,9 +18,11 @@ from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminFileFieldWidget, UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
-from sessions_app.kit.admin.base import mark
+from sessions_app.kit.admin.base import HubAdmin, mark
 from sessions_app.kit.shown import clipped, visible
+from sessions_app.protocol.json import Json
 from tools_catalog.importers import fetching, operations
+from tools_catalog.importers.candidates import Found
 from tools_catalog.importers.documents import MAX_BYTES, DocumentRefused
 from tools_catalog.importers.operations import Imported
 from tools_catalog.models import HttpService
@@ -75,7 +77,7 @@ class ImportForm(forms.Form):
         help_text=_("Marks GET and GraphQL queries as read-only: you know that it is so."),
     )
 
-    def clean(self) -> dict[str, Any]:
+    def clean(self) -> dict[str, object]:
         cleaned = super().clean() or self.cleaned_data
         if bool(cleaned.get("document")) is bool(cleaned.get("source")):
             self.add_error("document", _t("Give a file or an address."))
@@ -84,7 +86,7 @@ class ImportForm(forms.Form):
         return cleaned
 
 
-def import_view(admin: Any, request: HttpRequest) -> HttpResponse:
+def import_view(admin: HubAdmin, request: HttpRequest) -> HttpResponse:
     """Look at a description, or import what was chosen of the one that was looked at."""
     if not request.user.has_perms(NEEDED):
         raise PermissionDenied
@@ -118,7 +120,7 @@ def import_view(admin: Any, request: HttpRequest) -> HttpResponse:
     return _page(admin, request, form=form)
 
 
-def _import(admin: Any, request: HttpRequest) -> HttpResponse:
+def _import(admin: HubAdmin, request: HttpRequest) -> HttpResponse:
     draft = request.session.get(_DRAFT)
     here = reverse("admin:service_import")
     if draft is None:
@@ -139,14 +141,14 @@ def _import(admin: Any, request: HttpRequest) -> HttpResponse:
     return redirect(f"{reverse('admin:tools_catalog_mcptooldefinition_changelist')}?service={draft['slug']}")
 
 
-def _bring(draft: dict[str, Any], **how: Any) -> tuple[Imported, Any]:
+def _bring(draft: dict[str, Json], **how: Any) -> tuple[Imported, Found]:
     raw = zlib.decompress(base64.b64decode(draft["raw"]))
     slug = draft["slug"]
-    found = operations.look(raw, draft["kind"], slug=slug, prefix=f"{slug}.", source=draft["source"])
+    found = operations.look(raw, draft["kind"], slug=slug, prefix=f"{slug}_", source=draft["source"])
     return operations.bring(found, slug, url=draft["url"], reads_only=draft["reads_only"], **how), found
 
 
-def _shown(slug: str, report: Imported, found: Any) -> dict[str, Any]:
+def _shown(slug: str, report: Imported, found: Found) -> dict[str, object]:
     """What the second step shows: each operation with what would become of it."""
     service = HttpService.objects.filter(slug=slug).first()
     known = {row.key: row.tool for row in service.operations.select_related("tool")} if service else {}
@@ -189,12 +191,12 @@ def _shown(slug: str, report: Imported, found: Any) -> dict[str, Any]:
     }
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     text = visible(str(value))
     return text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + "…"
 
 
-def _page(admin: Any, request: HttpRequest, **more: Any) -> TemplateResponse:
+def _page(admin: HubAdmin, request: HttpRequest, **more: object) -> TemplateResponse:
     context = {
         **admin.admin_site.each_context(request),
         "opts": admin.opts,

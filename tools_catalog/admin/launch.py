@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from django.contrib import admin
 from django.http import HttpRequest
@@ -74,7 +74,9 @@ class LaunchProfileAdmin(RecordedAdmin):
     def shown_unconfined(self, row: LaunchProfile) -> SafeString:
         return mark("bad", _t("Unconfined")) if row.is_unconfined else mark("good", _t("Confined"))
 
-    def get_readonly_fields(self, request: HttpRequest, obj: LaunchProfile | None = None) -> Any:
+    def get_readonly_fields(
+        self, request: HttpRequest, obj: LaunchProfile | None = None
+    ) -> list[str] | tuple[str, ...]:
         # Secrets name the profile as their host, so its name stays.
         closed = [*self.readonly_fields, *(["name"] if obj is not None else [])]
         return closed if request.user.is_superuser else [*closed, "is_unconfined"]

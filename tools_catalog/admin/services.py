@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from django.contrib import admin
+from django.db.models import Model
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
-from django.urls import path, reverse
+from django.urls import URLPattern, path, reverse
 from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
@@ -20,9 +19,6 @@ from tools_catalog.admin import imports as admin_imports
 from tools_catalog.admin.switch import SwitchActions
 from tools_catalog.filters import tools_of
 from tools_catalog.models import HttpService
-
-if TYPE_CHECKING:
-    pass
 
 _CHANGED = moment("updated_at", _("changed"))
 _REGISTERED = moment("created_at", _("registered"))
@@ -46,17 +42,17 @@ class HttpServiceAdmin(SwitchActions, RecordedAdmin):
         (_("What it is"), {"fields": ["kind", "version", "shown_count", _REGISTERED, _CHANGED]}),
     ]
 
-    def get_readonly_fields(self, request: HttpRequest, obj: HttpService | None = None) -> Any:
+    def get_readonly_fields(self, request: HttpRequest, obj: HttpService | None = None) -> list[str] | tuple[str, ...]:
         return [*self.readonly_fields, *(["slug"] if obj is not None else [])]
 
-    def has_delete_permission(self, request: HttpRequest, obj: Any | None = None) -> bool:
+    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False  # tools name it: it is disabled instead
 
     shown_slug = column(_("name"), lambda row: mono(row.slug), ordering="slug")
     shown_url = column(_("address"), lambda row: breakable(clipped(row.url, 80)), ordering="url")
     shown_count = column(_("tools"), lambda row: str(tools_of(row.slug).count()) if row.pk else "-")
 
-    def get_urls(self) -> list[Any]:
+    def get_urls(self) -> list[URLPattern]:
         def view(request: HttpRequest) -> HttpResponse:
             return admin_imports.import_view(self, request)
 
@@ -71,7 +67,7 @@ class HttpServiceAdmin(SwitchActions, RecordedAdmin):
         slug = row_of(self, request, object_id).slug
         return redirect(f"{reverse('admin:service_import')}?service={slug}")
 
-    def has_import_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
+    def has_import_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
         return request.user.has_perms(admin_imports.NEEDED)
 
     @detail_action(description=_("Its tools"), icon="build", url_path="its-tools", permissions=["view"])

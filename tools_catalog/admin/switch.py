@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
-from django.db.models import QuerySet
+from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.shortcuts import redirect
-from django.urls import path, reverse
+from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
@@ -36,7 +36,7 @@ class SwitchActions(_Pages):
         """Give the question, what will happen, and what is said afterwards; with %(count)d and %(names)s."""
         raise NotImplementedError
 
-    def switch_remarks(self, request: HttpRequest, rows: list[Any], enabled: bool) -> Mapping[Any, str]:
+    def switch_remarks(self, request: HttpRequest, rows: list[Any], enabled: bool) -> Mapping[object, str]:
         """Give what whoever switches these rows should know of them first, by primary key."""
         return {}
 
@@ -61,12 +61,12 @@ class SwitchActions(_Pages):
             self.state(row),
         )
 
-    def get_list_display(self, request: HttpRequest) -> Any:
+    def get_list_display(self, request: HttpRequest) -> list[str | Callable[[Any], str | bool]]:
         columns = super().get_list_display(request)
         may = self.has_change_permission(request)
         return ["switch" if column == "state" and may else column for column in columns]
 
-    def get_urls(self) -> list[Any]:
+    def get_urls(self) -> list[URLPattern]:
         view = self.admin_site.admin_view(self.switch_view)
         return [path("<path:object_id>/switch/", view, name=self._page_name("switch")), *super().get_urls()]
 
@@ -106,14 +106,14 @@ class SwitchActions(_Pages):
     # On the selected ---------------------------------------------------------------------------------
 
     @admin.action(description=_("Enable the selected"), permissions=["change"])
-    def enable_selected(self, request: HttpRequest, queryset: QuerySet[Any]) -> Any:
+    def enable_selected(self, request: HttpRequest, queryset: QuerySet[Model]) -> HttpResponse | None:
         return self._switch(request, queryset, True)
 
     @admin.action(description=_("Disable the selected"), permissions=["change"])
-    def disable_selected(self, request: HttpRequest, queryset: QuerySet[Any]) -> Any:
+    def disable_selected(self, request: HttpRequest, queryset: QuerySet[Model]) -> HttpResponse | None:
         return self._switch(request, queryset, False)
 
-    def _switch(self, request: HttpRequest, queryset: QuerySet[Any], enabled: bool) -> Any:
+    def _switch(self, request: HttpRequest, queryset: QuerySet[Model], enabled: bool) -> HttpResponse | None:
         to_switch = queryset.exclude(enabled=enabled)
         names, count = names_and_count(to_switch, remarks=lambda rows: self.switch_remarks(request, rows, enabled))
         total = queryset.count()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
 from django.contrib.admin.templatetags.admin_urls import add_preserved_filters
+from django.contrib.admin.views.main import ChangeList
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.formats import number_format
@@ -19,8 +20,10 @@ from sessions_app.kit.admin.parts import column
 from sessions_app.kit.shown import breakable, clipped, visible
 from tools_catalog import usage
 from tools_catalog.admin.switch import SwitchActions
+from tools_catalog.catalog.listing import estimated_tokens
 from tools_catalog.kinds.registry import KINDS, by_approval
 from tools_catalog.models import McpToolDefinition, McpUpstreamTool
+from tools_catalog.models.definitions import McpToolDefinitionQuerySet
 
 if TYPE_CHECKING:
     from django.utils.safestring import SafeString
@@ -37,7 +40,19 @@ _APPROVAL = {
 _LAST = moment("last_called", "")
 
 
+def token_words(rows: McpToolDefinitionQuerySet) -> str:
+    """Say how large the list of these tools is to a model."""
+    count = number_format(estimated_tokens(rows.characters()), use_l10n=True, force_grouping=True)
+    return _t("about %(count)s tokens (estimated: characters / 4)") % {"count": count}
+
+
 class ToolList(SwitchActions):
+    list_before_template = "admin/hub/tools_size.html"
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
+        size = token_words(McpToolDefinition.objects.all())
+        return super().changelist_view(request, {**(extra_context or {}), "tools_size": size})
+
     list_display = [
         "shown_name",
         "source",
@@ -51,13 +66,13 @@ class ToolList(SwitchActions):
     ]
     list_display_links = None  # the title stands in the cell of the name, and is no part of the link
 
-    def get_list_display(self, request: HttpRequest) -> Any:
+    def get_list_display(self, request: HttpRequest) -> list[str | Callable[[Any], str | bool]]:
         columns = super().get_list_display(request)
         if request.user.has_perm(usage.PERMISSION):
             return columns
         return [column for column in columns if column not in _OF_USE]
 
-    def get_changelist_instance(self, request: HttpRequest) -> Any:
+    def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
         """Give the list with what other tables say of its rows, read for all of them at once."""
         listed = super().get_changelist_instance(request)
         listed.result_list = rows = list(listed.result_list)
@@ -72,7 +87,7 @@ class ToolList(SwitchActions):
             row.recent, row.approval_state = recent.get(row.name, usage.Recent()), states.get(row.pk)
         return listed
 
-    def switch_remarks(self, request: HttpRequest, rows: list[Any], enabled: bool) -> Mapping[Any, str]:
+    def switch_remarks(self, request: HttpRequest, rows: list[Any], enabled: bool) -> Mapping[object, str]:
         if enabled or not request.user.has_perm(usage.PERMISSION):
             return {}
         found = usage.callers([row.name for row in rows])

@@ -6,9 +6,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
+from django.db.models import Field, Model
+from django.forms import Field as FormField
+from django.forms import ModelForm
 from django.http import HttpRequest
 from django.shortcuts import redirect
-from django.urls import NoReverseMatch, path, reverse
+from django.urls import NoReverseMatch, URLPattern, path, reverse
 from django.utils.html import format_html
 from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
@@ -74,7 +77,9 @@ class McpToolDefinitionAdmin(VersionPages, CheckedForm, BulkActions, ToolList, R
         (_("This change"), {"fields": ["change_reason"]}),
     ]
 
-    def get_form(self, request: HttpRequest, obj: Any | None = None, change: bool = False, **kwargs: Any) -> Any:
+    def get_form(
+        self, request: HttpRequest, obj: Model | None = None, change: bool = False, **kwargs: Any
+    ) -> type[ModelForm[Model]]:
         # The fields that the form adds to the model's must not be looked for on the model.
         named = kwargs.pop("fields", None)
         if named is None:
@@ -82,7 +87,7 @@ class McpToolDefinitionAdmin(VersionPages, CheckedForm, BulkActions, ToolList, R
         kwargs["fields"] = named and [name for name in named if name not in _own_fields()]
         return super().get_form(request, obj, change, **kwargs)
 
-    def get_fieldsets(self, request: HttpRequest, obj: Any | None = None) -> Any:
+    def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:
         if self.has_change_permission(request, obj) or (obj is None and self.has_add_permission(request)):
             backend, *rest = next(options["fields"] for title, options in self.fieldsets if title == _RUN)
             named = [name for kind in KINDS.values() for name in kind.form_fields]
@@ -96,24 +101,25 @@ class McpToolDefinitionAdmin(VersionPages, CheckedForm, BulkActions, ToolList, R
             if (kept := [name for name in options["fields"] if name not in _own_fields()])
         ]
 
-    def has_delete_permission(self, request: HttpRequest, obj: Any | None = None) -> bool:
+    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False
 
-    def beside(self, request: HttpRequest, row: McpToolDefinition) -> dict[str, Any]:
+    def beside(self, request: HttpRequest, row: McpToolDefinition) -> dict[str, object]:
         tool = McpToolDefinition.objects.get(pk=row.pk)  # as clients read it, not as the form would have it
         words = "\n".join([tool.title, tool.description])
         return {
             "not_served": _not_served(tool),
+            "aliases": tool.aliases.live(),
             "definition": definition.shown(tool),
             "unhidden": visible(words) if visible(words) != words else "",
         }
 
-    def save_model(self, request: HttpRequest, obj: McpToolDefinition, form: Any, change: bool) -> None:
+    def save_model(self, request: HttpRequest, obj: McpToolDefinition, form: ModelForm[Model], change: bool) -> None:
         obj.change_author = request.user
         obj.change_reason = form.cleaned_data.get("change_reason", "")
         super().save_model(request, obj, form, change)
 
-    def get_urls(self) -> list[Any]:
+    def get_urls(self) -> list[URLPattern]:
         wrap = self.admin_site.admin_view
         pages = [
             path("bundle/", wrap(partial(bundle.bundle_view, self)), name="catalogue_bundle"),
@@ -138,14 +144,14 @@ class McpToolDefinitionAdmin(VersionPages, CheckedForm, BulkActions, ToolList, R
     def show_calls(self, request: HttpRequest, object_id: str) -> HttpResponse:
         return redirect("tool_calls", pk=object_id)
 
-    def has_calls_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
+    def has_calls_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
         return request.user.has_perm(usage.PERMISSION)
 
     @detail_action(description=_("Try it"), icon="play_arrow", url_path="try-it", permissions=["try"])
     def try_it(self, request: HttpRequest, object_id: str) -> HttpResponse:
         return redirect("tool_try", pk=object_id)
 
-    def has_try_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
+    def has_try_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
         try:
             reverse("tool_try", args=[1])
         except NoReverseMatch:
@@ -170,7 +176,9 @@ class McpToolDefinitionAdmin(VersionPages, CheckedForm, BulkActions, ToolList, R
             ngettext("%(count)d tool disabled: %(names)s.", "%(count)d tools disabled: %(names)s.", count),
         )
 
-    def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+    def formfield_for_dbfield(
+        self, db_field: Field[object, object], request: HttpRequest, **kwargs: object
+    ) -> FormField | None:
         field = super().formfield_for_dbfield(db_field, request, **kwargs)
         if isinstance(field, JSONFormField) and db_field.name == "configuration":
             field.required = False  # a Python tool's is made from the chosen function
@@ -197,16 +205,18 @@ class SecretAdmin(RecordedAdmin):
         # The value is sealed under the row's name, so the name stays.
         return [*self.readonly_fields, "name"] if obj is not None else []
 
-    def get_fieldsets(self, request: HttpRequest, obj: Any | None = None) -> Any:
+    def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:
         if obj is not None and not self.has_change_permission(request, obj):
             return [(None, {"fields": ["name", *_BOUND, "mask", "shown_fingerprint", _CHANGED]})]
         return super().get_fieldsets(request, obj)
 
-    def get_form(self, request: HttpRequest, obj: Any | None = None, change: bool = False, **kwargs: Any) -> Any:
+    def get_form(
+        self, request: HttpRequest, obj: Model | None = None, change: bool = False, **kwargs: Any
+    ) -> type[ModelForm[Model]]:
         kwargs.setdefault("fields", [*_BOUND] if obj is not None else ["name", *_BOUND])
         return super().get_form(request, obj, change, **kwargs)
 
-    def save_model(self, request: HttpRequest, obj: Secret, form: Any, change: bool) -> None:
+    def save_model(self, request: HttpRequest, obj: Secret, form: ModelForm[Model], change: bool) -> None:
         if value := form.cleaned_data.get("value"):
             obj.set_value(value)
             obj.change_reason = _t("new value") if change else ""

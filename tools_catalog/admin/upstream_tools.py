@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from django.contrib import admin, messages
-from django.db.models import QuerySet
+from django.db.models import Model, QuerySet
+from django.forms import ModelForm
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
@@ -100,25 +101,27 @@ class McpUpstreamToolAdmin(RecordedAdmin):
         link = reverse(f"admin:tools_catalog_{served._meta.model_name}_change", args=[served.pk])
         return format_html('<a class="hub-link" href="{}">{}</a>', link, clipped(_name_of(row), 100))
 
-    def get_readonly_fields(self, request: HttpRequest, obj: McpUpstreamTool | None = None) -> Any:
+    def get_readonly_fields(
+        self, request: HttpRequest, obj: McpUpstreamTool | None = None
+    ) -> list[str] | tuple[str, ...]:
         # Once it is served, its name is changed there; a URI never is.
         keeps_name = obj is not None and (obj.served is not None or obj.kind in ("resource", "template"))
         return [*self.readonly_fields, *(["name"] if keeps_name else [])]
 
-    def has_add_permission(self, request: HttpRequest, obj: Any | None = None) -> bool:
+    def has_add_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False
 
-    def has_delete_permission(self, request: HttpRequest, obj: Any | None = None) -> bool:
+    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False
 
-    def has_approve_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
+    def has_approve_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
         return request.user.has_perm("tools_catalog.approve_mcpupstreamtool")
 
-    def save_model(self, request: HttpRequest, obj: McpUpstreamTool, form: Any, change: bool) -> None:
+    def save_model(self, request: HttpRequest, obj: McpUpstreamTool, form: ModelForm[Model], change: bool) -> None:
         obj.refusal = discovery.refusal_of(obj)  # under its new name it may be another
         super().save_model(request, obj, form, change)
 
-    def beside(self, request: HttpRequest, row: McpUpstreamTool) -> dict[str, Any]:
+    def beside(self, request: HttpRequest, row: McpUpstreamTool) -> dict[str, object]:
         approved = row.approved if row.approved_digest else {}
         overridden = discovery.overrides(row).items()
         return {
@@ -131,23 +134,23 @@ class McpUpstreamToolAdmin(RecordedAdmin):
     # Decisions ---------------------------------------------------------------------------------------
 
     @detail_action(description=_("Approve"), icon="check_circle", url_path="approve-it", permissions=["approve"])
-    def approve_it(self, request: HttpRequest, object_id: str) -> Any:
+    def approve_it(self, request: HttpRequest, object_id: str) -> HttpResponse:
         rows = McpUpstreamTool.objects.filter(pk=get_object_or_404(McpUpstreamTool, pk=object_id).pk)
         back = reverse("admin:tools_catalog_mcpupstreamtool_change", args=[object_id])
         return self._decide(request, rows, True, back) or redirect(back)
 
     @detail_action(description=_("Reject"), icon="cancel", url_path="reject-it", permissions=["approve"])
-    def reject_it(self, request: HttpRequest, object_id: str) -> Any:
+    def reject_it(self, request: HttpRequest, object_id: str) -> HttpResponse:
         rows = McpUpstreamTool.objects.filter(pk=get_object_or_404(McpUpstreamTool, pk=object_id).pk)
         back = reverse("admin:tools_catalog_mcpupstreamtool_change", args=[object_id])
         return self._decide(request, rows, False, back) or redirect(back)
 
     @admin.action(description=_("Approve the selected definitions"), permissions=["approve"])
-    def approve_selected(self, request: HttpRequest, queryset: QuerySet[McpUpstreamTool]) -> Any:
+    def approve_selected(self, request: HttpRequest, queryset: QuerySet[McpUpstreamTool]) -> HttpResponse | None:
         return self._decide(request, queryset, True, request.get_full_path(), "approve_selected")
 
     @admin.action(description=_("Reject the selected definitions"), permissions=["approve"])
-    def reject_selected(self, request: HttpRequest, queryset: QuerySet[McpUpstreamTool]) -> Any:
+    def reject_selected(self, request: HttpRequest, queryset: QuerySet[McpUpstreamTool]) -> HttpResponse | None:
         return self._decide(request, queryset, False, request.get_full_path(), "reject_selected")
 
     def _decide(

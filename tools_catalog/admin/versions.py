@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied, ValidationError
@@ -103,7 +103,7 @@ class VersionPages(_Pages):
         return tool.versions.filter(pk__lt=version.pk).first()
 
     def _page(
-        self, request: HttpRequest, template: str, tool: McpToolDefinition, title: str, **context: Any
+        self, request: HttpRequest, template: str, tool: McpToolDefinition, title: str, **context: object
     ) -> HttpResponse:
         return TemplateResponse(
             request,

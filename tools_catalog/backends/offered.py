@@ -204,7 +204,7 @@ def _completions(entry: Offered, given: Completions | None) -> dict[str, Json]:
     return found
 
 
-def _described(decorator: str, target: Callable[..., Any]) -> Offered:
+def _described(decorator: str, target: Callable[..., object]) -> Offered:
     reference = _reference(target)
     try:
         parameters = describe_parameters(target, override=None, context_types=(Context, SyncContext))
@@ -234,11 +234,11 @@ def _keep(registry: dict[str, Offered], decorator: str, entry: Offered) -> None:
     registry[entry.reference] = entry
 
 
-def _reference(target: Callable[..., Any]) -> str:
+def _reference(target: Callable[..., object]) -> str:
     return f"{target.__module__}:{target.__qualname__}"
 
 
-def _typed(text: str, kind: Any) -> Any:
+def _typed(text: str, kind: object) -> Any:
     """Give the value that the text writes; the text itself where it writes none, for the schema to refuse."""
     try:
         if kind == "integer":

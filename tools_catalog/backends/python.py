@@ -97,7 +97,7 @@ def tool(
     meta: dict[str, Json] | None = ...,
 ) -> Callable[[Function], Function]: ...
 def tool(
-    function: Callable[..., Any] | None = None,
+    function: Callable[..., object] | None = None,
     /,
     *,
     name: str | None = None,
@@ -125,7 +125,7 @@ def tool(
     be described.
     """
 
-    def register(target: Callable[..., Any]) -> Callable[..., Any]:
+    def register(target: Callable[..., object]) -> Callable[..., object]:
         reference = f"{target.__module__}:{target.__qualname__}"
         words = description or description_of(target)
         if not words:
@@ -268,7 +268,7 @@ class PythonBackend:
         """Nothing to release: the threads are shared."""
 
 
-def _refuse_second(reference: str, target: Callable[..., Any]) -> None:
+def _refuse_second(reference: str, target: Callable[..., object]) -> None:
     earlier = registry.get(reference)
     if earlier is None:
         return
@@ -277,7 +277,7 @@ def _refuse_second(reference: str, target: Callable[..., Any]) -> None:
         raise ToolDefinitionError(f"@tool {reference}: two functions have this name. Rename one.")
 
 
-def _keywords(parameters: Parameters, arguments: dict[str, Json]) -> dict[str, Any]:
+def _keywords(parameters: Parameters, arguments: dict[str, Json]) -> dict[str, object]:
     # The catalogue may serve an older schema than the function has now, so names are checked here too.
     if parameters.names is not None and not arguments.keys() <= parameters.names:
         unknown = ", ".join(sorted(arguments.keys() - parameters.names))

@@ -71,7 +71,7 @@ class Returned:
 
 
 def describe_parameters(
-    function: Callable[..., Any], *, override: dict[str, Json] | None, context_types: tuple[Any, ...]
+    function: Callable[..., object], *, override: dict[str, Json] | None, context_types: tuple[object, ...]
 ) -> Parameters:
     """Read the parameters of `function`. With `override` the author's own schema is used, and values arrive
     as they are."""
@@ -147,7 +147,7 @@ def describe_parameters(
     )
 
 
-def describe_result(function: Callable[..., Any], *, override: dict[str, Json] | type | None) -> Returned:
+def describe_result(function: Callable[..., object], *, override: dict[str, Json] | type | None) -> Returned:
     """Read the return annotation of `function`.
 
     Objects (models, dataclasses, TypedDict, dict) are described as they are. Numbers, booleans, lists, unions
@@ -174,7 +174,7 @@ def describe_result(function: Callable[..., Any], *, override: dict[str, Json] |
     return Returned(schema=wrapped, is_wrapped=True)
 
 
-def description_of(function: Callable[..., Any]) -> str:
+def description_of(function: Callable[..., object]) -> str:
     """Give the docstring without its Args section, whose lines describe the parameters instead."""
     kept: list[str] = []
     skipping = False
@@ -188,7 +188,7 @@ def description_of(function: Callable[..., Any]) -> str:
     return "\n".join(kept).strip()
 
 
-def _argument_descriptions(function: Callable[..., Any]) -> dict[str, str]:
+def _argument_descriptions(function: Callable[..., object]) -> dict[str, str]:
     found: dict[str, str] = {}
     inside = False
     indent = 0
@@ -212,7 +212,7 @@ def _argument_descriptions(function: Callable[..., Any]) -> dict[str, str]:
     return found
 
 
-def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+def _hints(function: Callable[..., object]) -> dict[str, object]:
     try:
         return typing.get_type_hints(function, include_extras=True)
     except Exception as exc:
@@ -224,7 +224,7 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _context_parameter(
-    function: Callable[..., Any], hints: dict[str, Any], context_types: tuple[Any, ...]
+    function: Callable[..., object], hints: dict[str, object], context_types: tuple[object, ...]
 ) -> str | None:
     wanted = context_types
     found = [name for name, hint in hints.items() if name != "return" and _bare(hint) in wanted]
@@ -249,7 +249,7 @@ def _overridden(
     )
 
 
-def _model(function: Callable[..., Any], fields: dict[str, Any]) -> type[BaseModel]:
+def _model(function: Callable[..., object], fields: dict[str, Any]) -> type[BaseModel]:
     try:
         return create_model(
             f"{function.__name__}_arguments",
@@ -268,14 +268,14 @@ def _model(function: Callable[..., Any], fields: dict[str, Any]) -> type[BaseMod
 class _Schema(GenerateJsonSchema):
     """Without the titles that pydantic derives from names, which tell a model nothing new."""
 
-    def field_title_should_be_set(self, schema: Any) -> bool:
+    def field_title_should_be_set(self, schema: object) -> bool:
         return False
 
-    def emit_warning(self, kind: Any, detail: str) -> None:
+    def emit_warning(self, kind: object, detail: str) -> None:
         raise PydanticInvalidForJsonSchema(detail)
 
 
-def _schema_of(function: Callable[..., Any], annotation: Any, mode: JsonSchemaMode, part: str) -> dict[str, Json]:
+def _schema_of(function: Callable[..., object], annotation: Any, mode: JsonSchemaMode, part: str) -> dict[str, Json]:
     try:
         adapter: TypeAdapter[Any] = TypeAdapter(annotation)
         schema = adapter.json_schema(schema_generator=_Schema, mode=mode, by_alias=True)
@@ -301,7 +301,7 @@ def _is_object(schema: dict[str, Json]) -> bool:
     return bool(schema.get("type") == "object")
 
 
-def _is_content(annotation: Any) -> bool:
+def _is_content(annotation: object) -> bool:
     bare = _bare(annotation)
     if bare in (str, None, type(None), Any, object, ToolResult):
         return True
@@ -315,13 +315,13 @@ def _is_content(annotation: Any) -> bool:
     return False
 
 
-def _is_block(annotation: Any) -> bool:
+def _is_block(annotation: object) -> bool:
     if get_origin(annotation) in (Union, types.UnionType):
         return any(_is_block(branch) for branch in get_args(annotation))
     return isinstance(annotation, type) and issubclass(annotation, ContentBlock)
 
 
-def _is_plain(annotation: Any) -> bool:
+def _is_plain(annotation: object) -> bool:
     """Whether values of valid JSON are already values of `annotation`, so that pydantic has nothing to do."""
     if get_origin(annotation) is Annotated:
         bare, *metadata = get_args(annotation)
@@ -343,22 +343,22 @@ def _is_plain(annotation: Any) -> bool:
     return False
 
 
-def _is_plain_inside(annotation: Any) -> bool:
+def _is_plain_inside(annotation: object) -> bool:
     # 1.0 is a JSON Schema integer; only a top-level parameter is turned into an int without pydantic.
     return _bare(annotation) is not int and _is_plain(annotation)
 
 
-def _is_schema_only(constraint: Any) -> bool:
+def _is_schema_only(constraint: object) -> bool:
     if isinstance(constraint, _SCHEMA_ONLY_METADATA):
         return True
     return type(constraint).__name__ == "PydanticGeneralMetadata" and set(vars(constraint)) <= {"pattern"}
 
 
-def _bare(annotation: Any) -> Any:
+def _bare(annotation: object) -> object:
     return get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
 
 
-def _field_info(annotation: Any) -> FieldInfo | None:
+def _field_info(annotation: object) -> FieldInfo | None:
     if get_origin(annotation) is not Annotated:
         return None
     return next((item for item in get_args(annotation)[1:] if isinstance(item, FieldInfo)), None)
@@ -368,6 +368,6 @@ def _first_line(exc: Exception) -> str:
     return str(exc).strip().splitlines()[0].rstrip(".") if str(exc).strip() else type(exc).__name__
 
 
-def _refuse(function: Callable[..., Any], reason: str, cause: BaseException | None = None) -> NoReturn:
+def _refuse(function: Callable[..., object], reason: str, cause: BaseException | None = None) -> NoReturn:
     where = f"{function.__module__}:{function.__qualname__}"
     raise ToolDefinitionError(f"@tool {where}: {reason}.") from cause

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 from sessions_app.protocol import errors, json
 from tools_catalog.backends import offered
@@ -94,7 +94,7 @@ class FunctionContents:
         parts = value if isinstance(value, list | tuple) and any(isinstance(part, Resource) for part in value) else None
         return {"contents": [self._content(part, uri) for part in ([value] if parts is None else parts)]}
 
-    def _content(self, value: Any, uri: str) -> dict[str, Json]:
+    def _content(self, value: object, uri: str) -> dict[str, Json]:
         kind = self._mime_type
         if isinstance(value, Text):
             value = value.text
@@ -171,7 +171,7 @@ def completions_of(column: Mapping[str, Json]) -> dict[str, Completion]:
     }
 
 
-def _message(value: Any) -> dict[str, Json]:
+def _message(value: object) -> dict[str, Json]:
     if isinstance(value, Message):
         value = {"role": value.role, "content": value.content}
     if isinstance(value, dict) and value.keys() == {"role", "content"}:

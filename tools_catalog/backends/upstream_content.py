@@ -28,7 +28,7 @@ class Source:
     offer: Offer
     pool: Callable[[], Pool]
 
-    async def ask(self, method: str, params: dict[str, Any], context: ToolContext | None) -> dict[str, Json]:
+    async def ask(self, method: str, params: dict[str, Json], context: ToolContext | None) -> dict[str, Json]:
         assert context is not None
         if meta := bridge.passed_on(context.call.meta, context.call.log_level):
             params["_meta"] = meta

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol
+
+from sessions_app.protocol.json import Json as Json
 
 if TYPE_CHECKING:
     from tools_catalog.call.context import ToolContext
-
-Json: TypeAlias = Any
-"""A JSON value that is relayed, not interpreted."""
 
 
 class Absent(Enum):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 from dataclasses import dataclass
-from typing import Any
 
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
@@ -111,7 +110,7 @@ def binary_block(kind: str, data: bytes, mime_type: str) -> dict[str, Json]:
     return {"type": kind, "data": base64.b64encode(data).decode("ascii"), "mimeType": mime_type}
 
 
-def result_from(value: Any, *, has_schema: bool, is_wrapped: bool) -> ToolResult:
+def result_from(value: object, *, has_schema: bool, is_wrapped: bool) -> ToolResult:
     """Turn what a function returned into a result.
 
     With an output schema the value is always data: the JSON goes into `structured` and, as text, into the
@@ -142,12 +141,12 @@ def dump(value: Json) -> str:
     return encoded.decode("utf-8") if isinstance(encoded, bytes) else encoded
 
 
-def as_block(value: Any) -> dict[str, Json] | None:
+def as_block(value: object) -> dict[str, Json] | None:
     """Give a text or a content block as MCP writes it, or None for what is neither."""
     return text_block(value) if isinstance(value, str) else _block(value)
 
 
-def _content(value: Any) -> list[dict[str, Json]] | None:
+def _content(value: object) -> list[dict[str, Json]] | None:
     if value is None:
         return []
     if isinstance(value, str):
@@ -162,7 +161,7 @@ def _content(value: Any) -> list[dict[str, Json]] | None:
     return None
 
 
-def _block(value: Any) -> dict[str, Json] | None:
+def _block(value: object) -> dict[str, Json] | None:
     if isinstance(value, ContentBlock):
         return value.wire()
     if isinstance(value, dict) and isinstance(value.get("type"), str):
@@ -172,7 +171,7 @@ def _block(value: Any) -> dict[str, Json] | None:
     return None
 
 
-def jsonable(value: Any) -> Json:
+def jsonable(value: object) -> Json:
     """Turn models, dataclasses, dates and the like into JSON. Raises `ResultInvalid` for what JSON cannot say."""
     if type(value) in (str, int, bool, float, type(None)):
         return value

@@ -1,7 +1,8 @@
 """What a backend is given of its call, in parts, and the parts of a call that has none of something.
 
-Each kind of call makes those parts that it has: one under way here (`invocations.context`), one that another process of
-the hub passed on, one that waits for its client (both in `upstream`). Authors of tools see `backends.context.Context`.
+Each kind of call makes those parts that it has: one under way here (`invocations.call.context`), one that another
+process of the hub passed on, one that waits for its client (both in `upstream`). Authors of tools see
+`backends.context.Context`.
 """
 
 from __future__ import annotations

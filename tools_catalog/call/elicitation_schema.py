@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from pydantic import BaseModel
 
@@ -72,7 +71,7 @@ def _has_choices(field: dict[str, Json], keyword: str) -> bool:
     )
 
 
-def _of_model(model: type[BaseModel]) -> dict[str, Any]:
+def _of_model(model: type[BaseModel]) -> dict[str, Json]:
     schema = model.model_json_schema()
     definitions = schema.pop("$defs", {})
     schema.pop("additionalProperties", None)
@@ -80,7 +79,7 @@ def _of_model(model: type[BaseModel]) -> dict[str, Any]:
     return schema
 
 
-def _plain(field: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
+def _plain(field: dict[str, Json], definitions: dict[str, Json]) -> dict[str, Json]:
     """Resolve a reference to an enum, and take an optional field for one that may be left out."""
     choices = [choice for choice in field.get("anyOf", ()) if choice != {"type": "null"}]
     if len(choices) == 1:

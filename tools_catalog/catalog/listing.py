@@ -12,17 +12,22 @@ import hmac
 import logging
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from functools import cached_property
+from typing import Any, Literal, Protocol, TypeAlias
 
 from django.conf import settings
 from django.utils.crypto import salted_hmac
 
 from sessions_app.protocol import json, revisions
 from sessions_app.protocol.errors import InvalidParams
+from sessions_app.protocol.json import Json
 
 logger = logging.getLogger(__name__)
 
 _MAC_BYTES = 16
+_CHARACTERS_OF_A_TOKEN = 4
+Groups: TypeAlias = Literal["all"] | frozenset[int]
+"""Of a caller: those that something is reserved to."""
 
 
 class Audience(Protocol):
@@ -42,13 +47,18 @@ class Entry(Protocol):
     @property
     def groups(self) -> frozenset[int]: ...
     @property
-    def definition(self) -> dict[str, Any]:
+    def definition(self) -> dict[str, Json]:
         """In its newest form; older revisions are made from it."""
         ...
 
 
 def is_visible(entry: Entry, caller: Audience) -> bool:
     return not entry.groups or caller.sees_everything or not entry.groups.isdisjoint(caller.groups)
+
+
+def estimated_tokens(characters: int) -> int:
+    """Give about how many tokens so many characters of JSON are. Tokenizers differ; four each is a rule of thumb."""
+    return -(-characters // _CHARACTERS_OF_A_TOKEN)
 
 
 class Listing:
@@ -61,7 +71,7 @@ class Listing:
         self,
         member: str,
         entries: Mapping[str, Entry],
-        shaped: Callable[[revisions.Revision, Mapping[str, Any]], dict[str, Any]],
+        shaped: Callable[[revisions.Revision, Mapping[str, Json]], dict[str, Json]],
         scope: str = "",
     ) -> None:
         self._member = member
@@ -74,18 +84,24 @@ class Listing:
         self._parts: dict[Any, tuple[list[str], list[bytes]]] = {}
         """Positions and encoded entries, kept of lists with several pages only."""
 
+    @cached_property
+    def estimated_tokens(self) -> int:
+        """About how many tokens the whole list is to a model: a quarter of its characters, without counting them."""
+        texts = (json.dumps(entry.definition).decode() for entry in self._entries.values() if entry.enabled)
+        return estimated_tokens(sum(map(len, texts)))
+
     @property
     def is_public(self) -> bool:
         """Whether every caller sees the same list, so that caches may share it."""
         return not self._restricting
 
-    def page(self, caller: Audience, version: str, tail: bytes = b"", cursor: Any = None) -> bytes:
+    def page(self, caller: Audience, version: str, tail: bytes = b"", cursor: object = None) -> bytes:
         """Give a list's result as bytes, in the form of the protocol `version`: the first page, or that of `cursor`.
 
         `tail` holds further members of the result, already encoded and beginning with a comma. Raises
         InvalidParams for a cursor that is not of this list.
         """
-        audience: Any = "all" if caller.sees_everything else caller.groups & self._restricting
+        audience: Groups = "all" if caller.sees_everything else caller.groups & self._restricting
         if cursor is None and (made := self._pages.get((version, audience, tail, 0))) is not None:
             return made
         begin = 0
@@ -106,7 +122,7 @@ class Listing:
             self._pages[key] = made
         return made
 
-    def _encoded(self, caller: Audience, version: str, audience: Any) -> tuple[list[str], list[bytes]]:
+    def _encoded(self, caller: Audience, version: str, audience: Groups) -> tuple[list[str], list[bytes]]:
         kept = self._parts.get((version, audience))
         if kept is not None:
             return kept
@@ -121,11 +137,11 @@ class Listing:
             self._parts[version, audience] = made
         return made
 
-    def _cursor(self, position: str, version: str, audience: Any) -> str:
+    def _cursor(self, position: str, version: str, audience: Groups) -> str:
         named = position.encode("utf-8", "surrogatepass")
         return base64.urlsafe_b64encode(self._mac(named, version, audience) + named).decode().rstrip("=")
 
-    def _position(self, cursor: Any, version: str, audience: Any) -> str:
+    def _position(self, cursor: Json, version: str, audience: Groups) -> str:
         try:
             padded = cursor + "=" * (-len(cursor) % 4)
             raw = base64.b64decode(padded.encode("ascii"), altchars=b"-_", validate=True)
@@ -136,7 +152,7 @@ class Listing:
             pass
         raise InvalidParams("The cursor is not of this list, or no longer. Ask again without a cursor.")
 
-    def _mac(self, position: bytes, version: str, audience: Any) -> bytes:
+    def _mac(self, position: bytes, version: str, audience: Groups) -> bytes:
         named = f"{self._member} {self._scope}" if self._scope else self._member
         bound = json.dumps([named, version, audience if audience == "all" else sorted(audience)])
         return salted_hmac("mcphub.cursor", bound + b"\n" + position, algorithm="sha256").digest()[:_MAC_BYTES]

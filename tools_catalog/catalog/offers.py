@@ -6,19 +6,29 @@ Like `catalog.Catalog` for tools. Nothing here touches the database but the two 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sessions_app.kit.fields import readable_rows
 from sessions_app.protocol import directions, json, shapes, uritemplate
 from sessions_app.protocol.errors import PromptNotFound
+from sessions_app.protocol.json import Json
 from tools_catalog.backends import sources
 from tools_catalog.backends.upstream_content import Source, UpstreamCompletion, UpstreamContents, UpstreamMessages
 from tools_catalog.catalog.listing import Audience, Listing, is_visible
+from tools_catalog.catalog.selection import Alias
 from tools_catalog.upstream import pool
 
+if TYPE_CHECKING:
+    from django.db.models import Model, QuerySet
+
+    from tools_catalog.models import McpPrompt, McpResource
+
 logger = logging.getLogger(__name__)
+
+_Row = TypeVar("_Row", bound="Model")
+_Made = TypeVar("_Made")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,18 +65,26 @@ class Prompt:
 class Resources:
     """All resources and templates at one moment."""
 
-    def __init__(self, resources: Iterable[Resource] = ()) -> None:
+    def __init__(self, resources: Iterable[Resource] = (), scope: str = "") -> None:
+        """`scope` keeps cursors of one choice apart from those of another."""
         self._all = {resource.uri: resource for resource in resources}
         self.has_upstreams = any(isinstance(one.contents, UpstreamContents) for one in self._all.values())
         self.states = {uri: (one.digest, one.enabled, one.groups) for uri, one in self._all.items()}
         """What a list of them depends on."""
         self.listing = Listing(
-            "resources", {uri: one for uri, one in self._all.items() if one.template is None}, shapes.resource_for
+            "resources",
+            {uri: one for uri, one in self._all.items() if one.template is None},
+            shapes.resource_for,
+            scope,
         )
         templates = {uri: one for uri, one in self._all.items() if one.template is not None}
-        self.templates = Listing("resourceTemplates", templates, shapes.template_for)
+        self.templates = Listing("resourceTemplates", templates, shapes.template_for, scope)
         # Where several templates match, the one that says most literally has the say.
         self._templates = sorted(templates.values(), key=_by_say)
+
+    def chosen(self, choice: Callable[[str], bool], scope: str) -> Resources:
+        """Give those whose URI, or template, is of a choice."""
+        return Resources((one for uri, one in self._all.items() if choice(uri)), scope)
 
     def find(self, uri: str, caller: Audience) -> tuple[Resource, dict[str, str]] | None:
         """Give what a URI names, with the values of its template's variables; None also for hidden ones."""
@@ -103,7 +121,7 @@ class Resources:
         if self is before:
             return []
 
-        def states(one: Resources) -> dict[str, Any]:
+        def states(one: Resources) -> dict[str, object]:
             return {uri: (resource.digest, resource.enabled) for uri, resource in one._all.items()}
 
         was, now = states(before), states(self)
@@ -121,15 +139,22 @@ class Resources:
 class Prompts:
     """All prompts at one moment."""
 
-    def __init__(self, prompts: Iterable[Prompt] = ()) -> None:
+    def __init__(self, prompts: Iterable[Prompt] = (), aliases: Iterable[Alias] = (), scope: str = "") -> None:
         self._all = {prompt.name: prompt for prompt in prompts}
+        self._aliases = {alias.name: alias for alias in aliases}
         self.states = {name: (prompt.digest, prompt.enabled, prompt.groups) for name, prompt in self._all.items()}
         """What a list of them depends on."""
-        self.listing = Listing("prompts", self._all, shapes.prompt_for)
+        self.listing = Listing("prompts", self._all, shapes.prompt_for, scope)
+
+    def chosen(self, choice: Callable[[str], bool], scope: str) -> Prompts:
+        """Give those whose name is of a choice."""
+        return Prompts((one for name, one in self._all.items() if choice(name)), self._aliases.values(), scope)
 
     def find(self, name: str, caller: Audience) -> Prompt:
-        """Give the prompt; raise PromptNotFound, for hidden ones too."""
+        """Give the prompt of the name, or of the former name; raise PromptNotFound, for hidden ones too."""
         found = self._all.get(name)
+        if found is None and (alias := self._aliases.get(name)) is not None and alias.is_live:
+            found = self._all.get(alias.leads_to)
         if found is None or not found.enabled or not is_visible(found, caller):
             raise PromptNotFound(
                 f"There is no prompt named {json.dumps(name[:100]).decode()}. Ask prompts/list for the names.",
@@ -140,9 +165,11 @@ class Prompts:
     @classmethod
     def load(cls) -> Prompts:
         """Read the prompts. One that cannot be served is left out and logged."""
-        from tools_catalog.models import McpPrompt
+        from tools_catalog.models import McpAlias, McpPrompt
 
-        return cls(_made(_rows(McpPrompt).order_by("name"), _prompt))
+        former = McpAlias.objects.live().filter(prompt__isnull=False)
+        aliases = [Alias(*row) for row in former.values_list("name", "prompt__name", "expires_at")]
+        return cls(_made(_rows(McpPrompt).order_by("name"), _prompt), aliases)
 
 
 def _by_say(resource: Resource) -> tuple[int, str]:
@@ -150,11 +177,11 @@ def _by_say(resource: Resource) -> tuple[int, str]:
     return -resource.template.fixed_characters, resource.uri
 
 
-def _rows(model: Any) -> Any:
-    return model.objects.prefetch_related("groups").select_related("upstream_offer__connection")
+def _rows(model: type[_Row]) -> QuerySet[_Row]:
+    return model._default_manager.prefetch_related("groups").select_related("upstream_offer__connection")
 
 
-def _made(rows: Any, make: Any) -> list[Any]:
+def _made(rows: QuerySet[_Row], make: Callable[[_Row], _Made]) -> list[_Made]:
     made = []
     for row in readable_rows(rows):
         try:
@@ -164,7 +191,7 @@ def _made(rows: Any, make: Any) -> list[Any]:
     return made
 
 
-def _resource(row: Any) -> Resource:
+def _resource(row: McpResource) -> Resource:
     template = uritemplate.parse(row.uri) if row.is_template else None
     static = row.backend not in ("python", "upstream")
     source = _source(row) if row.backend == "upstream" else None
@@ -195,7 +222,7 @@ def _resource(row: Any) -> Resource:
     )
 
 
-def _prompt(row: Any) -> Prompt:
+def _prompt(row: McpPrompt) -> Prompt:
     definition = _words(row)
     if row.arguments:
         definition["arguments"] = row.arguments
@@ -213,7 +240,7 @@ def _prompt(row: Any) -> Prompt:
     )
 
 
-def _words(row: Any) -> dict[str, Any]:
+def _words(row: McpResource | McpPrompt) -> dict[str, Json]:
     words = {
         "name": row.name,
         "title": row.title,
@@ -224,7 +251,7 @@ def _words(row: Any) -> dict[str, Any]:
     return {name: value for name, value in words.items() if value}
 
 
-def _shared(row: Any, source: Source | None, variables: Iterable[str]) -> dict[str, Any]:
+def _shared(row: McpResource | McpPrompt, source: Source | None, variables: Iterable[str]) -> dict[str, Any]:
     completions = sources.completions_of(row.completions)
     enabled = row.enabled
     if source is not None:
@@ -241,7 +268,7 @@ def _shared(row: Any, source: Source | None, variables: Iterable[str]) -> dict[s
     }
 
 
-def _source(row: Any) -> Source:
+def _source(row: McpResource | McpPrompt) -> Source:
     """Give where an upstream's row is read; raises where it was never approved."""
     offer, connection = row.upstream_offer, row.upstream_offer.connection
     approval = pool.Approval(
@@ -253,7 +280,7 @@ def _source(row: Any) -> Source:
     return Source(connection.slug, pool.Offer(offer.kind, offer.upstream_name, approval), pool.here)
 
 
-def _size(row: Any) -> int:
+def _size(row: McpResource) -> int:
     """Bytes of the content before base64 (MCP, Resources, size)."""
     if row.backend == "blob":
         return int(len(row.content) * 3 // 4 - row.content[-2:].count("="))

@@ -10,20 +10,27 @@ import logging
 from collections.abc import Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from django.db.models import Prefetch
 
 from sessions_app.kit.fields import readable_rows
 from sessions_app.protocol import directions, envelope, schemas
 from sessions_app.protocol.errors import InvalidParams
+from sessions_app.protocol.json import Json
+from tools_catalog import usage
 from tools_catalog.call import base
 from tools_catalog.catalog.listing import Audience
-from tools_catalog.catalog.selection import Selection, Tool
-from tools_catalog.catalog.toolsets import Toolset, ToolsetNotFound, matches
+from tools_catalog.catalog.selection import Alias, Selection, Tool
+from tools_catalog.catalog.toolsets import ReadChoice, Toolset, ToolsetNotFound, matches
 from tools_catalog.kinds.registry import KINDS, Basis, by_approval, kind_of
 from tools_catalog.kinds.upstream import UpstreamKind, Upstreams
 from tools_catalog.vault import read_secrets
+
+if TYPE_CHECKING:
+    from django.db.models import QuerySet
+
+    from tools_catalog.models import McpToolDefinition
 
 logger = logging.getLogger(__name__)
 
@@ -48,8 +55,9 @@ class Catalog(Selection):
         compiled: Mapping[str, _Compiled] | None = None,
         upstreams: Upstreams | None = None,
         toolsets: Iterable[Toolset] = (),
+        aliases: Iterable[Alias] = (),
     ) -> None:
-        super().__init__(tools)
+        super().__init__(tools, aliases=aliases)
         self.upstreams = upstreams or Upstreams()
         self.toolsets = {toolset.slug: toolset for toolset in toolsets}
         self._compiled = dict(compiled or {})
@@ -70,6 +78,8 @@ class Catalog(Selection):
         from tools_catalog.models import McpToolDefinition, McpToolVersion
 
         grounds = _grounds()
+        renamed = McpToolDefinition.objects.called(name)
+        name = name if renamed is None else renamed.name
         now = cls(cls._read(McpToolDefinition.objects.filter(name=name), grounds, {})[0]).find(name, caller)
         if version in ("", now.version):
             return now
@@ -114,17 +124,19 @@ class Catalog(Selection):
         grounds = _grounds()
         known = before._compiled if before is not None else {}
         tools, compiled = cls._read(McpToolDefinition.objects.order_by("name"), grounds, known)
-        return cls(tools, compiled, cast("Upstreams", grounds[UpstreamKind.name]), _toolsets(tools))
+        aliases = _aliases()
+        upstreams = cast("Upstreams", grounds[UpstreamKind.name])
+        return cls(tools, compiled, upstreams, _toolsets(tools, aliases), aliases)
 
     def with_toolsets(self) -> Catalog:
         """Give the same tools with the toolsets as they are now: who makes one need not wait for all tools."""
         now = copy(self)
-        now.toolsets = {toolset.slug: toolset for toolset in _toolsets(self.tools.values())}
+        now.toolsets = {toolset.slug: toolset for toolset in _toolsets(self.tools.values(), _aliases())}
         return now
 
     @classmethod
     def _read(
-        cls, rows: Any, grounds: Mapping[str, object], known: Mapping[str, _Compiled]
+        cls, rows: QuerySet[McpToolDefinition], grounds: Mapping[str, object], known: Mapping[str, _Compiled]
     ) -> tuple[list[Tool], dict[str, _Compiled]]:
         """Give the tools of some rows, and what was compiled for them; of that, `known` is taken as it is."""
         read_secrets()
@@ -166,7 +178,7 @@ class Catalog(Selection):
         return tools, compiled
 
 
-def definition_of(row: Any) -> dict[str, Any]:
+def definition_of(row: McpToolDefinition) -> dict[str, Json]:
     """Give the Tool object of a row, in the newest revision; raise ValueError where its configuration is broken."""
     definition: dict[str, Any] = {"name": row.name}
     if row.title:
@@ -188,7 +200,7 @@ def _grounds() -> dict[str, object]:
     return {kind.name: kind.read() for kind in KINDS.values()}
 
 
-def _compile(row: Any, basis: Basis) -> _Compiled:
+def _compile(row: McpToolDefinition, basis: Basis) -> _Compiled:
     return _Compiled(
         definition_of(row),
         schemas.compile(row.input_schema),
@@ -198,21 +210,63 @@ def _compile(row: Any, basis: Basis) -> _Compiled:
     )
 
 
-def _toolsets(tools: Iterable[Tool]) -> list[Toolset]:
-    """Read the toolsets. Tools are matched by name."""
-    from tools_catalog.models import McpToolDefinition, McpToolset
+def _aliases() -> list[Alias]:
+    """Read the former names that lead to tools."""
+    from tools_catalog.models import McpAlias
 
+    rows = McpAlias.objects.live().filter(tool__isnull=False)
+    return [Alias(*row) for row in rows.values_list("name", "tool__name", "expires_at")]
+
+
+def _toolsets(tools: Iterable[Tool], aliases: Iterable[Alias]) -> list[Toolset]:
+    """Read the toolsets. Tools are matched by name, the present or a former one."""
+    from tools_catalog.models import McpToolset
+
+    formerly: dict[str, list[str]] = {}
+    for alias in aliases:
+        formerly.setdefault(alias.leads_to, []).append(alias.name)
     made = []
-    names = Prefetch("tools", McpToolDefinition.objects.only("name"))
-    for row in McpToolset.objects.filter(enabled=True).prefetch_related(names, "groups"):
+    enabled = McpToolset.objects.filter(enabled=True)
+    rows = list(
+        enabled.prefetch_related(_only("tools", "name"), "groups", _only("prompts", "name"), _only("resources", "uri"))
+    )
+    calls = usage.totals() if any(row.mode == McpToolset.Mode.SEARCH for row in rows) else {}
+    for row in rows:
         chosen, patterns = {tool.name for tool in row.tools.all()}, row.patterns.split()
         made.append(
             Toolset(
                 row.slug,
-                [tool for tool in tools if tool.name in chosen or matches(tool.name, patterns)],
+                [
+                    tool
+                    for tool in tools
+                    if tool.name in chosen
+                    or matches(tool.name, patterns)
+                    or any(matches(name, patterns) for name in formerly.get(tool.name, ()))
+                ],
+                aliases=aliases,
                 groups=frozenset(group.pk for group in row.groups.all()),
                 searches=row.mode == McpToolset.Mode.SEARCH,
                 words=row.description,
+                reads=_reads(row),
+                calls=calls,
             )
         )
     return made
+
+
+def _reads(row: Any) -> ReadChoice | None:
+    if row.reads != row.Reads.CHOSEN:
+        return None
+    return ReadChoice(
+        frozenset(prompt.name for prompt in row.prompts.all()),
+        frozenset(resource.uri for resource in row.resources.all()),
+        tuple(row.read_patterns.split()),
+    )
+
+
+def _only(relation: str, column: str) -> Prefetch[str, Any, Any]:
+    """Read what a toolset is linked to without its content."""
+    from tools_catalog.models import McpToolset
+
+    model: Any = McpToolset._meta.get_field(relation).related_model
+    return Prefetch(relation, model.objects.only(column))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,29 +9,30 @@ from django.db.models import F
 from django.utils.translation import gettext as _t
 
 from sessions_app.protocol import envelope, schemas, uritemplate
+from sessions_app.protocol.json import Json
 from sessions_app.protocol.tasks import TaskSupport
 from tools_catalog.models import McpConnection, McpPrompt, McpResource, McpToolDefinition, McpUpstreamTool, described
 from tools_catalog.models.content import NAME, URI
+from tools_catalog.models.names import prefixed
 from tools_catalog.upstream.core_tasks import support_of
 from tools_catalog.upstream.listing import AS_TASK, PROMPT, RESOURCE, TEMPLATE, TOOL, storable
 
 MODELS: Mapping[str, Any] = {TOOL: McpToolDefinition, RESOURCE: McpResource, TEMPLATE: McpResource, PROMPT: McpPrompt}
 FIELDS: Mapping[str, str] = {TOOL: "tool", RESOURCE: "resource", TEMPLATE: "resource", PROMPT: "prompt"}
 """Kind -> the column of the offer that points at what it became."""
-_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.-]")
 
 
 def public_name(connection: McpConnection, upstream_name: str, kind: str = TOOL) -> str:
-    """Give the name that it has here unless somebody writes another: too long ones are refused later.
+    """Give the name that it has here unless somebody writes another.
 
     A URI stays as it is: what an upstream says elsewhere refers to it.
     """
     if kind in (RESOURCE, TEMPLATE):
         return upstream_name
-    return _NOT_IN_NAMES.sub("_", f"{connection.prefix}{upstream_name}")
+    return prefixed(connection.prefix, upstream_name)
 
 
-def columns(row: McpUpstreamTool, definition: Mapping[str, Any]) -> dict[str, Any]:
+def columns(row: McpUpstreamTool, definition: Mapping[str, Json]) -> dict[str, object]:
     """Give what a definition means for the columns of what it becomes."""
     if row.kind == TOOL:
         return _tool_columns(row, definition)
@@ -72,18 +72,18 @@ def refusal_of(row: McpUpstreamTool) -> str:
     return _collision(row) or fault_of(row.kind, row.name, row.seen)
 
 
-def hints(definition: Mapping[str, Any]) -> Mapping[str, Any]:
+def hints(definition: Mapping[str, Json]) -> Mapping[str, Json]:
     """Give the annotations of a tool, where they are any."""
     found = definition.get("annotations")
     return found if isinstance(found, dict) else {}
 
 
-def begins_task(definition: Mapping[str, Any]) -> bool:
+def begins_task(definition: Mapping[str, Json]) -> bool:
     """Whether the upstream decides which calls of the tool become tasks."""
     return bool(definition.get("execution") == AS_TASK)
 
 
-def _tool_columns(row: McpUpstreamTool, definition: Mapping[str, Any]) -> dict[str, Any]:
+def _tool_columns(row: McpUpstreamTool, definition: Mapping[str, Json]) -> dict[str, object]:
     hinted = hints(definition)
     forbids = support_of(definition) == TaskSupport.FORBIDDEN
     return {
@@ -134,7 +134,7 @@ def _collision(row: McpUpstreamTool) -> str:
     }
 
 
-def fault_of(kind: str, name: str, definition: Mapping[str, Any]) -> str:
+def fault_of(kind: str, name: str, definition: Mapping[str, Json]) -> str:
     """Say what is wrong with a definition by itself; empty where nothing is."""
     try:
         if kind == TEMPLATE:
@@ -162,5 +162,5 @@ def fault_of(kind: str, name: str, definition: Mapping[str, Any]) -> str:
     return ""
 
 
-def _text(value: Any, most: int | None = None) -> str:
+def _text(value: Json, most: int | None = None) -> str:
     return storable(value if isinstance(value, str) else "")[:most]

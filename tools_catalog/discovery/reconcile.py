@@ -9,19 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from django.contrib.auth.models import AnonymousUser, User
 from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.utils import timezone
 from django.utils.translation import gettext as _t
 
+from sessions_app.history import guarding
 from sessions_app.history.reading import history_of
 from sessions_app.protocol import json
+from sessions_app.protocol.json import Json
 from tools_catalog.discovery import proposals
 from tools_catalog.discovery.proposals import columns, public_name, refusal_of
 from tools_catalog.models import McpConnection, McpUpstreamTool
 from tools_catalog.upstream.listing import MAX_OFFERS, TOOL, Listed, Offers
+
+if TYPE_CHECKING:
+    from tools_catalog.models import McpToolDefinition
 
 __all__ = ["ApprovalRefused", "approve", "columns", "overrides", "public_name", "reconcile", "refusal_of", "reject"]
 
@@ -65,13 +71,15 @@ def reconcile(connection_id: int, offers: Offers) -> None:
             McpConnection.objects.filter(pk=connection.pk).update(discovered_at=timezone.now())
 
 
-def approve(row: McpUpstreamTool, *, author: Any, reason: str = "") -> Any:
+def approve(row: McpUpstreamTool, *, author: User | AnonymousUser | str | None, reason: str = "") -> Any:
     """Serve what the upstream offers now; give the row of the catalogue. What an operator wrote differently there
     is kept.
 
+    The right to approve is one of its own, so what the upstream says of a tool's effects needs no second person.
+
     Raises ApprovalRefused.
     """
-    with transaction.atomic():
+    with transaction.atomic(), guarding.decided():
         row = McpUpstreamTool.objects.select_for_update(of=("self",)).select_related("connection").get(pk=row.pk)
         if row.is_gone:
             raise ApprovalRefused(_t("The upstream no longer offers it."))
@@ -105,14 +113,14 @@ def approve(row: McpUpstreamTool, *, author: Any, reason: str = "") -> Any:
         return served
 
 
-def reject(row: McpUpstreamTool, *, author: Any) -> None:
+def reject(row: McpUpstreamTool, *, author: User | AnonymousUser | str | None) -> None:
     """Refuse this definition; the next change is shown again. What was approved before stays as it is."""
     row.rejected_digest = row.seen_digest
     row.decided_by, row.decided_at = str(author)[:150], timezone.now()
     row.save(update_fields=["rejected_digest", "decided_by", "decided_at"])
 
 
-def overrides(row: McpUpstreamTool) -> dict[str, tuple[Any, Any]]:
+def overrides(row: McpUpstreamTool) -> dict[str, tuple[object, object]]:
     """Give what an operator wrote differently: column -> (the upstream's, ours)."""
     served = row.served
     if served is None or not row.approved_digest:
@@ -185,7 +193,7 @@ def _is_restless(row: McpUpstreamTool) -> bool:
     return history_of(row).filter(happened_at__gt=since).count() >= _MOST_STEPS_AN_HOUR
 
 
-def _configure(tool: Any, row: McpUpstreamTool) -> None:
+def _configure(tool: McpToolDefinition, row: McpUpstreamTool) -> None:
     if tool.read_only:
         tool.destructive = False  # an operator's mark outweighs the upstream's hint
     tool.configuration = {
@@ -209,7 +217,7 @@ def _new(connection: McpConnection, kind: str, one: Listed, gone: Iterable[McpUp
     return row
 
 
-def _without_name(definition: dict[str, Any]) -> dict[str, Any]:
+def _without_name(definition: dict[str, Json]) -> dict[str, Json]:
     names = {"uri", "uriTemplate"} if "uri" in definition or "uriTemplate" in definition else {"name"}
     return {member: value for member, value in definition.items() if member not in names}
 
@@ -224,5 +232,5 @@ def _passes(connection: McpConnection, row: McpUpstreamTool) -> bool:
     return connection.policy == McpConnection.Policy.HOLD_CHANGES and is_new
 
 
-def _same(one: Any, other: Any) -> bool:
+def _same(one: object, other: object) -> bool:
     return json.canonical(one) == json.canonical(other) if one is not None and other is not None else one is other

@@ -19,8 +19,10 @@ from django.utils.translation import gettext_lazy as _
 
 from sessions_app.kit.fields import JSONText
 from sessions_app.protocol import json, uritemplate
+from sessions_app.protocol.json import Json
 from tools_catalog.backends import offered
 from tools_catalog.models import described
+from tools_catalog.models.aliases import McpAlias
 from tools_catalog.models.loadable import LoadableModel
 
 NAME = re.compile(r"^[A-Za-z0-9_.-]{1,64}\Z")
@@ -56,6 +58,8 @@ def keep_groups(model: Any) -> None:
 
 class Content(LoadableModel):
     """The columns that resources and prompts share."""
+
+    GUARDED_LINKS = ("groups",)
 
     title = models.CharField(_("title"), max_length=200, blank=True, help_text=_("Shown to people."))
     description = models.TextField(
@@ -99,7 +103,7 @@ class Content(LoadableModel):
         """Give what tells this definition and content from all others."""
         return json.digest(json.canonical({field: getattr(self, field) for field in self.DEFINING}))
 
-    def _check(self, problems: dict[str, Any], registry: dict[str, offered.Offered], variables: set[str]) -> None:
+    def _check(self, problems: dict[str, Json], registry: dict[str, offered.Offered], variables: set[str]) -> None:
         """Collect what is wrong with the shared columns; `variables` are those that completions may name."""
         checks: dict[str, Callable[[Any], None]] = {
             "completions": lambda value: described.check_completions(value, variables),
@@ -120,7 +124,7 @@ class Content(LoadableModel):
         if self.backend == "upstream" and getattr(self, "upstream_offer", None) is None:
             problems["backend"] = _("What an upstream offers comes here by approval; choose another backend.")
 
-    def _check_length(self, problems: dict[str, Any], field: str, length: int) -> None:
+    def _check_length(self, problems: dict[str, Json], field: str, length: int) -> None:
         if length > settings.MCPHUB_MAX_RESOURCE_BYTES:
             problems[field] = _("This is longer than %(limit)s bytes (MCPHUB_MAX_RESOURCE_BYTES).") % {
                 "limit": settings.MCPHUB_MAX_RESOURCE_BYTES
@@ -313,6 +317,8 @@ class McpPrompt(Content):
             names = described.check_arguments(self.arguments, is_foreign=self.backend == "upstream")
         except ValueError as error:
             problems["arguments"] = str(error)
+        if refusal := McpAlias.objects.refusal_of(self, self.name):
+            problems["name"] = refusal
         self._check(problems, offered.prompts, names)
         try:
             described.check_messages(self.messages)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from typing import Any
 
 from django.utils.translation import gettext as _
 
+from sessions_app.protocol.json import Json
 from tools_catalog.backends import offered
 from tools_catalog.call.content import REQUIRED_MEMBERS
 
@@ -19,12 +19,12 @@ _MOMENT = re.compile(r"\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\
 _MOST_ENUMERATED = 10_000
 
 
-def check_object(value: Any) -> None:
+def check_object(value: Json) -> None:
     if not isinstance(value, dict):
         raise ValueError(_("This must be a JSON object."))
 
 
-def check_completions(value: Any, variables: set[str]) -> None:
+def check_completions(value: Json, variables: set[str]) -> None:
     """Each variable's values: a list of texts, or a registered function."""
     check_object(value)
     for name, source in value.items():
@@ -47,7 +47,7 @@ def check_completions(value: Any, variables: set[str]) -> None:
             )
 
 
-def check_icons(value: Any) -> None:
+def check_icons(value: Json) -> None:
     """MCP 2025-11-25, icons: https or data URIs."""
     if not isinstance(value, list):
         raise ValueError(_("This must be a JSON list."))
@@ -64,7 +64,7 @@ def check_icons(value: Any) -> None:
             raise ValueError(_("theme is light or dark, mimeType a text."))
 
 
-def check_annotations(value: Any, *, is_foreign: bool = False) -> None:
+def check_annotations(value: Json, *, is_foreign: bool = False) -> None:
     """Check annotations of content. Those of a foreign resource may have members that nobody knows here."""
     check_object(value)
     if not is_foreign and (unknown := sorted(value.keys() - _ANNOTATIONS)):
@@ -83,7 +83,7 @@ def check_annotations(value: Any, *, is_foreign: bool = False) -> None:
         raise ValueError(_("lastModified is a moment, such as 2026-01-31T12:00:00Z."))
 
 
-def check_arguments(value: Any, *, is_foreign: bool = False) -> set[str]:
+def check_arguments(value: Json, *, is_foreign: bool = False) -> set[str]:
     """Give the names of a prompt's arguments. Those of a foreign prompt may have members that nobody knows here."""
     if not isinstance(value, list):
         raise ValueError(_("This must be a JSON list."))
@@ -103,7 +103,7 @@ def check_arguments(value: Any, *, is_foreign: bool = False) -> set[str]:
     return names
 
 
-def check_messages(value: Any) -> None:
+def check_messages(value: Json) -> None:
     """A message is {role, content}; content is a text, or a content block of MCP."""
     if not isinstance(value, list):
         raise ValueError(_("This must be a JSON list."))
@@ -116,7 +116,7 @@ def check_messages(value: Any) -> None:
             _check_block(message["content"])
 
 
-def _check_block(block: Any) -> None:
+def _check_block(block: Json) -> None:
     kind = block.get("type") if isinstance(block, dict) else None
     members = REQUIRED_MEMBERS.get(kind) if isinstance(kind, str) else None
     if members is None:

@@ -13,6 +13,7 @@ from rest_framework.serializers import BaseSerializer
 
 from sessions_app.kit.rest.writing import Named, RowSerializer, StrictText, WritingViewSet, attribute
 from sessions_app.protocol.errors import Forbidden, MethodNotAllowed
+from sessions_app.protocol.json import Json
 from tools_catalog.filters import CONNECTION_FILTERS
 from tools_catalog.models import McpConnection
 from tools_catalog.upstream.confinement import machine
@@ -104,7 +105,7 @@ class ConnectionSerializer(RowSerializer[McpConnection]):
         return row.error_message
 
     @extend_schema_field(HeldSerializer(many=True))
-    def get_confinement(self, row: McpConnection) -> list[dict[str, Any]]:
+    def get_confinement(self, row: McpConnection) -> list[dict[str, Json]]:
         if row.profile is None:
             return []
         found = machine.held(row.profile.spec(), machine.this_machine())
@@ -120,7 +121,7 @@ class ConnectionSerializer(RowSerializer[McpConnection]):
         return value
 
     def _write(self, row: McpConnection, values: dict[str, Any]) -> McpConnection:
-        attribute(row, self.context["request"], values.pop("reason", ""))
+        row.change_author, _ = attribute(row, self.context["request"], values.pop("reason", ""))
         return super()._write(row, values)
 
 
@@ -144,6 +145,7 @@ class ConnectionViewSet(mixins.CreateModelMixin, WritingViewSet[McpConnection]):
         "create": "tools_catalog.add_mcpconnection",
         "write": "tools_catalog.change_mcpconnection",
     }
+    holds_back = True
     missing = "There is no such connection. GET /api/connections/ lists them."
 
     def perform_create(self, serializer: BaseSerializer[McpConnection]) -> None:
@@ -156,7 +158,7 @@ class ConnectionViewSet(mixins.CreateModelMixin, WritingViewSet[McpConnection]):
             raise Forbidden("A connection that runs a program is changed in the admin, by an upstream manager.")
         serializer.save()
 
-    def http_method_not_allowed(self, request: Any, *args: Any, **kwargs: Any) -> Response:
+    def http_method_not_allowed(self, request: Any, *args: object, **kwargs: object) -> Response:
         if request.method == "DELETE" and self.detail:
             raise MethodNotAllowed(
                 'Connections are not deleted: tools and the audit name them. Disable it: PATCH {"enabled": false}.',

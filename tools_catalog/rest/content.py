@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django.contrib.auth.models import Group
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from sessions_app.kit.rest.writing import JSONObject, JSONValue, Named, ReasonedSerializer, StrictText
+from sessions_app.protocol.json import Json
 from tools_catalog.filters import PROMPT_FILTERS, RESOURCE_FILTERS
 from tools_catalog.models import McpPrompt, McpResource
 from tools_catalog.rest.removable import RemovableViewSet, described, permissions
@@ -21,7 +20,7 @@ class JSONList(JSONValue):
 
     default_error_messages = {"not_objects": "This must be a list of JSON objects."}
 
-    def to_internal_value(self, data: Any) -> Any:
+    def to_internal_value(self, data: Json) -> list[object]:
         if not isinstance(data, list) or not all(isinstance(item, dict) for item in data):
             self.fail("not_objects")
         return data
@@ -47,7 +46,7 @@ class ContentSerializer(ReasonedSerializer):
     completions = JSONObject(required=False, help_text="Null for a key without catalog:write.")
     icons = JSONList(required=False)
 
-    def to_representation(self, instance: Any) -> Any:
+    def to_representation(self, instance: object) -> dict[str, object]:
         shown = super().to_representation(instance)
         request = self.context.get("request")
         if request is not None and not runs_the_catalogue(request):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import Model, QuerySet
 from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework import mixins
 from rest_framework.serializers import BaseSerializer
@@ -18,15 +18,16 @@ from tools_catalog.rest.tools import SCOPES, visible_rows
 class RemovableViewSet(mixins.CreateModelMixin, mixins.DestroyModelMixin, WritingViewSet[Any]):
     # No docstring: it would stand at every operation of the OpenAPI document.
     required_scope = SCOPES
+    holds_back = True
 
-    def get_queryset(self) -> QuerySet[Any]:
+    def get_queryset(self) -> QuerySet[Model]:
         return visible_rows(super().get_queryset(), self.request)
 
     def perform_create(self, serializer: BaseSerializer[Any]) -> None:
         with transaction.atomic():
             serializer.save()
 
-    def perform_destroy(self, instance: Any) -> None:
+    def perform_destroy(self, instance: Model) -> None:
         attribute(instance, self.request, "")
         instance.delete()
 

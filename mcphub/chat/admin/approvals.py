@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from django.contrib import admin, messages
 from django.contrib.admin.utils import quote
-from django.db.models import QuerySet
+from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
@@ -78,31 +78,31 @@ class ChatApprovalAdmin(RecordedReading):
     actions = ["approve", "deny"]
     actions_detail = ["approve_it", "deny_it"]
 
-    def get_fieldsets(self, request: HttpRequest, obj: ChatApproval | None = None) -> Any:
+    def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:
         arguments = "all_arguments" if self.may_read(request) else "hidden_arguments"
         return [
             (None, {"fields": ["shown_status", "shown_tool", "tool_version"]}),
             (_t("Arguments"), {"fields": [arguments]}),
-            (_t("Who"), {"fields": ["shown_caller", "decided_by", "reason"]}),
+            (_t("Who"), {"fields": ["shown_caller", "needs_another", "decided_by", "reason"]}),
             (_t("When"), {"fields": [_ASKED, _DECIDED, _EXPIRES]}),
             (_t("Ids"), {"fields": ["id", "shown_turn", "shown_call"]}),
         ]
 
-    def get_readonly_fields(self, request: HttpRequest, obj: Any | None = None) -> list[Any]:
+    def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> list[str]:
         return [name for _title, options in self.get_fieldsets(request, obj) for name in options["fields"]]
 
     def has_decide_permission(self, request: HttpRequest) -> bool:
         return bool(request.user.has_perm("chat.decide_chatapproval"))
 
     @admin.action(description=_("Approve the selected calls"), permissions=["decide"])
-    def approve(self, request: HttpRequest, queryset: QuerySet[ChatApproval]) -> Any:
+    def approve(self, request: HttpRequest, queryset: QuerySet[ChatApproval]) -> HttpResponse | None:
         return self._decide(request, queryset, approve=True)
 
     @admin.action(description=_("Deny the selected calls"), permissions=["decide"])
-    def deny(self, request: HttpRequest, queryset: QuerySet[ChatApproval]) -> Any:
+    def deny(self, request: HttpRequest, queryset: QuerySet[ChatApproval]) -> HttpResponse | None:
         return self._decide(request, queryset, approve=False)
 
-    def has_decide_it_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
+    def has_decide_it_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
         asked = ChatApproval.objects.filter(pk=object_id)
         return self.has_decide_permission(request) and approvals.still_open(asked, timezone.now()).exists()
 
@@ -121,7 +121,9 @@ class ChatApprovalAdmin(RecordedReading):
         )
         return asked if asked is not None else redirect(back)
 
-    def _decide(self, request: HttpRequest, queryset: QuerySet[ChatApproval], *, approve: bool, back: str = "") -> Any:
+    def _decide(
+        self, request: HttpRequest, queryset: QuerySet[ChatApproval], *, approve: bool, back: str = ""
+    ) -> HttpResponse | None:
         waiting = approvals.still_open(queryset, timezone.now())
         items, count = names_and_count(waiting)
         if not count:
@@ -210,3 +212,11 @@ class ToolApprovalAdmin(RecordedAdmin):
     list_filter = ["policy"]
     search_fields = ["tool__name"]
     autocomplete_fields = ["tool"]
+
+    def get_readonly_fields(self, request: HttpRequest, obj: ToolApproval | None = None) -> list[str]:
+        # Moved to another tool, a policy would end for the first one without a second person.
+        return ["tool"] if obj is not None else []
+
+    def has_delete_permission(self, request: HttpRequest, obj: ToolApproval | None = None) -> bool:
+        # Who may not loosen a policy alone must not remove it.
+        return bool(request.user.is_superuser) and super().has_delete_permission(request, obj)

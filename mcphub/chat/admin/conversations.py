@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, ClassVar
 from urllib.parse import urlencode
 
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
-from django.db.models import Count, F, Max, OuterRef, Q, QuerySet, Subquery, Sum, Value
+from django.db.models import Count, F, Max, Model, OuterRef, Q, QuerySet, Subquery, Sum, Value
 from django.db.models.functions import Coalesce, Concat
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.template.loader import render_to_string
 from django.template.response import TemplateResponse
-from django.urls import path, reverse
+from django.urls import URLPattern, path, reverse
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -61,7 +61,7 @@ class ChatSessionAdmin(RecordedReading):
         rows: QuerySet[ChatSession] = super().get_queryset(request).annotate(counted=Coalesce(Subquery(counted), 0))
         return rows
 
-    def get_fieldsets(self, request: HttpRequest, obj: ChatSession | None = None) -> Any:
+    def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:
         sections = [_transcript_for(request), "shown_context"] if self.may_read(request) else ["hidden"]
         return [
             (None, {"fields": ["shown_state", "shown_caller", "provider_preference", "max_messages"]}),
@@ -70,7 +70,7 @@ class ChatSessionAdmin(RecordedReading):
             (_t("Ids"), {"fields": ["full_id", "principal"]}),
         ]
 
-    def get_readonly_fields(self, request: HttpRequest, obj: Any | None = None) -> list[Any]:
+    def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> list[str]:
         return [name for _title, options in self.get_fieldsets(request, obj) for name in options["fields"]]
 
     @admin.display(description=_("state"))
@@ -119,7 +119,7 @@ class QuestionSearch(ListPart):
         found = page_of(request.GET.get("q", "").strip()) if page.has_view_permission(request) else ""
         return redirect(found) if found else None
 
-    def context(self, page: HubAdmin, request: HttpRequest) -> dict[str, str]:
+    def context(self, page: HubAdmin, request: HttpRequest) -> dict[str, object]:
         return {"usage_link": reverse("admin:chat_usage")}
 
 
@@ -146,7 +146,7 @@ class QueryAdmin(RecordedReading):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Query]:
         return super().get_queryset(request).select_related("response")
 
-    def get_fieldsets(self, request: HttpRequest, obj: Query | None = None) -> Any:
+    def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:
         sections, more = (
             ([_transcript_for(request)], ["shown_metadata"]) if self.may_read(request) else (["hidden"], [])
         )
@@ -157,7 +157,7 @@ class QueryAdmin(RecordedReading):
             (_t("Ids"), {"fields": ["full_id", "principal", "provider", "shown_entry_point", *more]}),
         ]
 
-    def get_readonly_fields(self, request: HttpRequest, obj: Any | None = None) -> list[Any]:
+    def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> list[str]:
         return [name for _title, options in self.get_fieldsets(request, obj) for name in options["fields"]]
 
     @admin.display(description=_("time"))
@@ -257,7 +257,7 @@ class QueryAdmin(RecordedReading):
 
     # What callers used -----------------------------------------------------------------------------
 
-    def get_urls(self) -> list[Any]:
+    def get_urls(self) -> list[URLPattern]:
         return [path("usage/", self.admin_site.admin_view(self.usage_view), name="chat_usage"), *super().get_urls()]
 
     def usage_view(self, request: HttpRequest) -> HttpResponse:
@@ -281,7 +281,7 @@ class QueryAdmin(RecordedReading):
         return TemplateResponse(request, "admin/hub/usage.html", context)
 
 
-def usage_by_caller(since: Any) -> Any:
+def usage_by_caller(since: datetime) -> Any:
     """Give what each caller asked and used since a moment, most tokens first."""
     # Grouped by what no index is in the order of: SQLite would read all queries there are, rather than sort these.
     return (

@@ -9,10 +9,12 @@ from asgiref.sync import async_to_sync
 from django import forms
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
+from django.db.models import Model
+from django.forms import ModelForm
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.template.response import TemplateResponse
-from django.urls import path, reverse
+from django.urls import URLPattern, path, reverse
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -53,7 +55,7 @@ class ProviderForm(_FormBase):
         model = ChatProvider
         exclude: list[str] = []
 
-    def clean(self) -> dict[str, Any]:
+    def clean(self) -> dict[str, object]:
         cleaned = super().clean() or self.cleaned_data
         # Else whoever may edit the address, but does not know the key, could have it sent to a host of his own.
         before, after = urlsplit(self.initial.get("base_url", "")), urlsplit(cleaned.get("base_url", ""))
@@ -93,11 +95,11 @@ class ChatProviderAdmin(RecordedAdmin):
         ),
     ]
 
-    def get_readonly_fields(self, request: HttpRequest, obj: ChatProvider | None = None) -> list[Any]:
+    def get_readonly_fields(self, request: HttpRequest, obj: ChatProvider | None = None) -> list[str]:
         # The key is sealed under the row's name, so the name stays.
         return [*self.readonly_fields, "slug"] if obj is not None else list(self.readonly_fields)
 
-    def get_fieldsets(self, request: HttpRequest, obj: Any | None = None) -> Any:
+    def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:
         if obj is not None and not self.has_change_permission(request, obj):
             own = ("key", "forget_key")
             return [
@@ -106,7 +108,9 @@ class ChatProviderAdmin(RecordedAdmin):
             ]
         return self.fieldsets if obj is not None else [each for each in self.fieldsets if each[0] != _HOW]
 
-    def get_form(self, request: HttpRequest, obj: Any | None = None, change: bool = False, **kwargs: Any) -> Any:
+    def get_form(
+        self, request: HttpRequest, obj: ChatProvider | None = None, change: bool = False, **kwargs: object
+    ) -> type[ModelForm[Model]]:
         fields = [
             name
             for _title, options in self.fieldsets
@@ -116,7 +120,7 @@ class ChatProviderAdmin(RecordedAdmin):
         kwargs.setdefault("fields", fields)
         return super().get_form(request, obj, change, **kwargs)
 
-    def save_model(self, request: HttpRequest, obj: ChatProvider, form: Any, change: bool) -> None:
+    def save_model(self, request: HttpRequest, obj: ChatProvider, form: ModelForm[Model], change: bool) -> None:
         if value := form.cleaned_data.get("key"):
             obj.set_key(value)
             obj.change_reason = _t("new key") if change else ""
@@ -155,11 +159,11 @@ class ChatProviderAdmin(RecordedAdmin):
 
     # The test ------------------------------------------------------------------------------------
 
-    def get_urls(self) -> list[Any]:
+    def get_urls(self) -> list[URLPattern]:
         page = path("<int:pk>/test/", self.admin_site.admin_view(self.test_view), name="provider_test")
         return [page, *super().get_urls()]
 
-    def has_test_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
+    def has_test_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
         return bool(request.user.has_perm(TEST))
 
     @detail_action(description=_("Test"), icon="network_check", url_path="test-it", permissions=["test"])

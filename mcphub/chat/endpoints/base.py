@@ -11,9 +11,9 @@ from collections.abc import AsyncIterator, Mapping
 
 from django.conf import settings
 
+from invocations.call.running import UnrecordedWork
 from invocations.calling import IDEMPOTENCY_KEY
 from invocations.ledger.limits import Drawn
-from invocations.running import UnrecordedWork
 from mcphub.chat import rate_limit, service
 from mcphub.chat.engine.events import TurnFinished
 from mcphub.chat.engine.turn import Turn, TurnSource
@@ -234,11 +234,11 @@ class ChatEndpoint(HubConsumer):
             error.retry_after = 1
         if error.retry_after is not None:
             headers.append((b"retry-after", b"%d" % max(1, round(error.retry_after + 0.499))))
-        if error.http_status == 401:
-            headers.append((b"www-authenticate", b'Bearer realm="mcphub"'))
         await self.respond_json(self.error_body(error), status=error.http_status, headers=headers)
 
     async def refuse(self, error: HubError) -> None:
         if isinstance(error, MethodNotAllowed):
             self.more_headers.append((b"allow", ", ".join(self.allowed_methods).encode()))
+        if (challenge := self.challenge(error)) is not None:
+            self.more_headers.append((b"www-authenticate", challenge))
         await self.fail(ChatError.of(error))

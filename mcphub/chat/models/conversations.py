@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from django.db import models
 from django.db.models import F, Q
@@ -269,7 +269,7 @@ class ChatMessage(models.Model):
         return chat_messages.StoredMessage(self.wire(), frozenset(self.client_calls))
 
 
-def _clear(token: str | None, shown: Any, of: str) -> Any:
+def _clear(token: str | None, shown: Json, of: str) -> Json:
     if token is None:
         return shown
     try:

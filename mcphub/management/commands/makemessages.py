@@ -24,7 +24,7 @@ class Command(makemessages.Command):
     # A guess looks like a translation and is none.
     msgmerge_options = [*makemessages.Command.msgmerge_options, "--no-fuzzy-matching"]
 
-    def handle(self, *args: Any, **options: Any) -> None:
+    def handle(self, *args: object, **options: Any) -> None:
         if not (settings.BASE_DIR / "pyproject.toml").is_file():
             raise CommandError("The catalogue is made in a source tree, and this is an installation.")
         os.chdir(settings.BASE_DIR)

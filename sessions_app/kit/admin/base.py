@@ -14,11 +14,12 @@ from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.utils import unquote
 from django.contrib.admin.views.main import ERROR_FLAG
 from django.core.exceptions import PermissionDenied
-from django.db.models import QuerySet
-from django.http import Http404, HttpRequest
+from django.db.models import Model, QuerySet
+from django.db.models.options import Options
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
-from django.urls import reverse
+from django.urls import URLPattern, reverse
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.http import url_has_allowed_host_and_scheme
@@ -38,12 +39,13 @@ from sessions_app.kit.lists.keyset import Keyset
 from sessions_app.kit.shown import clipped
 
 if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
+
     _Base = admin.ModelAdmin[Any]
 
-    from django.contrib.admin.views.main import ChangeList as _List
+    from django.contrib.admin.views.main import ChangeList
 else:
     from unfold.admin import ModelAdmin as _Base
-    from unfold.views import ChangeList as _List
 
 _MARKS = {
     "good": "check_circle",
@@ -56,16 +58,17 @@ _MARKS = {
 
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
+_Row = TypeVar("_Row", bound=Model)
 
 
-def detail_action(**options: Any) -> Callable[[_Method], _Method]:
+def detail_action(**options: object) -> Callable[[_Method], _Method]:
     """Make a method an action of one row's page; the theme's decorator, with its types and the row's own key."""
 
     def decorate(method: _Method) -> _Method:
         themed = theme_action(**options)(method)
 
         @wraps(themed)
-        def with_key(page: Any, request: HttpRequest, **row: str) -> Any:
+        def with_key(page: object, request: HttpRequest, **row: str) -> Any:
             # Addresses quote even an underscore. A list's action has no row.
             return themed(page, request, **{name: unquote(key) for name, key in row.items()})
 
@@ -95,7 +98,7 @@ def back_of(request: HttpRequest, otherwise: str) -> str:
     return back if url_has_allowed_host_and_scheme(back, allowed_hosts=None) else otherwise
 
 
-def row_of(page: Any, request: HttpRequest, object_id: str) -> Any:
+def row_of(page: admin.ModelAdmin[_Row], request: HttpRequest, object_id: str) -> _Row:
     """Give the row that an address of an admin's page names; raise Http404."""
     row = page.get_object(request, object_id)
     if row is None:
@@ -103,11 +106,11 @@ def row_of(page: Any, request: HttpRequest, object_id: str) -> Any:
     return row
 
 
-def moment(field: str, words: Any) -> Any:
+def moment(field: str, words: StrOrPromise) -> Any:
     """Give a column, or a read-only field, that shows a time with its zone."""
 
     @admin.display(description=words, ordering=field, empty_value="-")
-    def shown(row: Any) -> Any:
+    def shown(row: object) -> Any:
         value = getattr(row, field)
         if value is None:
             return None
@@ -135,19 +138,19 @@ class HubAdmin(_Base):
     parts: Sequence[ListPart] = ()
     """Of the list: what it has beside its rows."""
 
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[_List]:
+    def get_changelist(self, request: HttpRequest, **kwargs: object) -> type[ChangeList]:
         return HubList
 
-    def get_actions_detail(self, request: HttpRequest, object_id: Any) -> Any:
+    def get_actions_detail(self, request: HttpRequest, object_id: str) -> Any:
         return super().get_actions_detail(request, unquote(object_id))  # type: ignore[misc, unused-ignore]
 
-    def get_changelist_instance(self, request: HttpRequest) -> Any:
+    def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
         """Give the list of an address. Raises IncorrectLookupParameters where it asks for what is not."""
         if holds_nul(request.GET):  # which is no text for a database
             raise IncorrectLookupParameters
         return super().get_changelist_instance(request)
 
-    def get_urls(self) -> list[Any]:
+    def get_urls(self) -> list[URLPattern]:
         return [*(url for part in self.parts for url in part.urls(self)), *super().get_urls()]
 
     def get_list_filter(self, request: HttpRequest) -> Any:
@@ -159,13 +162,13 @@ class HubAdmin(_Base):
             columns = part.columns(self, request, list(columns))
         return columns
 
-    def get_list_display_links(self, request: HttpRequest, list_display: Any) -> Any:
+    def get_list_display_links(self, request: HttpRequest, list_display: Sequence[Any]) -> Any:
         """Let the usual columns lead to the row, or the first one where they are not shown."""
         if self.list_display_links is None:
             return None
         return [each for each in self.list_display_links if each in list_display] or list(list_display)[:1]
 
-    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, object] | None = None) -> Any:
         """Show the list with its parts."""
         if not self.has_view_or_change_permission(request):
             raise PermissionDenied
@@ -181,7 +184,7 @@ class HubAdmin(_Base):
                 return other
         return answer
 
-    def _list_view(self, request: HttpRequest, context: dict[str, Any]) -> Any:
+    def _list_view(self, request: HttpRequest, context: dict[str, object]) -> HttpResponse | None:
         """Show the list; what its address asks for in vain is left out, and said."""
         refused: DisallowedModelAdminLookup | None = None
         answer = None
@@ -204,14 +207,18 @@ class HubAdmin(_Base):
             messages.warning(request, _("These filters do not go together, so all are left out."))
         return redirect(f"{request.path}?{query.urlencode(safe=',')}")
 
-    def _get_obj_does_not_exist_redirect(self, request: HttpRequest, opts: Any, object_id: str) -> Any:
+    def _get_obj_does_not_exist_redirect(
+        self, request: HttpRequest, opts: Options[Model], object_id: str
+    ) -> HttpResponse:
         # Django's own leads to the start page, away from the list and the filters that the operator came from.
         said = _("There is no %(name)s %(key)s: it was never made, or is gone.")
         messages.warning(request, said % {"name": opts.verbose_name, "key": clipped(unquote(object_id), 60)})
         filters = request.GET.get("_changelist_filters", "")
         return redirect(reverse(f"admin:{opts.app_label}_{opts.model_name}_changelist") + (filters and f"?{filters}"))
 
-    def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> HttpResponse:
         context |= {"show_save_and_add_another": False, **self.page_context}
         show_json(context["adminform"], self.model)
         row = kwargs.get("obj")
@@ -219,7 +226,7 @@ class HubAdmin(_Base):
             context |= self.beside(request, row)
         return super().render_change_form(request, context, *args, **kwargs)
 
-    def beside(self, request: HttpRequest, row: Any) -> dict[str, Any]:
+    def beside(self, request: HttpRequest, row: Any) -> dict[str, object]:
         """Give what the templates of a row's page show beside its fields."""
         return {}
 
@@ -236,7 +243,7 @@ class HubAdmin(_Base):
         danger: bool = False,
         reason: bool = False,
         typed: str = "",
-        selected: Sequence[Any] = (),
+        selected: Sequence[object] = (),
         hidden: Sequence[tuple[str, str]] = (),
         form: forms.Form | None = None,
     ) -> TemplateResponse | None:
@@ -277,13 +284,13 @@ class HubAdmin(_Base):
     def confirmation_of(
         self,
         request: HttpRequest,
-        queryset: QuerySet[Any],
+        queryset: QuerySet[Model],
         action: str,
         title: Callable[[int], str],
         explanation: str,
         button: str,
         *,
-        touched: QuerySet[Any] | None = None,
+        touched: QuerySet[Model] | None = None,
         untouched: Callable[[int], str] | None = None,
         remarks: Callable[[list[Any]], Mapping[Any, str]] = lambda rows: {},
         **more: Any,
@@ -322,22 +329,22 @@ class ReadOnlyAdmin(HubAdmin):
     compressed_fields = True
     page_context: ClassVar[dict[str, Any]] = {"show_history": False}
 
-    def has_add_permission(self, request: HttpRequest, obj: Any | None = None) -> bool:
+    def has_add_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False
 
-    def has_change_permission(self, request: HttpRequest, obj: Any | None = None) -> bool:
+    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False
 
-    def has_delete_permission(self, request: HttpRequest, obj: Any | None = None) -> bool:
+    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False
 
-    def history_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> Any:
+    def history_view(self, request: HttpRequest, object_id: str, extra_context: object = None) -> HttpResponse:
         raise PermissionDenied  # records have no history: they do not change
 
-    def get_readonly_fields(self, request: HttpRequest, obj: Any | None = None) -> Any:
+    def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> Any:
         return [name for _title, options in self.get_fieldsets(request, obj) for name in options["fields"]]
 
-    def get_fields(self, request: HttpRequest, obj: Any | None = None) -> Any:
+    def get_fields(self, request: HttpRequest, obj: Model | None = None) -> Any:
         return self.fields or ()
 
 
@@ -357,12 +364,12 @@ class UncountedAdmin(ReadOnlyAdmin):
     indexed: tuple[str, ...] = ()
     """Fields, beside that of the order, by which an index finds rows in the order of the list."""
 
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[_List]:
+    def get_changelist(self, request: HttpRequest, **kwargs: object) -> type[ChangeList]:
         return KeysetList
 
 
 def names_and_count(
-    queryset: QuerySet[Any], most: int = 50, remarks: Callable[[list[Any]], Mapping[Any, str]] = lambda rows: {}
+    queryset: QuerySet[Model], most: int = 50, remarks: Callable[[list[Any]], Mapping[Any, str]] = lambda rows: {}
 ) -> tuple[list[tuple[str, str]], int]:
     """Give the first names of a selection, each with what `remarks` says of it by key, and the count of all."""
     count = queryset.count()

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from copy import copy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 from django.contrib.admin.exceptions import DisallowedModelAdminLookup
 from django.contrib.admin.options import IncorrectLookupParameters
+from django.contrib.admin.views.main import ChangeList
 from django.http import HttpRequest, QueryDict
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ POSITION = ("p", BEFORE, AFTER)
 
 
 class HubList(_List):
-    def get_filters_params(self, params: Any = None) -> Any:
+    def get_filters_params(self, params: dict[str, list[str]] | None = None) -> dict[str, list[str]]:
         kept = super().get_filters_params(params)
         kept.pop(COLUMNS, None)  # no filter
         return kept
@@ -42,7 +43,7 @@ def holds_nul(query: QueryDict) -> bool:
     return any("\x00" in text for name, texts in query.lists() for text in (name, *texts))
 
 
-def without_meaning(request: HttpRequest, listed: Callable[[HttpRequest], Any]) -> Iterator[str]:
+def without_meaning(request: HttpRequest, listed: Callable[[HttpRequest], ChangeList]) -> Iterator[str]:
     """Give the parameters of an address with which a list cannot be made, each tried alone; of many the first."""
     for number, name in enumerate(request.GET):
         alone = copy(request)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, JsonResponse
-from django.urls import path
+from django.urls import URLPattern, path
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
@@ -27,7 +27,7 @@ class CheckedForm(_Pages):
     class Media:
         js = ["mcphub/check.js"]
 
-    def get_urls(self) -> list[Any]:
+    def get_urls(self) -> list[URLPattern]:
         view = self.admin_site.admin_view(self.check_view)
         name = f"{self.opts.app_label}_{self.opts.model_name}_check"
         return [

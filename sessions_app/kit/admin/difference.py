@@ -6,7 +6,6 @@ import difflib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from sessions_app.kit.shown import visible
 
@@ -34,7 +33,7 @@ class FieldDifference:
     rows: list[Row]
 
 
-def difference(left: dict[str, Any], right: dict[str, Any]) -> list[FieldDifference]:
+def difference(left: dict[str, object], right: dict[str, object]) -> list[FieldDifference]:
     """Give the fields that differ, in the order of the definition, each as rows of two columns."""
     fields = list(left) + [field for field in right if field not in left]
     return [
@@ -44,12 +43,12 @@ def difference(left: dict[str, Any], right: dict[str, Any]) -> list[FieldDiffere
     ]
 
 
-def list_order(value: Any) -> str:
+def list_order(value: object) -> str:
     """Give the text of a value, in which the order of names counts."""
     return json.dumps(value, ensure_ascii=True)
 
 
-def _lines(value: Any) -> list[str]:
+def _lines(value: object) -> list[str]:
     if value is None or value == "":
         return []
     text = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from django.contrib import admin
 from django.contrib.admin.options import IncorrectLookupParameters
-from django.db.models import QuerySet
+from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_time
@@ -61,7 +61,7 @@ class TextControl(_Text):
 
     declared: ClassVar[ListFilter]
 
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Model]) -> QuerySet[Model]:
         written = (self.value() or "").strip()
         return self.declared.narrow(queryset, written) if written else queryset
 
@@ -71,10 +71,10 @@ class ChoiceControl(_Choices):
 
     declared: ClassVar[OneOf]
 
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
+    def lookups(self, request: HttpRequest, model_admin: object) -> list[tuple[str, Any]]:
         return list(self.declared.offered)
 
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Model]) -> QuerySet[Model]:
         chosen = self.value()
         if not chosen:
             return queryset
@@ -84,17 +84,17 @@ class ChoiceControl(_Choices):
             raise IncorrectLookupParameters(self.parameter_name)
         return self.narrowed(queryset, chosen)
 
-    def narrowed(self, queryset: QuerySet[Any], chosen: str) -> QuerySet[Any]:
+    def narrowed(self, queryset: QuerySet[Model], chosen: str) -> QuerySet[Model]:
         return self.declared.narrow(queryset, chosen)
 
 
 class YesOrNoControl(ChoiceControl):
     declared: ClassVar[YesOrNo]  # type: ignore[assignment]
 
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
+    def lookups(self, request: HttpRequest, model_admin: object) -> list[tuple[str, Any]]:
         return [("yes", self.declared.yes), ("no", self.declared.no)]
 
-    def narrowed(self, queryset: QuerySet[Any], chosen: str) -> QuerySet[Any]:
+    def narrowed(self, queryset: QuerySet[Model], chosen: str) -> QuerySet[Model]:
         return self.declared.narrow(queryset, chosen == "yes")
 
 
@@ -113,7 +113,7 @@ class _FieldControl(admin.FieldListFilter):
 class NumbersControl(_FieldControl, _Numbers):
     """A range of whole numbers, both ends included."""
 
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Model]) -> QuerySet[Model]:
         ends = self._end("from"), self._end("to")
         return (self.declared or Between(name=self.field_path)).narrow(queryset, ends)
 
@@ -127,7 +127,7 @@ class NumbersControl(_FieldControl, _Numbers):
 class MomentsControl(_FieldControl, _Moments):
     """A range of time in the hub's zone; a day without a time means its begin or its end."""
 
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Model]) -> QuerySet[Model]:
         return (self.declared or During(name=self.field_path)).narrow(queryset, self._bounds())
 
     def _bounds(self) -> tuple[datetime | None, datetime | None]:

@@ -67,13 +67,13 @@ class KeysetList(HubList):
     def _page(self) -> UncountedAdmin:
         return cast("UncountedAdmin", self.model_admin)
 
-    def get_filters_params(self, params: Any = None) -> Any:
+    def get_filters_params(self, params: dict[str, list[str]] | None = None) -> dict[str, list[str]]:
         kept = super().get_filters_params(params)
         for name in (BEFORE, AFTER):
             kept.pop(name, None)
         return kept
 
-    def get_queryset(self, request: HttpRequest, *more: Any) -> QuerySet[Any]:
+    def get_queryset(self, request: HttpRequest, *more: Any) -> QuerySet[Model]:
         searched = self.query
         self.has_key = self._page.is_windowed and self._is_key(searched)
         if not self.has_key:

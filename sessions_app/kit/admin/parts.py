@@ -10,6 +10,8 @@ from django.http import HttpRequest, HttpResponseBase
 from django.urls import URLPattern
 
 if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
+
     from sessions_app.kit.admin.base import HubAdmin
     from sessions_app.kit.admin.changelist import HubList
 
@@ -32,7 +34,7 @@ class ListPart:
         """Give the columns to show, of those that the parts before it show."""
         return usual
 
-    def context(self, page: HubAdmin, request: HttpRequest) -> dict[str, Any]:
+    def context(self, page: HubAdmin, request: HttpRequest) -> dict[str, object]:
         """Give what the templates of the list show of it."""
         return {}
 
@@ -41,11 +43,13 @@ class ListPart:
         return None
 
 
-def column(words: Any, draw: Callable[[Any], object], *, ordering: str | None = None) -> Callable[[Any, Any], Any]:
+def column(
+    words: StrOrPromise, draw: Callable[[Any], object], *, ordering: str | None = None
+) -> Callable[[Any, Any], Any]:
     """Make a column, or a read-only field, of what `draw` gives for a row; a method of an admin class."""
 
     @admin.display(description=words, ordering=ordering)
-    def shown(page: Any, row: Any) -> object:
+    def shown(page: object, row: object) -> object:
         return draw(row)
 
     return shown

@@ -5,10 +5,11 @@ Django shows the values of its own JSONField so, and knows nothing of ours, whic
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from django.contrib import admin
+from django.contrib.admin.helpers import AdminForm
 from django.core.exceptions import FieldDoesNotExist
 from django.db.models import Model
 
@@ -16,7 +17,7 @@ from sessions_app.kit.fields import JSONText
 from sessions_app.kit.shown import json_block
 
 
-def show_json(adminform: Any, model: type[Model]) -> None:
+def show_json(adminform: AdminForm, model: type[Model]) -> None:
     """Change an AdminForm so that the read-only JSON among its fields is shown as JSON."""
     shown = {name: _block(field) for name in adminform.readonly_fields if (field := _json_field(model, name))}
     if not shown:
@@ -27,7 +28,7 @@ def show_json(adminform: Any, model: type[Model]) -> None:
     ]
 
 
-def _json_field(model: type[Model], name: Any) -> JSONText | None:
+def _json_field(model: type[Model], name: object) -> JSONText | None:
     try:
         field = model._meta.get_field(name) if isinstance(name, str) else None
     except FieldDoesNotExist:
@@ -37,7 +38,7 @@ def _json_field(model: type[Model], name: Any) -> JSONText | None:
 
 def _block(field: JSONText) -> Any:
     @admin.display(description=field.verbose_name)
-    def shown(row: Any) -> Any:
+    def shown(row: Model) -> str:
         value = getattr(row, field.attname)
         return "-" if value in (None, {}, [], "") else json_block(value, str(field.verbose_name))
 
@@ -45,5 +46,5 @@ def _block(field: JSONText) -> Any:
     return shown
 
 
-def _replaced(fields: Collection[Any], shown: dict[str, Any]) -> list[Any]:
+def _replaced(fields: Collection[Any], shown: Mapping[str, object]) -> list[Any]:
     return [_replaced(each, shown) if isinstance(each, list | tuple) else shown.get(each, each) for each in fields]

@@ -31,7 +31,7 @@ _Row = TypeVar("_Row", bound=Model)
 
 
 def walk(
-    rows: QuerySet[Any, _Found],
+    rows: QuerySet[Model, _Found],
     begin: int,
     end: int,
     wanted: int,
@@ -80,19 +80,19 @@ def walk(
     return found, None
 
 
-def newest(rows: QuerySet[Any, _Found], wanted: int, *, seconds: float = SECONDS) -> tuple[list[_Found], int | None]:
+def newest(rows: QuerySet[Model, _Found], wanted: int, *, seconds: float = SECONDS) -> tuple[list[_Found], int | None]:
     """Give the newest of `rows`, and the first id that was not looked at where time ran out before all were found."""
     least, most = bounds(rows)
     begin = min(newest_id(rows), most)
     return walk(rows.order_by("-id"), begin, least, wanted, stretch=first_stretch(rows), seconds=seconds)
 
 
-def newest_id(rows: QuerySet[Any, Any]) -> int:
+def newest_id(rows: QuerySet[Model, object]) -> int:
     """Give the end of the sequence: the highest id of all rows of the table, found or not; 0 for an empty one."""
     return rows.model._default_manager.order_by().aggregate(newest=Max("id"))["newest"] or 0
 
 
-def bounds(rows: QuerySet[Any, Any]) -> tuple[int, int]:
+def bounds(rows: QuerySet[Model, object]) -> tuple[int, int]:
     """Give the ids between which the conditions of the rows leave anything: an empty range where there is nothing.
 
     Without them no page would get further.
@@ -110,7 +110,7 @@ def bounds(rows: QuerySet[Any, Any]) -> tuple[int, int]:
     return least, most
 
 
-def first_stretch(rows: QuerySet[Any, Any]) -> int:
+def first_stretch(rows: QuerySet[Model, object]) -> int:
     """Give how many ids are looked at first: few, where a condition looks into each body (`looks_into_bodies`)."""
     looks = any(getattr(condition.lhs, "looks_into_bodies", False) for condition in _conditions(rows.query.where))
     return FIRST_STRETCH_OF_BODIES if looks else FIRST_STRETCH

@@ -82,13 +82,13 @@ class _Raised:
     details: Mapping[str, Any] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
 
-    def body(self) -> dict[str, Any]:
+    def body(self) -> dict[str, object]:
         retryable = self.status in _RETRYABLE_STATUSES
         error = {"code": self.code, "message": self.message, "details": dict(self.details), "retryable": retryable}
         return {"error": error}
 
 
-def render_exception(exc: Exception, context: dict[str, Any]) -> Response:
+def render_exception(exc: Exception, context: dict[str, object]) -> Response:
     """Answer any exception of a view; DRF's EXCEPTION_HANDLER."""
     told = _tell(exc, context)
     if told.status >= 500:
@@ -105,7 +105,7 @@ def render_outside(exc: Exception) -> JsonResponse:
     return JsonResponse(told.body(), status=told.status, headers=dict(told.headers))
 
 
-def _tell(exc: Exception, context: dict[str, Any]) -> _Raised:
+def _tell(exc: Exception, context: dict[str, object]) -> _Raised:
     if isinstance(exc, errors.HubError):
         return _told_of_hub(exc)
     if isinstance(exc, ModelInvalid):
@@ -135,7 +135,7 @@ def _told_of_hub(exc: errors.HubError) -> _Raised:
     return _Raised(status, exc.code, exc.message, exc.details, headers)
 
 
-def _told_of_framework(exc: drf.APIException, context: dict[str, Any]) -> _Raised:
+def _told_of_framework(exc: drf.APIException, context: dict[str, object]) -> _Raised:
     status, words = exc.status_code, str(exc.detail)
     if isinstance(exc, drf.ValidationError):
         fields = {"fields": _bounded(_flat(exc.detail))}
@@ -173,7 +173,7 @@ def _told_of_framework(exc: drf.APIException, context: dict[str, Any]) -> _Raise
     return _Raised(status, "server_error", errors.HubError.sentence)
 
 
-def _missing(context: dict[str, Any]) -> _Raised:
+def _missing(context: dict[str, object]) -> _Raised:
     sentence = getattr(context.get("view"), "missing", "There is nothing here. /api/docs shows what there is.")
     return _Raised(404, NOT_FOUND, sentence)
 
@@ -201,7 +201,7 @@ def _bounded(fields: dict[str, list[str]]) -> dict[str, list[str]]:
     return kept
 
 
-def _let_go(request: Any) -> None:
+def _let_go(request: object) -> None:
     """Forget the body: request and view refer to each other, and would keep it until garbage is collected."""
     if isinstance(request, Request):
         own: Any = request
@@ -222,7 +222,7 @@ def _leaves(codes: Any) -> Iterator[str]:
             yield from _leaves(inner)
 
 
-def _flat(detail: Any, path: str = "") -> dict[str, list[str]]:
+def _flat(detail: object, path: str = "") -> dict[str, list[str]]:
     """Give DRF's nested messages by dotted path; `*` is the whole body."""
     if isinstance(detail, dict):
         found: dict[str, list[str]] = {}

@@ -30,7 +30,7 @@ _NONE = (None, "")
 
 
 class _MomentField(IsoDateTimeField):  # type: ignore[misc]
-    def to_python(self, value: Any) -> Any:
+    def to_python(self, value: object) -> Any:
         moment = super().to_python(value)
         try:
             return moment and moment.astimezone(UTC)
@@ -48,7 +48,7 @@ class MomentParameter(filters.IsoDateTimeFilter):  # type: ignore[misc]
 class BooleanParameter(filters.TypedChoiceFilter):  # type: ignore[misc]
     """`true` or `false`. The stock filter takes any other word for "no filter"."""
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, **options: object) -> None:
         options["choices"] = (("true", "true"), ("false", "false"))
         super().__init__(coerce=lambda word: word == "true", **options)
 
@@ -56,7 +56,7 @@ class BooleanParameter(filters.TypedChoiceFilter):  # type: ignore[misc]
 class IntegerParameter(filters.Filter):  # type: ignore[misc]
     field_class = forms.IntegerField
 
-    def __init__(self, *, least: int | None, **options: Any) -> None:
+    def __init__(self, *, least: int | None, **options: object) -> None:
         least = -LARGEST_INTEGER - 1 if least is None else least
         super().__init__(min_value=least, max_value=LARGEST_INTEGER, **options)
         extend_schema_field({"type": "integer", "minimum": least, "maximum": LARGEST_INTEGER})(self)
@@ -108,7 +108,7 @@ def _names(declared: ListFilter) -> tuple[str, ...]:
     return tuple(parameters(declared))
 
 
-def _described(declared: ListFilter) -> dict[str, Any]:
+def _described(declared: ListFilter) -> dict[str, object]:
     return {"field_name": declared.of, **({"help_text": declared.help_text} if declared.help_text else {})}
 
 
@@ -127,12 +127,12 @@ class FilterSet(filters.FilterSet):  # type: ignore[misc]
             queryset = each.narrow(queryset, value)
         return queryset
 
-    def given(self) -> list[tuple[ListFilter, Any]]:
+    def given(self) -> list[tuple[ListFilter, object]]:
         """Give the filters for which the request has a value."""
         found = [(each, self._value(each)) for each in self.declared if each.over_rest]
         return [(each, value) for each, value in found if value not in (*_NONE, (None, None))]
 
-    def _value(self, declared: ListFilter) -> Any:
+    def _value(self, declared: ListFilter) -> object:
         values = tuple(self.form.cleaned_data.get(name) for name in _names(declared))
         return values if len(values) > 1 else values[0]
 
@@ -150,7 +150,7 @@ class StrictFilterBackend(filters.DjangoFilterBackend):  # type: ignore[misc]
     Refuses unknown, repeated and empty query parameters.
     """
 
-    def get_filterset_class(self, view: Any, queryset: QuerySet[Any] | None = None) -> type[FilterSet] | None:
+    def get_filterset_class(self, view: object, queryset: QuerySet[Model] | None = None) -> type[FilterSet] | None:
         own: type[FilterSet] | None = getattr(view, "filterset_class", None)
         declared = getattr(view, "filters", ())
         if own is not None or not declared or queryset is None:
@@ -158,14 +158,14 @@ class StrictFilterBackend(filters.DjangoFilterBackend):  # type: ignore[misc]
         model: type[Model] = queryset.model
         return filter_set(model, declared)
 
-    def filter_queryset(self, request: Request, queryset: QuerySet[Any], view: Any) -> QuerySet[Any]:
+    def filter_queryset(self, request: Request, queryset: QuerySet[Model], view: object) -> QuerySet[Model]:
         if getattr(view, "detail", False):
             _refuse_strange(request, ())
             return queryset
         rows: QuerySet[Any] = super().filter_queryset(request, queryset, view)
         return rows
 
-    def get_filterset(self, request: Request, queryset: QuerySet[Any], view: Any) -> Any:
+    def get_filterset(self, request: Request, queryset: QuerySet[Model], view: object) -> Any:
         """Refuse what the view does not know. A view names in `parameters` those that are no filters."""
         filterset = self.get_filterset_class(view, queryset)
         pages = KeysetPagination.PARAMETERS if getattr(view, "paginator", None) else ()
@@ -173,7 +173,7 @@ class StrictFilterBackend(filters.DjangoFilterBackend):  # type: ignore[misc]
         _refuse_strange(request, (*(filterset.base_filters if filterset else ()), *pages, *own))
         return super().get_filterset(request, queryset, view)
 
-    def valid_filterset(self, request: Request, queryset: QuerySet[Any], view: Any) -> Any:
+    def valid_filterset(self, request: Request, queryset: QuerySet[Model], view: object) -> Any:
         """Give the view's filter set, or raise ValidationError; for views that need more of it than its rows."""
         filterset = self.get_filterset(request, queryset, view)
         if not filterset.is_valid():

@@ -17,6 +17,7 @@ from sessions_app.kit.lists.keyset import Key, Keyset, Order, written
 from sessions_app.kit.rest.errors import NoSuchPage
 from sessions_app.protocol import json
 from sessions_app.protocol.errors import ParseError
+from sessions_app.protocol.json import Json
 
 
 class KeysetPagination(BasePagination):
@@ -42,7 +43,7 @@ class KeysetPagination(BasePagination):
         self._next, self._previous = (page.back, onward) if backwards else (onward, page.back)
         return page.rows
 
-    def get_paginated_response(self, data: Any) -> Response:
+    def get_paginated_response(self, data: object) -> Response:
         return Response(
             {"next": self._url(self._next, "n"), "previous": self._url(self._previous, "p"), "results": data}
         )
@@ -53,7 +54,7 @@ class KeysetPagination(BasePagination):
         word = base64.urlsafe_b64encode(json.dumps([direction, *written(key)])).decode()
         return replace_query_param(self._request.build_absolute_uri(), "cursor", word)
 
-    def get_paginated_response_schema(self, schema: dict[str, Any]) -> dict[str, Any]:
+    def get_paginated_response_schema(self, schema: dict[str, Json]) -> dict[str, object]:
         link = {"type": ["string", "null"], "format": "uri"}
         return {
             "type": "object",
@@ -61,7 +62,7 @@ class KeysetPagination(BasePagination):
             "properties": {"next": link, "previous": link, "results": schema},
         }
 
-    def get_schema_operation_parameters(self, view: Any) -> list[dict[str, Any]]:
+    def get_schema_operation_parameters(self, view: object) -> list[dict[str, object]]:
         return [
             {
                 "name": "cursor",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
@@ -10,6 +11,7 @@ from rest_framework import serializers
 
 from sessions_app.kit.rest.errors import CODES
 from sessions_app.kit.rest.writing import JSONObject
+from sessions_app.protocol.json import Json
 
 _REFUSALS = {
     "400": "The request is malformed; `details` says where.",
@@ -20,6 +22,7 @@ _REFUSALS = {
     "409": "The request keeps to the schema and cannot be done as things stand; `details` says why.",
     "413": "The body is larger than the hub accepts.",
     "415": "The body is not application/json.",
+    "429": "Too many requests of REST are at work, or wait; or the caller's limit of calls is reached.",
     "500": "The hub failed.",
     "503": "The database does not answer now.",
 }
@@ -27,7 +30,7 @@ _WRITES = ("POST", "PUT", "PATCH")
 _ON_BODIES = {"413", "415"}
 
 
-def event_shape(name: str, data: dict[str, Any], *, has_id: bool = False) -> dict[str, Any]:
+def event_shape(name: str, data: Mapping[str, Json], *, has_id: bool = False) -> dict[str, object]:
     """Give the schema of a server-sent event whose data is JSON.
 
     OpenAPI 3.1 does not say what a schema of `text/event-stream` speaks of. Tools take it for one event, an object of
@@ -57,10 +60,19 @@ class ErrorSerializer(serializers.Serializer[Any]):
     error = ErrorDetailSerializer()
 
 
+class HeldBackSerializer(serializers.Serializer[Any]):
+    """What of a request waits for a second person."""
+
+    detail = serializers.CharField(help_text="What became of the request, in words.")
+    waiting_change = serializers.IntegerField(help_text="See GET /api/waiting-changes/{id}/.")
+    fields_held = serializers.ListField(child=serializers.CharField(), help_text="The fields that did not change.")
+    expires_at = serializers.DateTimeField(help_text="Until when somebody can confirm it.")
+
+
 class HubSchema(AutoSchema):
     """Adds the errors; promises no members where the caller selects them, nor values that may be withheld: `INSIDE`."""
 
-    def _map_basic_serializer(self, serializer: Any, direction: Literal["request", "response"]) -> dict[str, Any]:
+    def _map_basic_serializer(self, serializer: object, direction: Literal["request", "response"]) -> dict[str, object]:
         shape: dict[str, Any] = super()._map_basic_serializer(serializer, direction)  # type: ignore[no-untyped-call]
         if getattr(serializer, "may_leave_out", False):
             shape.pop("required", None)
@@ -70,13 +82,13 @@ class HubSchema(AutoSchema):
                 inner["type"] = [inner["type"], "null"]
         return shape
 
-    def _get_request_body(self, direction: Literal["request", "response"] = "request") -> dict[str, Any] | None:
+    def _get_request_body(self, direction: Literal["request", "response"] = "request") -> dict[str, object] | None:
         body: dict[str, Any] | None = super()._get_request_body(direction)  # type: ignore[no-untyped-call]
         if body is not None and any("required" in each["schema"] for each in body["content"].values()):
             body["required"] = True
         return body
 
-    def _get_response_bodies(self, direction: Literal["request", "response"] = "response") -> dict[str, Any]:
+    def _get_response_bodies(self, direction: Literal["request", "response"] = "response") -> dict[str, object]:
         bodies: dict[str, Any] = super()._get_response_bodies(direction)
         for status, words in _REFUSALS.items():
             if self.method not in _WRITES and status in _ON_BODIES:
@@ -90,6 +102,11 @@ class HubSchema(AutoSchema):
                 ErrorSerializer, status, direction=direction
             )
             bodies.setdefault(status, {**answer, "description": words})
+        if self.method in _WRITES and getattr(self.view, "holds_back", False):
+            answer = self._get_response_for_code(  # type: ignore[no-untyped-call]
+                HeldBackSerializer, "202", direction=direction
+            )
+            bodies["202"] = {**answer, "description": "A part waits for a second person. The rest is saved."}
         return bodies
 
 
@@ -97,11 +114,11 @@ class KeyScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call
     target_class = "sessions_app.rest.access.KeyAuthentication"
     name = "key"
 
-    def get_security_definition(self, auto_schema: Any) -> dict[str, str]:
+    def get_security_definition(self, auto_schema: object) -> dict[str, str]:
         return {"type": "http", "scheme": "bearer", "description": "A key of the hub: `mcph_…`."}
 
 
-def close_requests(result: dict[str, Any], generator: Any, request: Any, public: bool) -> dict[str, Any]:
+def close_requests(result: dict[str, Json], generator: object, request: object, public: bool) -> dict[str, object]:
     """Say that bodies take no members beside the declared ones; a postprocessing hook."""
     for name, component in result["components"]["schemas"].items():
         if name.endswith("Request"):
@@ -109,7 +126,7 @@ def close_requests(result: dict[str, Any], generator: Any, request: Any, public:
     return result
 
 
-def fill_parameters(result: dict[str, Any], generator: Any, request: Any, public: bool) -> dict[str, Any]:
+def fill_parameters(result: dict[str, Json], generator: object, request: object, public: bool) -> dict[str, object]:
     """Say that a query parameter which is given has a value, and no NUL; a postprocessing hook."""
     for item in result["paths"].values():
         for operation in item.values():
@@ -132,7 +149,7 @@ _JSON: dict[str, Any] = {
 }
 
 
-def bound_bodies(result: dict[str, Any], generator: Any, request: Any, public: bool) -> dict[str, Any]:
+def bound_bodies(result: dict[str, Json], generator: object, request: object, public: bool) -> dict[str, object]:
     """Say what the decoder and the fields take of any JSON and of texts; a postprocessing hook, after all others."""
     schemas = result["components"]["schemas"]
     for name, component in schemas.items():
@@ -144,14 +161,14 @@ def bound_bodies(result: dict[str, Any], generator: Any, request: Any, public: b
     return result
 
 
-def _restrict(shapes: dict[str, Any]) -> None:
+def _restrict(shapes: Json) -> None:
     """Serializers refuse NUL, and blanks alone where a text must not be empty."""
     for shape in shapes.values():
         if shape.get("type") == "string" and not {"pattern", "enum", "format"} & shape.keys():
             shape["pattern"] = r"^[^\u0000]*[^\s\u0000][^\u0000]*$" if shape.get("minLength") else r"^[^\u0000]*$"
 
 
-def _refer(shapes: Any) -> None:
+def _refer(shapes: Json) -> None:
     for shape in shapes.values():
         if isinstance(shape, dict):
             if shape.get("additionalProperties") is True:

@@ -12,6 +12,7 @@ from rest_framework.renderers import BaseRenderer
 
 from sessions_app.protocol import json
 from sessions_app.protocol.errors import PayloadTooLarge
+from sessions_app.protocol.json import Json
 
 
 class JSONParser(BaseParser):
@@ -20,8 +21,8 @@ class JSONParser(BaseParser):
     media_type = "application/json"
 
     def parse(
-        self, stream: IO[Any], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
-    ) -> Any:
+        self, stream: IO[bytes], media_type: str | None = None, parser_context: Mapping[str, object] | None = None
+    ) -> Json:
         limit = settings.MCPHUB_MAX_BODY_BYTES
         raw = stream.read(limit + 1)
         if len(raw) > limit:
@@ -38,7 +39,7 @@ class JSONRenderer(BaseRenderer):
     charset = None
 
     def render(
-        self, data: Any, accepted_media_type: str | None = None, renderer_context: Mapping[str, Any] | None = None
+        self, data: object, accepted_media_type: str | None = None, renderer_context: Mapping[str, object] | None = None
     ) -> bytes:
         return b"" if data is None else json.dumps(data)
 
@@ -46,8 +47,8 @@ class JSONRenderer(BaseRenderer):
 class AnyAccept(BaseContentNegotiation):
     """For answers that are a stream: whatever Accept says, errors are JSON."""
 
-    def select_parser(self, request: Any, parsers: Any) -> Any:
+    def select_parser(self, request: object, parsers: Any) -> Any:
         return parsers[0]
 
-    def select_renderer(self, request: Any, renderers: Any, format_suffix: str | None = None) -> Any:
+    def select_renderer(self, request: object, renderers: Any, format_suffix: str | None = None) -> Any:
         return renderers[0], renderers[0].media_type

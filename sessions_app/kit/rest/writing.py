@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import chain
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from django.db import models, transaction
 from drf_spectacular.utils import extend_schema_field
@@ -15,6 +15,7 @@ from rest_framework.response import Response
 
 from sessions_app.kit.fields import JSONText
 from sessions_app.kit.rest.errors import refused_members
+from sessions_app.protocol.json import Json
 
 _Model = TypeVar("_Model", bound=models.Model)
 
@@ -23,10 +24,10 @@ _Model = TypeVar("_Model", bound=models.Model)
 class JSONValue(serializers.Field[Any, Any, Any, Any]):
     """Any JSON value, neither read nor changed."""
 
-    def to_internal_value(self, data: Any) -> Any:
+    def to_internal_value(self, data: Json) -> Json:
         return data
 
-    def to_representation(self, value: Any) -> Any:
+    def to_representation(self, value: Json) -> Json:
         return value
 
 
@@ -36,7 +37,7 @@ class JSONObject(JSONValue):
 
     default_error_messages = {"not_an_object": "This must be a JSON object."}
 
-    def to_internal_value(self, data: Any) -> Any:
+    def to_internal_value(self, data: object) -> dict[str, Json]:
         if not isinstance(data, dict):
             self.fail("not_an_object")
         return data
@@ -47,7 +48,7 @@ class StrictText(serializers.CharField):
 
     default_error_messages = {"invalid": "This must be a text."}
 
-    def to_internal_value(self, data: Any) -> Any:
+    def to_internal_value(self, data: object) -> str:
         if not isinstance(data, str):
             self.fail("invalid")
         return super().to_internal_value(data)
@@ -56,7 +57,7 @@ class StrictText(serializers.CharField):
 class StrictBoolean(serializers.BooleanField):
     """`true` or `false`, not words for them."""
 
-    def to_internal_value(self, data: Any) -> Any:
+    def to_internal_value(self, data: object) -> bool:
         if not isinstance(data, bool):
             self.fail("invalid", input=data)
         return data
@@ -65,7 +66,7 @@ class StrictBoolean(serializers.BooleanField):
 class StrictInteger(serializers.IntegerField):
     """A JSON number without a fraction."""
 
-    def to_internal_value(self, data: Any) -> Any:
+    def to_internal_value(self, data: Any) -> int:
         if isinstance(data, bool | str):
             self.fail("invalid")
         return super().to_internal_value(data)
@@ -74,7 +75,7 @@ class StrictInteger(serializers.IntegerField):
 class StrictFloat(serializers.FloatField):
     """A JSON number."""
 
-    def to_internal_value(self, data: Any) -> Any:
+    def to_internal_value(self, data: Any) -> float:
         if isinstance(data, bool | str):
             self.fail("invalid")
         return super().to_internal_value(data)
@@ -83,7 +84,7 @@ class StrictFloat(serializers.FloatField):
 class StrictMany(serializers.ManyRelatedField):
     """A JSON list; the stock field takes an object for a list of its names."""
 
-    def to_internal_value(self, data: Any) -> Any:
+    def to_internal_value(self, data: object) -> Iterable[object]:
         if not isinstance(data, list):
             self.fail("not_a_list", input_type=type(data).__name__)
         return super().to_internal_value(data)
@@ -111,12 +112,23 @@ _STRICT = {
 }
 
 
+@runtime_checkable
+class HoldsBack(Protocol):
+    """A row of which some edits wait for a second person."""
+
+    def admitted_links(self, links: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Give which links may be set now."""
+
+    def waiting_answer(self) -> Mapping[str, Any] | None:
+        """Give what is answered where the last save held something back."""
+
+
 class RowSerializer(serializers.ModelSerializer[_Model], Generic[_Model]):
     """A model's row. Members that are unknown, or cannot be changed, are refused rather than ignored."""
 
     serializer_field_mapping = {**serializers.ModelSerializer.serializer_field_mapping, **_STRICT}
 
-    def to_internal_value(self, data: Any) -> Any:
+    def to_internal_value(self, data: object) -> Any:
         if isinstance(data, Mapping):
             self._refuse_ignored(data)
         return super().to_internal_value(data)
@@ -131,7 +143,7 @@ class RowSerializer(serializers.ModelSerializer[_Model], Generic[_Model]):
             raise refusal
         return is_valid
 
-    def _refuse_ignored(self, data: Mapping[str, Any]) -> None:
+    def _refuse_ignored(self, data: Mapping[str, object]) -> None:
         writable = {name for name, field in self.fields.items() if not field.read_only}
         current = self.to_representation(self.instance) if isinstance(self.instance, models.Model) else {}
         changed = "This cannot be changed. Leave it out, or send it as it is."
@@ -144,23 +156,26 @@ class RowSerializer(serializers.ModelSerializer[_Model], Generic[_Model]):
         if first := next(problems, None):
             raise refused_members(chain([first], problems))
 
-    def create(self, validated_data: dict[str, Any]) -> _Model:
+    def create(self, validated_data: dict[str, object]) -> _Model:
         model: Any = self.Meta.model
         row: _Model = self._write(model(), validated_data)
         return row
 
-    def update(self, instance: _Model, validated_data: dict[str, Any]) -> _Model:
+    def update(self, instance: _Model, validated_data: dict[str, object]) -> _Model:
         return self._write(instance, validated_data)
 
-    def _write(self, row: _Model, values: dict[str, Any]) -> _Model:
+    def _write(self, row: _Model, values: dict[str, object]) -> _Model:
         many = {field.name for field in row._meta.many_to_many}
         for name, value in values.items():
             if name not in many:
                 setattr(row, name, value)
         row.full_clean()
+        links = {name: values[name] for name in many & values.keys()}
+        if isinstance(row, HoldsBack):
+            links = row.admitted_links(links)
         row.save()
-        for name in many & values.keys():
-            getattr(row, name).set(values[name])
+        for name, rows in links.items():
+            getattr(row, name).set(rows)
         return row
 
 
@@ -169,7 +184,7 @@ class RowViewSet(viewsets.GenericViewSet[_Model], Generic[_Model]):
 
     http_method_names = ["get", "head", "post", "put", "patch", "delete"]
 
-    def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
+    def finalize_response(self, request: Request, response: Response, *args: object, **kwargs: object) -> Response:
         answer = super().finalize_response(request, response, *args, **kwargs)
         answer["Cache-Control"] = "private, no-store"  # rows of the audit stay out of caches on the way
         return answer
@@ -184,9 +199,21 @@ class WritingViewSet(
         rows = super().get_queryset()
         return rows.select_for_update(of=("self",)) if self.request.method in ("PUT", "PATCH") else rows
 
-    def update(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+    def update(self, request: Request, *args: object, **kwargs: object) -> Response:
         with transaction.atomic():
             return super().update(request, *args, **kwargs)
+
+    def get_serializer(self, *args: Any, **kwargs: Any) -> Any:
+        self._written = super().get_serializer(*args, **kwargs)
+        return self._written
+
+    def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
+        """Answer 202 where a part of what was written waits for a second person."""
+        written = getattr(self, "_written", None)
+        row = written.instance if isinstance(written, serializers.BaseSerializer) else None
+        if response.status_code in (200, 201) and isinstance(row, HoldsBack) and (waiting := row.waiting_answer()):
+            response.data, response.status_code = waiting, 202
+        return super().finalize_response(request, response, *args, **kwargs)
 
 
 def attribute(row: Any, request: Request, reason: str) -> tuple[Any, str]:
@@ -209,6 +236,6 @@ class ReasonedSerializer(RowSerializer[Any]):
         write_only=True, required=False, allow_blank=True, max_length=100, help_text="Why. Kept with the history."
     )
 
-    def _write(self, row: Any, values: dict[str, Any]) -> Any:
+    def _write(self, row: object, values: dict[str, Any]) -> Any:
         attribute(row, self.context["request"], values.pop("reason", ""))
         return super()._write(row, values)

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from invocations import refusals
+from invocations.call import refusals
 from sessions_app.caller import Caller
 from sessions_app.protocol.errors import (
     Forbidden,

@@ -8,11 +8,11 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
+from invocations.call.context import CallContext
+from invocations.call.running import UnrecordedWork
 from invocations.call_source import CallSource
 from invocations.configuration import Configuration
-from invocations.context import CallContext
 from invocations.exchange import CallExchange
-from invocations.running import UnrecordedWork
 from invocations.tools import recent_invocations, tool_statistics
 from sessions_app.caller import Caller
 from tests.factories import McpToolInvocationFactory

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from tools_catalog.backends.http.template import BodyTemplate, Template, UrlTemplate, parse_leaves
 from tools_catalog.bindings import SERVICE, Destination, origin_of
@@ -202,7 +201,7 @@ class HttpConfiguration:
         return Destination(self.url.plain_origin, self.users)
 
 
-def parse_service(url: Any, headers: Any) -> None:
+def parse_service(url: object, headers: object) -> None:
     """Raise ValueError for an address or headers that no service can have; the path says which."""
     UrlTemplate.parse("/", {}, _text(url, "url"))
     for name, value in _headers(_texts(headers, "headers")).items():

@@ -11,7 +11,7 @@ import re
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TypeAlias
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 import httpx2
@@ -259,13 +259,17 @@ class UrlTemplate:
         return filled
 
 
+Leaves: TypeAlias = "Template | dict[str, Leaves] | list[Leaves] | str | int | float | bool | None"
+"""A JSON value whose strings are templates."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BodyTemplate:
     """`kind` is none, arguments (whatever is used nowhere else) or template."""
 
     kind: str
     encoding: str
-    leaves: Any = None
+    leaves: Leaves = None
 
     def templates(self) -> Iterator[Template]:
         yield from _templates_in(self.leaves)
@@ -296,7 +300,7 @@ class BodyTemplate:
             raise errors.ArgumentsInvalid("An argument cannot be written into the body.") from exc
 
 
-def parse_leaves(value: Json, where: str) -> Any:
+def parse_leaves(value: Json, where: str) -> Leaves:
     """Compile the strings of a body template; the rest stays as it is."""
     if isinstance(value, dict):
         return {name: parse_leaves(item, f"{where}.{name}") for name, item in value.items()}
@@ -354,7 +358,7 @@ def _several(name: str, value: Json) -> str:
     return "/".join(_path_text(name, segment) for segment in segments)
 
 
-def _templates_in(leaves: Any) -> Iterator[Template]:
+def _templates_in(leaves: Leaves) -> Iterator[Template]:
     if isinstance(leaves, Template):
         yield leaves
     elif isinstance(leaves, (dict, list)):
@@ -365,7 +369,7 @@ def _templates_in(leaves: Any) -> Iterator[Template]:
 _ABSENT = object()
 
 
-def _fill_leaf(leaf: Any, values: Values) -> Any:
+def _fill_leaf(leaf: Leaves, values: Values) -> Json:
     if isinstance(leaf, dict):
         pairs = ((name, _fill_leaf(item, values)) for name, item in leaf.items())
         return {name: item for name, item in pairs if item is not _ABSENT}

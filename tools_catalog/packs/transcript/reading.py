@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
-from typing import Any
 
 import httpx2
 import requests
@@ -48,7 +47,7 @@ class Guarded(BaseAdapter):
         self._client, self._loop = client, loop
         self._deadline = time.monotonic() + seconds
 
-    def send(self, request: requests.PreparedRequest, *_: Any, **__: Any) -> requests.Response:
+    def send(self, request: requests.PreparedRequest, *_: object, **__: object) -> requests.Response:
         left = self._deadline - time.monotonic()
         if left <= 0:
             raise errors.ToolTimeout
