@@ -11,7 +11,8 @@ from channels.db import database_sync_to_async
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from tools_catalog.models.upstream import McpConnection, McpConnectionLink
+from tools_catalog.models.links import McpConnectionLink
+from tools_catalog.models.upstream import McpConnection
 from tools_catalog.upstream.link import Link
 from tools_catalog.upstream.listing import storable
 from tools_catalog.upstream.spec import ConnectionSpec
