@@ -31,7 +31,7 @@ from tools_catalog import bindings
 from tools_catalog.bindings import TOOL, Destination
 
 if TYPE_CHECKING:
-    from tools_catalog.models import Secret
+    from tools_catalog.models import McpConnection, Secret
     from tools_catalog.upstream.spec import LaunchSpec
 
 Level = Literal["wrong", "hint"]
@@ -312,7 +312,6 @@ def _problem(secret: Secret | None, to: Destination) -> str:
 
 def _upstreams() -> Iterator[Finding]:
     from tools_catalog.models import McpConnection, McpUpstreamTool, Secret
-    from tools_catalog.upstream.states import LinkState
 
     secrets = {secret.name: secret for secret in Secret.objects.all()}
     needed: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
@@ -327,9 +326,8 @@ def _upstreams() -> Iterator[Finding]:
             continue
         if spec.launch is not None:
             yield from _confinement(who, spec.launch)
-        link = row.links.filter(status=LinkState.ERROR.value).first()
-        if link is not None:
-            yield Finding("wrong", f"{who} has failed: {link.error_message}", "Test it on its page in the admin.")
+        if row.has_never_connected or row.error_message:
+            yield _unconnected(who, row)
     yield from _secrets_of("connection", needed, secrets)
     state = McpUpstreamTool.State
     for row in McpConnection.objects.filter(enabled=True, tools__state__in=[state.NEW, state.CHANGED]).distinct():
@@ -339,6 +337,12 @@ def _upstreams() -> Iterator[Finding]:
             f"Waiting for a decision: {count} of what {row.slug} offers.",
             "Look at Upstream offers in the admin.",
         )
+
+
+def _unconnected(who: str, row: McpConnection) -> Finding:
+    state = "has never connected" if row.has_never_connected else "has failed"
+    why = f"{state}: {row.error_message}" if row.error_message else f"{state}, and no process says why."
+    return Finding("wrong" if row.error_message else "hint", f"{who} {why}", "Test it on its page in the admin.")
 
 
 def _confinement(who: str, launch: LaunchSpec) -> Iterator[Finding]:

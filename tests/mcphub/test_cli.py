@@ -339,7 +339,8 @@ tool("t", "other.example.org", wants)
 for number in range(5):
     tool(f"many{number}", "api.example.org", {"X-Key": "{secret:none}"})
 profile = LaunchProfile.objects.create(name="p", command="true", environment={"A": "{secret:lacking}"})
-McpConnection.objects.create(slug="child", transport="stdio", profile=profile)
+child = McpConnection.objects.create(slug="child", transport="stdio", profile=profile)
+child.links.create(process_id="a", status="connecting", error_message="The upstream closed the connection.")
 row = McpConnection.objects.create(slug="far", transport="sse", url="https://far.example.org/sse", headers=wants)
 McpUpstreamTool.objects.create(connection=row, upstream_name="a", name="far.a", seen={}, seen_digest="d",
     seen_schema_digest="d", seen_at=timezone.now(), state="new")
@@ -356,6 +357,8 @@ def test_doctor_looks_at_upstreams_and_at_whom_secrets_are_for(tmp_path: Path) -
     assert "The connection far needs the secret held, which is not for https://far.example.org." in told
     assert "The connection child needs the secret lacking, which does not exist." in told
     assert "Waiting for a decision: 1 of what far offers." in told
+    assert "The connection far has never connected, and no process says why." in told
+    assert "The connection child has never connected: The upstream closed the connection." in told
 
 
 def test_a_client_is_told_how_to_start_the_hub_itself(home: Path) -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from django.contrib.auth.models import Group
 from django.db import IntegrityError, connection, transaction
+from django.test.utils import CaptureQueriesContext
 
 from sessions_app.caller import Caller
 from sessions_app.models import BusEvent
@@ -15,7 +16,7 @@ from sessions_app.protocol.errors import ExecutionError, ToolDisabled, ToolNotFo
 from tests.factories import GroupFactory, McpToolDefinitionFactory, McpToolsetFactory
 from tools_catalog.bindings import Destination
 from tools_catalog.catalog.snapshot import Catalog
-from tools_catalog.models import McpToolDefinition, Secret
+from tools_catalog.models import McpToolDefinition, McpToolset, Secret
 from tools_catalog.vault import secret_for
 
 pytestmark = pytest.mark.django_db
@@ -264,6 +265,26 @@ def test_a_secret_goes_only_where_it_is_bound_to(to, missing):
     assert refused.value.details["missing"] == missing
     with pytest.raises(IntegrityError), transaction.atomic():
         Secret.objects.update(origins="")
+
+
+def test_a_change_of_a_toolset_is_announced_and_read_without_the_tools():
+    tool, group = McpToolDefinitionFactory(name="one"), Group.objects.create(name="people")
+    before = Catalog.load()
+    BusEvent.objects.all().delete()
+    toolset = McpToolset.objects.create(slug="few", patterns="one")
+    for change in (
+        lambda: McpToolset.objects.update(patterns="o*"),
+        lambda: toolset.tools.add(tool),
+        lambda: toolset.groups.add(group),
+    ):
+        assert set(BusEvent.objects.values_list("subject", flat=True)) == {"toolsets_changed"}
+        BusEvent.objects.all().delete()
+        change()
+    with CaptureQueriesContext(connection) as asked:
+        now = before.with_toolsets()
+    assert not [query for query in asked if "inputSchema" in query["sql"] or "input_schema" in query["sql"]]
+    assert now.toolsets["few"].tools["one"] is now.tools["one"] is before.tools["one"]
+    assert before.toolsets == {}
 
 
 def test_every_kind_of_change_to_the_catalogue_is_announced():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -128,6 +129,12 @@ class Catalog(Selection):
         toolsets = _toolsets(tools, aliases, before.toolsets if before is not None else {})
         return cls(tools, compiled, upstreams, toolsets, aliases)
 
+    def with_toolsets(self) -> Catalog:
+        """Give the same tools with the toolsets as they are now: who makes one need not wait for all tools."""
+        now = copy(self)
+        now.toolsets = {toolset.slug: toolset for toolset in _toolsets(self.tools.values(), _aliases())}
+        return now
+
     @classmethod
     def _read(
         cls, rows: QuerySet[McpToolDefinition], grounds: Mapping[str, object], known: Mapping[str, _Compiled]
@@ -221,7 +228,9 @@ def _toolsets(tools: Iterable[Tool], aliases: Iterable[Alias], before: Mapping[s
         formerly.setdefault(alias.leads_to, []).append(alias.name)
     made = []
     enabled = McpToolset.objects.filter(enabled=True)
-    rows = list(enabled.prefetch_related("tools", "groups", _only("prompts", "name"), _only("resources", "uri")))
+    rows = list(
+        enabled.prefetch_related(_only("tools", "name"), "groups", _only("prompts", "name"), _only("resources", "uri"))
+    )
     calls = usage.totals() if any(row.mode == McpToolset.Mode.SEARCH for row in rows) else {}
     for row in rows:
         chosen, patterns = {tool.name for tool in row.tools.all()}, row.patterns.split()
@@ -259,7 +268,7 @@ def _reads(row: Any) -> ReadChoice | None:
 
 def _only(relation: str, column: str) -> Prefetch[str, Any, Any]:
     """Read what a toolset is linked to without its content."""
-    from tools_catalog.models import McpPrompt, McpResource
+    from tools_catalog.models import McpToolset
 
-    model: Any = McpPrompt if relation == "prompts" else McpResource
+    model: Any = McpToolset._meta.get_field(relation).related_model
     return Prefetch(relation, model.objects.only(column))
