@@ -138,7 +138,9 @@ class Calls:
             if request.idempotency_key is not None and not IDEMPOTENCY_KEY.fullmatch(request.idempotency_key):
                 raise InvalidParams("An idempotency key has 1 to 255 visible ASCII characters, such as a UUID.")
             tool = (request.selection or exchange.configuration.catalog).find(request.name, exchange.source.caller)
-            self._admit(tool, request, exchange.source.caller)
+            if request.check is not None:
+                request.check(tool)
+            self.running.admit(exchange.source.caller.principal)
             text = json.canonical(request.arguments)
             if tool.arguments.may_hold(text):
                 await self._check_apart(tool, text, exchange.source.caller)
@@ -158,11 +160,6 @@ class Calls:
             self.running.remove(call)
 
     # Before the backend ----------------------------------------------------------------------------
-
-    def _admit(self, tool: Tool, request: CallRequest, caller: Caller) -> None:
-        if request.check is not None:
-            request.check(tool)
-        self.running.admit(caller.principal)
 
     async def _check_apart(self, tool: Tool, text: str, caller: Caller) -> None:
         wrong = await self._judge.wrong(tool.arguments, text, caller.principal)
