@@ -11,6 +11,7 @@
 # make messages   the Russian catalogue after a change of words; needs gettext
 # make count   lines, tables, names used twice, signatures with Any, rooms, and the functions that a call crosses;
 #              ARGS="--names --signatures" lists names and signatures
+# make search-quality   how often the search finds the right tool, over 200 labelled questions; ARGS="--misses"
 # make conformance | bench   the official suite, as client and as server, and the figures; they start their own hub
 #
 # PYTHON chooses the interpreter, VENV where things are installed: make test PYTHON=python3.13 VENV=.venv-313
@@ -29,6 +30,7 @@ CYCLES ?= 40
 REPEATED ?= 10
 EXAMPLES ?= 3
 STREAM_SECONDS ?= 20
+FLOOD_SECONDS ?= 40
 BEAT_SECONDS ?= 1
 SEED ?= 1
 RIGS_AT_ONCE ?= 1
@@ -42,7 +44,8 @@ PRODUCTION := MCPHUB_DATA_DIR=$(VENV)/check MCPHUB_PUBLIC_URL=https://hub.exampl
 # Hundreds of processes are started; where nothing keeps what Python compiles, each compiles everything again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: serve test test-fast rigs check count conformance bench pictures tool-api messages install install-dev clean
+.PHONY: serve test test-fast rigs check count conformance bench search-quality pictures tool-api messages install \
+	install-dev clean
 
 serve: $(VENV)/.installed
 	@exec $(BIN)/mcphub serve $(ARGS)
@@ -63,7 +66,7 @@ rigs: $(VENV)/.installed-dev
 
 RIGS := $(addprefix rig-,rest-contract kill-nine-cluster nth-statement-postgresql nth-statement kill-nine-postgresql \
 	kill-nine no-audit-cluster mutations retries-postgresql retries no-audit tampering-postgresql tampering children \
-	streams-postgresql streams attacking-child attacks attacks-postgresql)
+	streams-postgresql streams attacking-child attacks attacks-postgresql flood flood-postgresql)
 .PHONY: $(RIGS)
 rig-rest-contract: WORDS = rest_contract --seed $(SEED) --examples $(EXAMPLES)
 rig-kill-nine: WORDS = kill_nine --seed $(SEED) --kills $(KILLS) --ready-seconds 30
@@ -81,6 +84,8 @@ rig-mutations: WORDS = mutations --seed $(SEED) --count $(SPOILT)
 rig-attacking-child: WORDS = attacking_child
 rig-attacks: WORDS = attacks
 rig-attacks-postgresql: WORDS = attacks --database postgresql --workers 2
+rig-flood: WORDS = flood --seconds $(FLOOD_SECONDS)
+rig-flood-postgresql: WORDS = flood --seconds $(FLOOD_SECONDS) --database postgresql --workers 2
 rig-children: WORDS = children --seed $(SEED) --cycles $(CYCLES) --kills $(KILLS)
 rig-streams: WORDS = streams --seconds $(STREAM_SECONDS) --heartbeat $(BEAT_SECONDS)
 rig-streams-postgresql: WORDS = streams --seconds $(STREAM_SECONDS) --heartbeat $(BEAT_SECONDS) --database postgresql
@@ -106,6 +111,10 @@ conformance: $(VENV)/.installed-dev
 
 bench: $(VENV)/.installed-dev
 	@PYTHONPATH=. $(BIN)/python benchmarks/run.py $(ARGS)
+
+search-quality: $(VENV)/.installed-dev
+	@PYTHONPATH=. $(BIN)/python -m tests.search.quality $(ARGS)
+	@PYTHONPATH=. $(BIN)/python -m benchmarks.searching
 
 pictures: $(VENV)/.installed-dev
 	@PYTHONPATH=. $(BIN)/python -m tests.browser.pictures $(ARGS)

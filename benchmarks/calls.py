@@ -91,6 +91,37 @@ def intents(bench: Bench, place: Place) -> None:
             )
 
 
+_TOKENS = """
+from datetime import timedelta
+from django.contrib.auth.models import User
+from django.utils import timezone
+from oauth2_provider.models import AccessToken, Application
+from sessions_app import tokens
+person, client = User.objects.create_user("bench"), Application.objects.create(name="bench")
+texts = [tokens.new_text(tokens.ACCESS) for _ in range(COUNT)]
+for text in texts:
+    row = AccessToken(user=person, application=client, scope="tools:call", resource=["RESOURCE"])
+    row.expires, row._raw_token = timezone.now() + timedelta(hours=1), text
+    row.save()
+print(texts[0])
+"""
+
+
+def tokens(bench: Bench, place: Place) -> None:
+    """What it costs that a person signed the client in, among 10 000 tokens: a call by token against one by key."""
+    part = "tokens"
+    with hub("by key", place.hub("tokens")) as by_key:
+        resource = f"http://127.0.0.1:{by_key.port}/mcp"
+        script = _TOKENS.replace("COUNT", "10000").replace("RESOURCE", resource)
+        token = place.hub("tokens").command("shell", "--verbosity", "0", "-c", script).split()[-1]
+        by_token = Server(**{**by_key.__dict__, "name": "by token", "key": token})
+        pair = [each.with_tool(each.name, READ_ONLY) for each in (by_token, by_key)]
+        for clients in (1, 32):
+            found = bench.turns(part, pair, clients)
+            what = f"by token / by key, {_clients(clients)}"
+            bench.compare(part, what, found["by token"], found["by key"], 0.97)
+
+
 def before(bench: Bench, place: Place, earlier: HubPlace) -> None:
     """This hub against an earlier one, both on SQLite: what the changes between them cost."""
     part = "before"

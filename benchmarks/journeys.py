@@ -115,7 +115,7 @@ class Journeys:
         await self._driver.calls("add_recorded", 1, 1)
 
     async def proxied(self) -> None:
-        await self._driver.calls("up.add", 1, 1)
+        await self._driver.calls("up_add", 1, 1)
 
     async def chat(self) -> None:
         body = {
@@ -182,7 +182,7 @@ async def measure(key: str, tracer: Tracer) -> dict[str, Functions]:
     runtime = import_module("mcphub.process.runtime")
     hub = await runtime.ensure()
     async with asyncio.timeout(_PATIENCE_SECONDS):
-        while "up.add" not in hub.configuration.catalog.tools:  # noqa: ASYNC110
+        while "up_add" not in hub.configuration.catalog.tools:  # noqa: ASYNC110
             await asyncio.sleep(0.1)
     journeys = Journeys(application, key)
     found = {}

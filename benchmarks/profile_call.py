@@ -137,8 +137,8 @@ async def profile(options: argparse.Namespace, key: str) -> None:
     harness = await _timed(Driver(_nothing, key, "stateless"), "add", options, loop_thread, ledger)
     print(f"{options.era}, {options.clients} clients, {options.calls} calls; Python {sys.version.split()[0]}")
     print(f"The harness itself: {harness[0]:.0f} µs a call, contained in what follows.\n")
-    tools = {"proxied": "up.add"} if options.upstream else TOOLS
-    while options.upstream and "up.add" not in hub.configuration.catalog.tools:  # noqa: ASYNC110
+    tools = {"proxied": "up_add"} if options.upstream else TOOLS
+    while options.upstream and "up_add" not in hub.configuration.catalog.tools:  # noqa: ASYNC110
         await asyncio.sleep(0.1)
     for kind, tool in tools.items():
         await driver.calls(tool, max(500, options.clients), options.clients)

@@ -38,7 +38,7 @@ def proxied(bench: Bench, place: Place) -> None:
         where = place.hub("proxied")
         where.settings = {"MCPHUB_EGRESS_ALLOW": "127.0.0.1"}
         where.command("shell", "-c", CONNECT.format(url=url))
-        ours = running.enter_context(hub("hub", where, core=CLIENT_CORE, tool="up.add"))
+        ours = running.enter_context(hub("hub", where, core=CLIENT_CORE, tool="up_add"))
         _await_tool(ours)
         fast = running.enter_context(
             peer("FastMCP proxy", place.python.fast, "proxy.py", place.folder, "--upstream", url, core=CLIENT_CORE)

@@ -22,7 +22,9 @@ class InvocationsConfig(AppConfig):
     verbose_name = _("Audit")
 
     def ready(self) -> None:
+        from invocations import renamed_tools
         from invocations.mapping import bundle as bundled
 
         bundled.connect()
+        renamed_tools.connect()
         install_after_migrate(self, RULES)

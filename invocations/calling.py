@@ -23,7 +23,8 @@ from invocations.call.running import Call, RunningCalls, Stopped
 from invocations.call_source import CallSource
 from invocations.configuration import Configuration
 from invocations.exchange import CallExchange, CallRequest
-from invocations.ledger.limits import take_token
+from invocations.ledger.limits import take_tokens_of_call
+from invocations.ledger.quota import RecordQuotas
 from invocations.ledger.records import Intent, Outcome, Verdict
 from invocations.ledger.rows import Recorded, Rows
 from invocations.ledger.writer import Ledger
@@ -101,6 +102,7 @@ class Calls:
         self.ledger = ledger
         self._configuration = configuration
         self.running = RunningCalls()
+        self.quotas = RecordQuotas(ledger, configuration)
         self.rows = Rows(ledger.is_sqlite, process_id)
         self.refusals = Refusals(ledger, self.rows)
         self._judge = Judge()
@@ -110,10 +112,12 @@ class Calls:
     def start(self) -> None:
         self.running.start()
         self.refusals.start()
+        self.quotas.start()
 
     async def stop(self) -> None:
         await self.running.stop()
         await self.refusals.stop()
+        await self.quotas.stop()
         self._judge.stop()
 
     def exchange(self, source: CallSource) -> CallExchange:
@@ -140,7 +144,7 @@ class Calls:
             tool = (request.selection or exchange.configuration.catalog).find(request.name, exchange.source.caller)
             if request.check is not None:
                 request.check(tool)
-            self.running.admit(exchange.source.caller.principal)
+            await self.admit(exchange.source.caller.principal)
             text = json.canonical(request.arguments)
             if tool.arguments.may_hold(text):
                 await self._check_apart(tool, text, exchange.source.caller)
@@ -149,7 +153,7 @@ class Calls:
             is_valid = True
             is_limited = bool(tool.calls_per_minute or exchange.source.caller.calls_per_minute)
             if is_limited:
-                await self._take_tokens(exchange, tool)
+                await take_tokens_of_call(self.ledger, exchange.source.caller, tool)
         except HubError as error:
             return await self._refused(request, exchange, error, received, tool, is_valid=is_valid)
         call = Call(request, exchange, tool, received, text)
@@ -161,20 +165,16 @@ class Calls:
 
     # Before the backend ----------------------------------------------------------------------------
 
+    async def admit(self, principal: str) -> None:
+        """Raise ServerBusy where there is no place; RateLimited, AuditUnavailable where there is no room on record."""
+        self.running.admit(principal)
+        await self.quotas.admit(principal)
+
     async def _check_apart(self, tool: Tool, text: str, caller: Caller) -> None:
         wrong = await self._judge.wrong(tool.arguments, text, caller.principal)
         if wrong is not None:
             raise _invalid(wrong)
         self.running.admit(caller.principal)  # others may have come meanwhile
-
-    async def _take_tokens(self, exchange: CallExchange, tool: Tool) -> None:
-        caller = exchange.source.caller
-        for bucket, limit in (
-            (f"{caller.principal} tools/call", caller.calls_per_minute),
-            (f"tool:{tool.name}", tool.calls_per_minute),
-        ):
-            if limit:
-                await take_token(self.ledger, bucket, limit)
 
     async def intend(self, call: Recorded) -> Verdict:
         """Commit the intent; give what the commit found."""

@@ -86,7 +86,7 @@ class Reads:
             if caller.calls_per_minute:
                 await take_token(self._calls.ledger, f"{caller.principal} {request.method}", caller.calls_per_minute)
             reading = request.find()
-            self._calls.running.admit(caller.principal)
+            await self._calls.admit(caller.principal)
         except HubError as error:
             return await self._refused(request, exchange, error, received, reading)
         read = Read(

@@ -1,4 +1,5 @@
-"""The command line: `mcphub serve`, `chat`, `token`, `catalog`, `audit`, `client-config`, `doctor`, Django's commands.
+"""The command line: `mcphub serve`, `chat`, `token`, `connection`, `catalog`, `audit`, `client-config`, `doctor`,
+Django's commands.
 
 Flags become `MCPHUB_*` variables before the settings are read, so flags win and both go one way. What is
 wrong stops the command with one sentence on standard error: status 2 for flags and settings, 1 for the rest.
@@ -19,7 +20,8 @@ COMMANDS = {
     "serve": "start the hub",
     "stdio": "serve one client over standard input and output",
     "chat": "ask a model that may use the hub's tools, once or in a conversation",
-    "token": "make API keys",
+    "token": "make, list, rotate and revoke API keys",
+    "connection": "bring, add, list, test and switch connections to other MCP servers",
     "catalog": "load tools from a bundle or a pack, or write the catalogue out",
     "audit": "verify and export the audit, publish a checkpoint, change its key, remove what is too old",
     "client-config": "print the configuration for an MCP client",

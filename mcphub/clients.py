@@ -55,6 +55,7 @@ _PLACES = {
     "openai": "ask.py; first pip install openai; the key needs the scope chat, and the hub a model",
 }
 
+_VARIABLE = "MCPHUB_AUTHORIZATION"
 _NAME = "mcp-hub"
 """What the clients call this server."""
 
@@ -110,10 +111,12 @@ def programs(url: str, token: str, call: FirstCall | None = None) -> list[Client
         "literals": ascii(dict(call.arguments)) if re.search("true|false|null", arguments) else arguments,
     }
     made = {
-        "mcp-remote": shlex.join(["npx", *_bridge(url, header)["args"][:-1], f"Authorization: {header}"]),
+        "mcp-remote": f"{_VARIABLE}={shlex.quote(header)} {shlex.join(['npx', *_bridge(url, header)['args']])}",
         "python": _PYTHON % values,
         "typescript": _TYPESCRIPT % values,
-        "curl": copying.forms(call.tool, dict(call.arguments), url, key=token, client="curl")[0].text,
+        "curl": _by_input(
+            copying.forms(call.tool, dict(call.arguments), url, key=token, client="curl")[0].text, header
+        ),
         "openai": _OPENAI % values,
     }
     return [ClientSnippet(key=key, title=title, where=_PLACES[key], text=made[key]) for key, title in PROGRAMS.items()]
@@ -163,10 +166,16 @@ def _bridge(url: str, header: str) -> dict[str, Json]:
             "http-only",
             *(["--allow-http"] if is_plain else []),
             "--header",
-            "Authorization:${MCPHUB_AUTHORIZATION}",
+            f"Authorization:${{{_VARIABLE}}}",
         ],
-        "env": {"MCPHUB_AUTHORIZATION": header},
+        "env": {_VARIABLE: header},
     }
+
+
+def _by_input(curl: str, header: str) -> str:
+    """Let curl read the key from its input: every user of a machine may read the command lines of its processes."""
+    line = f"Authorization: {header}"
+    return f"{curl.replace(f'-H {shlex.quote(line)}', '-H @-', 1)} <<'END'\n{line}\nEND"
 
 
 def _json(value: object) -> str:

@@ -99,6 +99,21 @@ def networks(name: str, default: tuple[str, ...]) -> tuple[str, ...]:
     return found
 
 
+def hosts(name: str) -> tuple[str, ...]:
+    """A list of hosts, addresses and networks that requests are held to."""
+    found = names(name)
+    if found:
+        from tools_catalog.egress.rules import HostList  # imports an HTTP client, which a list alone does not need
+
+        try:
+            HostList(name, found)
+        except ValueError as error:
+            raise ImproperlyConfigured(
+                f"{error} Write names such as api.example, *.example or api.example:8443, or networks."
+            ) from None
+    return found
+
+
 def modules(name: str) -> tuple[str, ...]:
     """A list of modules that can be imported, such as `house_tools, firm.weather`."""
     found = names(name)

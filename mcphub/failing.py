@@ -6,13 +6,12 @@ import sys
 
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.template.loader import render_to_string
-from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from sessions_app.kit.database import is_away
 from sessions_app.kit.rest.errors import NOT_FOUND, render_outside
-from sessions_app.protocol.errors import AuditUnavailable, HubError
+from sessions_app.protocol.errors import AuditUnavailable, HubError, RateLimited
 
 _BUSY_SECONDS = 5
 
@@ -79,7 +78,7 @@ def failed(request: HttpRequest) -> HttpResponseBase:
     return _page(500, _("Something failed in the hub"), words, again=again)
 
 
-def too_many_guesses(seconds: int) -> HttpResponse:
+def too_many_guesses(seconds: int, again: str) -> HttpResponse:
     """A login that is not looked at, because too many failed before it."""
     words = ngettext(
         "Too many attempts failed with this name or from this address. The password was not looked at. Try again after "
@@ -88,15 +87,35 @@ def too_many_guesses(seconds: int) -> HttpResponse:
         "%(count)d seconds.",
         seconds,
     ) % {"count": seconds}
-    again = reverse("admin:login")
     return _page(429, _("Wait before you log in again"), words, again=again, headers=_retry_after(seconds))
 
 
-def busy_with_logins() -> HttpResponse:
+def busy_with_logins(again: str) -> HttpResponse:
     """A login that is not looked at, because others are."""
     words = _("Many people are logging in just now. The password was not looked at. Try again in a few seconds.")
-    again = reverse("admin:login")
     return _page(503, _("The hub is busy with other logins"), words, again=again, headers=_retry_after(_BUSY_SECONDS))
+
+
+def refused_client(words: str, status: int = 400) -> HttpResponse:
+    """A client asked for something that cannot be shown to it, because nobody knows where it would lead."""
+    return _page(status, _("This client cannot sign you in"), words)
+
+
+def too_busy(path: str, retry_after_seconds: int) -> HttpResponse:
+    """A request that found no place among those that Django answers at once."""
+    if path.startswith("/api/"):
+        error = RateLimited(
+            "Too many requests to REST and the console are at work, or wait. Send fewer at once, and this one again in "
+            f"{retry_after_seconds} s.",
+            retry_after_seconds=retry_after_seconds,
+        )
+        error.retry_after_seconds = retry_after_seconds
+        return render_outside(error)
+    words = _("Many pages and questions to the audit are being answered. Nothing was changed. Try again in a moment.")
+    again = path if path.startswith("/admin/") else ""
+    return _page(
+        429, _("The hub is busy with other pages"), words, again=again, headers=_retry_after(retry_after_seconds)
+    )
 
 
 def _retry_after(seconds: int) -> dict[str, str]:

@@ -29,6 +29,7 @@ _SEEN = (
     "chat.view_chatsession",
     "chat.view_query",
     "sessions_app.view_ratelimitbucket",
+    "sessions_app.view_waitingchange",
 )
 _CATALOGUE = (
     "tools_catalog.add_mcptooldefinition",
@@ -51,6 +52,7 @@ _CATALOGUE = (
     "tools_catalog.delete_mcptoolset",
     "tools_catalog.add_httpservice",
     "tools_catalog.change_httpservice",
+    "sessions_app.decide_waitingchange",
 )
 _EVIDENCE = (
     "invocations.view_auditblock",
@@ -74,6 +76,7 @@ ROLES: Mapping[str, tuple[str, ...]] = {
         "chat.read_conversations",
         "sessions_app.view_apikey",
         "sessions_app.share_savedview",
+        "signin.view_consent",
     ),
     "Operator": (
         *_SEEN,
@@ -84,7 +87,6 @@ ROLES: Mapping[str, tuple[str, ...]] = {
         "chat.decide_chatapproval",
         "chat.add_toolapproval",
         "chat.change_toolapproval",
-        "chat.delete_toolapproval",
         "chat.add_chatprovider",
         "chat.change_chatprovider",
         "chat.test_chatprovider",
@@ -99,6 +101,8 @@ ROLES: Mapping[str, tuple[str, ...]] = {
         "sessions_app.view_apikey",
         "sessions_app.add_apikey",
         "sessions_app.change_apikey",
+        "signin.view_consent",
+        "signin.delete_consent",
         "sessions_app.share_savedview",
     ),
     "Upstream manager": (
@@ -124,7 +128,7 @@ def install(sender: object = None, **kwargs: Any) -> None:
     from django.contrib.auth.models import Group, Permission
 
     using = kwargs.get("using", "default")
-    for label in ("auth", "sessions_app", "tools_catalog", "invocations", "chat"):
+    for label in ("auth", "sessions_app", "tools_catalog", "invocations", "chat", "signin"):
         # Each app's permissions are made by a signal of its own, whose turn may come later.
         create_permissions(apps.get_app_config(label), verbosity=0, using=using)
     known = {

@@ -29,6 +29,11 @@ def _said(directives: dict[str, str]) -> str:
 ADMIN, ELSEWHERE = _said(_ADMIN), _said(_EVERYWHERE)
 
 
+def leading_to(target: str) -> str:
+    """Give the policy of a page whose form leads to another address: browsers judge where a form is redirected, too."""
+    return _said({**_EVERYWHERE, "form-action": f"'self' {target}"})
+
+
 class ContentPolicy:
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self._get_response = get_response

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 from mcphub.chat.endpoints import routes as chat
+from mcphub.django_places import Application, DjangoPlaces
 from mcphub.process import runtime
 from mcphub.transports import health, refused, remote, sse, streamable_http, wellknown
 from sessions_app import transports
 from sessions_app.transports import ClientTransport
 
 logger = logging.getLogger(__name__)
-
-Application = Callable[[Any, Any, Any], Awaitable[None]]
 
 SERVED: dict[ClientTransport, dict[str, Application]] = {
     transports.STREAMABLE_HTTP: {transports.STREAMABLE_HTTP.path: streamable_http.StreamableHttpEndpoint.as_asgi()},
@@ -52,7 +50,7 @@ class Router:
     """The ASGI application: lifespan, MCP endpoints, Django."""
 
     def __init__(self, django_application: Application) -> None:
-        self._django = django_application
+        self._django = DjangoPlaces(django_application)
         self._consumers = {
             spelling: consumer for path, consumer in CONSUMERS.items() for spelling in (path, path + "/")
         }

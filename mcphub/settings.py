@@ -8,8 +8,10 @@ from __future__ import annotations
 import hashlib
 import sys
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import dj_database_url
+from django.conf import global_settings
 from django.core.exceptions import ImproperlyConfigured
 from django.templatetags.static import static
 from django.urls import reverse_lazy
@@ -84,11 +86,13 @@ INSTALLED_APPS = [
     "django_filters",
     "drf_spectacular",
     "drf_spectacular_sidecar",
+    "oauth2_provider",
     "sessions_app",
     "tools_catalog",
     "invocations",
     "mcphub",
     "mcphub.chat",
+    "mcphub.signin",
 ]
 MCPHUB_APPS = env.modules("MCPHUB_APPS")
 """Apps of the operator's own: the tools that their `tools.py` registers can be put into the catalogue."""
@@ -160,7 +164,10 @@ MCPHUB_PROXIES = env.networks(
 )
 """Whose X-Forwarded headers count with MCPHUB_BEHIND_PROXY; the last address that is none of theirs is the client's."""
 X_FRAME_OPTIONS = "DENY"
-SILENCED_SYSTEM_CHECKS = ["security.W008"]  # the proxy that ends TLS redirects to https
+SILENCED_SYSTEM_CHECKS = [
+    "security.W008",  # the proxy that ends TLS redirects to https
+    "oauth2_provider.W008",  # clients may wait at http on loopback, and nowhere else: mcphub/signin/clients.py
+]
 LOGIN_URL = reverse_lazy("admin:login")
 LOGIN_REDIRECT_URL = reverse_lazy("admin:index")
 AUTH_PASSWORD_VALIDATORS = [
@@ -168,6 +175,57 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
+
+# Signing in ------------------------------------------------------------------------------------------
+
+MCPHUB_SIGN_IN = env.flag("MCPHUB_SIGN_IN", True)
+"""Whether people let clients in by a login; off: clients need keys."""
+MCPHUB_CLIENT_REGISTRATION = env.flag(
+    "MCPHUB_CLIENT_REGISTRATION", urlsplit(MCPHUB_PUBLIC_URL).hostname in ("localhost", "127.0.0.1", "::1")
+)
+"""Whether clients may register themselves (RFC 7591): by default on loopback alone."""
+MCPHUB_MAX_CLIENT_REGISTRATIONS = env.whole("MCPHUB_MAX_CLIENT_REGISTRATIONS", 1000, least=1, most=100_000)
+"""Clients that registered themselves or came with a document. Those that nobody uses go first."""
+MCPHUB_REDIRECT_SCHEMES = env.names("MCPHUB_REDIRECT_SCHEMES")
+"""Schemes of applications, such as `zed`, that a login may lead back to, besides those the hub knows."""
+MCPHUB_ACCESS_TOKEN_SECONDS = env.whole("MCPHUB_ACCESS_TOKEN_SECONDS", 3600, least=60, most=3600)
+MCPHUB_SIGN_IN_DAYS = env.whole("MCPHUB_SIGN_IN_DAYS", 30, least=1, most=366)
+"""So long after its last use a client must ask the person to sign in again."""
+PASSWORD_HASHERS = [*global_settings.PASSWORD_HASHERS, "mcphub.signin.client_secrets.ClientSecretHasher"]
+OAUTH2_PROVIDER_APPLICATION_MODEL = "oauth2_provider.Application"  # named for those who make migrations
+OAUTH2_PROVIDER = {
+    "OIDC_ISS_ENDPOINT": MCPHUB_PUBLIC_URL.rstrip("/"),  # the issuer's name; no OpenID provider comes with it
+    "OAUTH2_SERVER_CLASS": "oauthlib.oauth2.WebApplicationServer",  # codes and refresh tokens, no other grants
+    "OAUTH2_VALIDATOR_CLASS": "mcphub.signin.server.Validator",
+    "ACCESS_TOKEN_GENERATOR": "mcphub.signin.server.access_token",
+    "REFRESH_TOKEN_GENERATOR": "mcphub.signin.server.refresh_token",
+    "CLIENT_SECRET_HASHER": "client_secret",
+    "SCOPES": {"tools:list": "", "tools:call": "", "chat": ""},
+    "DEFAULT_SCOPES": ["tools:list", "tools:call"],
+    "AUTHORIZATION_CODE_EXPIRE_SECONDS": 60,
+    "ACCESS_TOKEN_EXPIRE_SECONDS": MCPHUB_ACCESS_TOKEN_SECONDS,
+    "REFRESH_TOKEN_EXPIRE_SECONDS": MCPHUB_SIGN_IN_DAYS * 86400,
+    "REFRESH_TOKEN_REUSE_PROTECTION": True,
+    "ALLOWED_REDIRECT_URI_SCHEMES": ["https", "http", "cursor", "vscode", "vscode-insiders", *MCPHUB_REDIRECT_SCHEMES],
+    "ALLOW_LOCALHOST_LOOPBACK": True,
+    "CIMD_ENABLED": True,
+    "CIMD_METADATA_FETCHER": "mcphub.signin.client_documents.GuardedFetcher",
+    "CIMD_REGISTRATION_PERMISSION_CLASSES": ("mcphub.signin.client_documents.OfPersons",),
+    **{
+        f"COMPLIANT_BCP_RFC9700_{name}": True
+        for name in (
+            "IMPLICIT_GRANT",
+            "PASSWORD_GRANT",
+            "PKCE_METHOD",
+            "ACCESS_TOKEN_TRANSPORT",
+            "AUTHZ_RESPONSE_ISS",
+            "TOKEN_STORAGE",
+            "REFRESH_TOKEN",
+            "REDIRECT_URI_MATCHING",
+            "PKCE_REQUIRED",
+        )
+    },
+}
 
 # Limits ----------------------------------------------------------------------------------------------
 
@@ -201,12 +259,18 @@ MCPHUB_MAX_SESSIONS_PER_CALLER = env.whole("MCPHUB_MAX_SESSIONS_PER_CALLER", 2_0
 MCPHUB_SESSION_IDLE_SECONDS = env.number("MCPHUB_SESSION_IDLE_SECONDS", 3600, least=1, most=30 * 86400)
 MCPHUB_IDEMPOTENCY_HOURS = env.whole("MCPHUB_IDEMPOTENCY_HOURS", 48, least=24, most=24 * 366)
 """For so long the hub remembers the idempotency keys of callers."""
+MCPHUB_ALIAS_DAYS = env.whole("MCPHUB_ALIAS_DAYS", 90, least=0, most=3650)
+"""For so long a renamed tool or prompt is found by its former name; 0: not at all."""
 MCPHUB_ALLOW_NOT_DURABLE = env.flag("MCPHUB_ALLOW_NOT_DURABLE")
 """Serve although what is recorded may be lost when the machine crashes; said in the log and by /ready."""
 MCPHUB_MIGRATE = env.flag("MCPHUB_MIGRATE", True)
 """Whether a start brings the tables up to date; off where the hub's role in the database may not."""
 MCPHUB_LEDGER_QUEUE = env.whole("MCPHUB_LEDGER_QUEUE", 10_000, least=10, most=1_000_000)
 MCPHUB_LEDGER_TIMEOUT_SECONDS = env.number("MCPHUB_LEDGER_TIMEOUT_SECONDS", 2, least=0.05, most=60)
+MCPHUB_RECORDED_MIB_PER_DAY = env.whole("MCPHUB_RECORDED_MIB_PER_DAY", 65_536, least=0, most=2_000_000)
+"""Of the audit that one caller's calls may fill, where its key says nothing else; 0: no limit."""
+MCPHUB_MIN_FREE_DISK_BYTES = env.whole("MCPHUB_MIN_FREE_DISK_BYTES", 256 * 1024 * 1024, least=0, most=2**62)
+"""On the disk of a SQLite database; with less, calls are refused before it fails. 0: not watched."""
 MCPHUB_AUDIT_DIR = Path(env.text("MCPHUB_AUDIT_DIR", str(MCPHUB_DATA_DIR / "audit")))
 """The key that signs the audit, its public keys and the published checkpoints. Secret, and to be backed up."""
 MCPHUB_SIGNING = env.signing(MCPHUB_AUDIT_DIR / "signing.key")
@@ -271,7 +335,7 @@ MCPHUB_CHAT_MAX_ONE_RESULT_BYTES = env.whole(
 )
 MCPHUB_CHAT_MAX_CONTENT = env.whole("MCPHUB_CHAT_MAX_CONTENT", 4000, least=1, most=10_000_000)
 """Characters of the user's text in one query."""
-MCPHUB_CHAT_APPROVAL = env.choice("MCPHUB_CHAT_APPROVAL", "never", ["never", "destructive", "always"])
+MCPHUB_CHAT_APPROVAL = env.choice("MCPHUB_CHAT_APPROVAL", "destructive", ["never", "destructive", "always"])
 """Calls by models that wait for an approval, where no row of the admin says it of their tool."""
 MCPHUB_CHAT_RESPONSE_DAYS = env.whole("MCPHUB_CHAT_RESPONSE_DAYS", 30, least=1, most=3650)
 """How long a response can be gone on from by previous_response_id."""
@@ -282,8 +346,16 @@ MCPHUB_CHAT_SESSION_SECONDS = env.number("MCPHUB_CHAT_SESSION_SECONDS", 86400, l
 MCPHUB_CHAT_MAX_SESSIONS_PER_CALLER = env.whole("MCPHUB_CHAT_MAX_SESSIONS_PER_CALLER", 1000, least=1, most=1_000_000)
 MCPHUB_CHAT_KEEP_DAYS = env.whole("MCPHUB_CHAT_KEEP_DAYS", 30, least=1, most=36_500)
 """What was said is removed so long after; the tool calls stay in the audit."""
-MCPHUB_EGRESS_ALLOW = env.names("MCPHUB_EGRESS_ALLOW")
+MCPHUB_EGRESS_ALLOW = env.hosts("MCPHUB_EGRESS_ALLOW")
 """Hosts, host:port or networks that tools may reach although they are private."""
+MCPHUB_EGRESS_DENY = env.hosts("MCPHUB_EGRESS_DENY")
+"""Hosts, host:port or networks that nothing is sent to, whatever else says so."""
+MCPHUB_EGRESS_ONLY = env.hosts("MCPHUB_EGRESS_ONLY")
+"""The public hosts and networks that may be reached; empty: all."""
+MCPHUB_REGISTRY_URL = env.text("MCPHUB_REGISTRY_URL", "https://registry.modelcontextprotocol.io")
+"""The registry of MCP servers that the console and `mcphub connection search` ask."""
+MCPHUB_PUBLIC_REGISTRY = env.flag("MCPHUB_PUBLIC_REGISTRY")
+"""Whether `/v0.1/servers` tells what no group keeps to itself to anybody who asks, without a key."""
 MCPHUB_EGRESS_PROXY = env.text("MCPHUB_EGRESS_PROXY")
 """The HTTP proxy that every request goes out through, such as http://user:password@proxy.example:3128."""
 if MCPHUB_EGRESS_PROXY and not MCPHUB_EGRESS_PROXY.startswith(("http://", "https://")):

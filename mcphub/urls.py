@@ -1,8 +1,11 @@
 """What Django serves: the admin and REST. The MCP endpoints are consumers; see routing.py."""
 
+from django.conf import settings
 from django.contrib import admin
 from django.urls import include, path
 from django.views.generic import RedirectView
+
+from tools_catalog.rest.registry import ServersView, VersionsView, VersionView
 
 admin.autodiscover()
 
@@ -16,8 +19,19 @@ urlpatterns = [
     path("admin/", include("mcphub.console.replaying")),
     path("admin/", include("mcphub.console.usage")),
     path("admin/", admin.site.urls),
+    *(
+        path(f"v0.1/servers{end}{slash}", view.as_view())
+        for end, view in (
+            ("", ServersView),
+            ("/<path:name>/versions", VersionsView),
+            ("/<path:name>/versions/<str:version>", VersionView),
+        )
+        for slash in ("", "/")
+    ),
     path("api/", include("mcphub.rest.api")),
 ]
+if settings.MCPHUB_SIGN_IN:
+    urlpatterns += [path("", include("mcphub.signin.urls"))]
 
 handler400 = "mcphub.failing.malformed"
 handler403 = "mcphub.failing.forbidden"

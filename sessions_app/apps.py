@@ -36,9 +36,10 @@ class SessionsAppConfig(AppConfig):
     verbose_name = _("Clients and keys")
 
     def ready(self) -> None:
-        from sessions_app.history import recording
+        from sessions_app.history import guarding, recording
         from sessions_app.login import signals
 
         recording.connect()
+        guarding.connect()
         signals.connect()
         install_after_migrate(self, RULES)

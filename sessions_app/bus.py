@@ -31,6 +31,10 @@ SUBSCRIPTIONS_CHANGED = "subscriptions_changed"
 """A session subscribed to a resource of an upstream, or no longer."""
 ERRORS_CHANGED = "errors_changed"
 KEYS_CHANGED = "keys_changed"
+TOKENS_CHANGED = "tokens_changed"
+"""Payload: the digest of an access token that changed or is gone; empty: any may have."""
+CALLER_ENDED = "caller_ended"
+"""Payload: the principal of a person who was disabled, or took back what a client was allowed."""
 SESSION_ENDED = "session_ended"
 """Payload: the session id."""
 SESSION_CHANGED = "session_changed"
@@ -56,6 +60,8 @@ REDACTION_CHANGED = "redaction_changed"
 
 FOLLOWED = (TOOLS_CHANGED, PROMPTS_CHANGED, RESOURCES_CHANGED, ERRORS_CHANGED, KEYS_CHANGED, REDACTION_CHANGED)
 """Of what every process holds a snapshot."""
+_READ_AGAIN = (*FOLLOWED, TOKENS_CHANGED)
+"""What may have changed unheard while the bus could not be read."""
 
 KEEP_SECONDS = 3600
 _ANNOUNCE_SECONDS = 30
@@ -165,7 +171,7 @@ class BusFollower:
                 events = self._news()
                 if self.failing_since is not None:
                     # The outage may have outlived what the table keeps: what is followed is read anew.
-                    events += [BusMessage(subject, "") for subject in FOLLOWED]
+                    events += [BusMessage(subject, "") for subject in _READ_AGAIN]
                     self.failing_since = None
                 if events:
                     loop.call_soon_threadsafe(self._dispatch, events)

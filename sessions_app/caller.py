@@ -31,9 +31,13 @@ class Caller:
     scopes: frozenset[str]
     groups: frozenset[int] = frozenset()
     calls_per_minute: int | None = None
+    recorded_mib_per_day: int | None = None
+    """Of the audit that its calls may fill; 0: no limit, None: what the hub allows every caller."""
     sees_everything: bool = False
     """A superuser trying tools in the admin."""
     key_id: int | None = None
+    is_signed_in: bool = False
+    """A person let a client in, whose access token this is; the label names both."""
     sources: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
     """Call sources built for this caller, a cache of this process. The next snapshot of keys starts with none."""
 
@@ -45,7 +49,9 @@ class Caller:
     def need(self, scope: str) -> None:
         """Raise Forbidden where the credential does not carry `scope`."""
         if scope not in self.scopes:
-            raise Forbidden(f"The key lacks the scope {scope}. Ask the operator for a key that has it.", scope=scope)
+            advice = "Sign in again and allow it." if self.is_signed_in else "Ask the operator for a key that has it."
+            what = "access token" if self.is_signed_in else "key"
+            raise Forbidden(f"The {what} lacks the scope {scope}. {advice}", scope=scope)
 
 
 ANONYMOUS = Caller(principal="anonymous", label="anonymous", scopes=frozenset({"tools:list", "tools:call", "chat"}))
@@ -83,6 +89,12 @@ class Keys:
         """Principal -> when the last of its keys ends (seconds since the epoch)."""
         for caller, ends in callers.values():
             self.until[caller.principal] = max(self.until[caller.principal], ends)
+        self.recorded_mib_per_day = {
+            caller.principal: caller.recorded_mib_per_day
+            for caller, _ in callers.values()
+            if caller.recorded_mib_per_day is not None
+        }
+        """Principal -> its own limit, where it has one."""
         self.used: dict[int, float] = {}
         """Key id -> when last seen (seconds since the epoch); flushed to the database now and then."""
 
@@ -98,6 +110,7 @@ class Keys:
                 scopes=frozenset(key.scopes),
                 groups=frozenset(group.pk for group in key.groups.all()),
                 calls_per_minute=key.calls_per_minute,
+                recorded_mib_per_day=key.recorded_mib_per_day,
                 key_id=key.pk,
             )
             until = key.expires_at.timestamp() if key.expires_at else float("inf")
@@ -122,13 +135,16 @@ class Keys:
         digest = self.digest(authorization)
         if digest is None:
             raise Unauthenticated("The Authorization header must read `Bearer <key>`.")
-        return self.holder(digest)
+        caller = self.find(digest)
+        if caller is None:
+            raise Unauthenticated("The key is unknown or was revoked. Ask the operator for a new one.")
+        return caller
 
-    def holder(self, digest: bytes) -> Caller:
-        """Give whom a key belongs to, by the key's digest; raise Unauthenticated with the reason."""
+    def find(self, digest: bytes) -> Caller | None:
+        """Give whom a key belongs to, None where no key has this digest; raise Unauthenticated where it has expired."""
         found = self._callers.get(digest)
         if found is None:
-            raise Unauthenticated("The key is unknown or was revoked. Ask the operator for a new one.")
+            return None
         caller, expires_at = found
         now = time.time()
         if expires_at <= now:

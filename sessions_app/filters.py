@@ -1,11 +1,13 @@
-"""The filters of the lists of sessions and of processes."""
+"""The filters of the lists of sessions, of processes and of waiting changes."""
 
 from __future__ import annotations
 
 from django.db.models import Field
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
 
-from sessions_app.kit.lists.filters import Choices, During, ListFilter, OneOf, TextIs, YesOrNo
-from sessions_app.models import McpSession, ServerProcess
+from sessions_app.kit.lists.filters import Choices, During, ListFilter, OneOf, Rows, TextIs, YesOrNo
+from sessions_app.models import McpSession, ServerProcess, WaitingChange
 
 
 def _transports() -> Choices:
@@ -26,4 +28,24 @@ SESSION_FILTERS: tuple[ListFilter, ...] = (
 PROCESS_FILTERS: tuple[ListFilter, ...] = (
     OneOf(name="status", label="", choices=ServerProcess.Status.choices),
     TextIs(name="host", help_text="The name of its machine."),
+)
+
+
+def _in_stage(rows: Rows, stage: str) -> Rows:
+    """Give the changes in a state as the list shows it: what waited too long has expired."""
+    if stage == "expired":
+        return rows.filter(state=WaitingChange.State.WAITING, expires_at__lte=timezone.now())
+    if stage == WaitingChange.State.WAITING:
+        return rows.filter(state=stage, expires_at__gt=timezone.now())
+    return rows.filter(state=stage)
+
+
+WAITING_FILTERS: tuple[ListFilter, ...] = (
+    OneOf(
+        name="state",
+        label=_("state"),
+        choices=[*WaitingChange.State.choices, ("expired", _("Expired"))],
+        narrowed=_in_stage,
+    ),
+    TextIs(name="proposed_by", help_text="`key:<id>` or `user:<id>`."),
 )

@@ -16,6 +16,7 @@ from sessions_app.caller import Caller
 from sessions_app.models import McpSession, RemoteConnection
 from sessions_app.protocol import revisions
 from sessions_app.protocol.errors import ServerBusy, SessionNotFound
+from sessions_app.protocol.lifecycle import SessionEvent
 from sessions_app.store import SessionView
 
 TRANSPORT = transports.REMOTE.name
@@ -32,8 +33,8 @@ _GRACE_SECONDS = 5
 def open(caller: Caller, process_id: str, is_gone: Callable[[str], bool]) -> SessionView:
     """Make a connection of `caller` whose stream `process_id` holds; raise ServerBusy where as many are open as may be.
 
-    Places of processes that are gone are free. One of a process that lives is nobody else's, however long the process
-    or the database says nothing.
+    Where all places are taken, a caller who has fewer gets an idle one of the caller who has most. Places of processes
+    that are gone are free. One of a process that lives is not, however long the process or the database says nothing.
     """
     with transaction.atomic():
         if connection.vendor == "postgresql":  # SQLite lets one transaction write at a time anyway
@@ -41,7 +42,8 @@ def open(caller: Caller, process_id: str, is_gone: Callable[[str], bool]) -> Ses
                 cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
         holders = set(RemoteConnection.objects.values_list("process_id", flat=True)) - {process_id}
         RemoteConnection.objects.filter(process_id__in=list(filter(is_gone, holders))).delete()
-        if RemoteConnection.objects.count() >= settings.MCPHUB_MAX_CLIENTS:
+        is_full = RemoteConnection.objects.count() >= settings.MCPHUB_MAX_CLIENTS
+        if is_full and not _made_room_for(caller.principal):
             busy = ServerBusy(
                 f"{settings.MCPHUB_MAX_CLIENTS} clients are connected here, as many as may be. Use /mcp instead."
             )
@@ -60,6 +62,24 @@ def open(caller: Caller, process_id: str, is_gone: Callable[[str], bool]) -> Ses
         )
         RemoteConnection.objects.create(session=row, process_id=process_id, seen_at=now)
     return SessionView.of(row)
+
+
+def _made_room_for(principal: str) -> bool:
+    """End the connection that has been idle longest of the caller who has most; False where the newcomer has as many.
+
+    One with a request under way is never ended.
+    """
+    places: dict[str, list[RemoteConnection]] = {}
+    for row in RemoteConnection.objects.select_related("session"):
+        places.setdefault(row.session.principal, []).append(row)
+    most = max(places.values(), key=len, default=[])
+    idle = [row for row in most if row.received_at is None or row.finished_at is not None]
+    if len(most) <= len(places.get(principal, ())) + 1 or not idle:
+        return False
+    oldest = min(idle, key=lambda row: row.finished_at or row.session.created_at)
+    McpSession.objects.filter(pk=oldest.session_id).end(SessionEvent.CLOSE, "its place went to another caller")
+    oldest.delete()
+    return True
 
 
 def seen(session_id: str, process_id: str) -> datetime | None:

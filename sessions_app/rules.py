@@ -86,6 +86,7 @@ RULES: tuple[Rule, ...] = (
             "previous_until",
             "scopes",
             "calls_per_minute",
+            "recorded_mib_per_day",
             "expires_at",
             "revoked_at",
         ),

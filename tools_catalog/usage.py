@@ -45,3 +45,5 @@ class Callers:
 
 recent: Callable[[Sequence[str]], Mapping[str, Recent]] = lambda names: {}  # noqa: E731 - replaced from above
 callers: Callable[[Sequence[str]], Mapping[str, Callers]] = lambda names: {}  # noqa: E731 - replaced from above
+totals: Callable[[], Mapping[str, int]] = lambda: {}  # noqa: E731 - replaced from above
+"""Calls of each tool in the last days, as far as they are counted: the same in every process."""

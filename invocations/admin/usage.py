@@ -7,3 +7,4 @@ from tools_catalog import usage
 
 usage.recent = calls.recent
 usage.callers = calls.callers
+usage.totals = calls.totals

@@ -11,7 +11,7 @@ from django.db.models import OuterRef, Subquery, Sum
 
 from invocations.admin import links as admin_links
 from invocations.figures import overview
-from invocations.figures.tallies import HOUR, MINUTE, TOOL, Tally
+from invocations.figures.tallies import HOUR, MINUTE, QUARTER, TOOL, Tally
 from invocations.lists.spans import span
 from invocations.models import CallTally, McpToolInvocation
 from tools_catalog.models import McpToolDefinition
@@ -45,6 +45,13 @@ def recent(names: Sequence[str]) -> dict[str, Recent]:
         )
         for name in names
     }
+
+
+def totals() -> dict[str, int]:
+    """Give the calls of each tool in the last days, in whole quarters of a day that are sealed."""
+    since = datetime.now(UTC) - timedelta(days=DAYS)
+    rows = CallTally.objects.filter(subject=TOOL, span=QUARTER, slot__gte=since).order_by().values("name")
+    return dict(rows.annotate(of_calls=Sum("calls")).values_list("name", "of_calls"))
 
 
 def _tallied(names: Sequence[str], begin: datetime) -> Iterable[tuple[str, int, int]]:

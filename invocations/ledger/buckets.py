@@ -35,9 +35,10 @@ _POSTGRESQL = (
 
 
 def take(database: Dedicated, record: Take, now: float) -> tuple[float, float]:
-    """Draw a token; give the seconds until there is one (0: it was drawn), and how many are left.
+    """Draw tokens; give the seconds until there are as many (0: they were drawn), and how many are left.
 
-    Whoever is refused draws nothing. A clock that goes back adds nothing.
+    Whoever is refused draws nothing; who may owe is not refused, and waits until nothing is owed, a bucket at most. A
+    clock that goes back adds nothing.
     """
     insert, select, update = _SQLITE if database.is_sqlite else _POSTGRESQL
     own = (database.timestamp(now),) if database.is_sqlite else ()
@@ -48,10 +49,11 @@ def take(database: Dedicated, record: Take, now: float) -> tuple[float, float]:
         row = database.raw.execute(select, (record.bucket, *own)).fetchone()
     tokens, elapsed, moment = row
     level = min(float(record.capacity), tokens + max(0.0, elapsed) * rate)
-    given = level >= 1 - _ROUNDING
+    given = record.may_owe or level >= record.amount - _ROUNDING
     if given:
-        level = max(0.0, level - 1)
+        level = max(-float(record.capacity) if record.may_owe else 0.0, level - record.amount)
     is_near = elapsed > -_CLOCK_BACK_SECONDS
     database.raw.execute(update, (record.bucket, level, record.capacity, rate, moment, is_near))
     behind = -elapsed if elapsed < 0 and is_near else 0.0
-    return 0.0 if given else (1 - level) / rate + behind, level
+    missing = max(0.0, -level) if record.may_owe else 0.0 if given else record.amount - level
+    return missing / rate + behind if missing or not given else 0.0, level

@@ -15,6 +15,7 @@ from sessions_app.caller import Caller
 from sessions_app.kit.addresses import network_of
 from sessions_app.models import RateLimitBucket
 from sessions_app.protocol.errors import RateLimited
+from tools_catalog.catalog.snapshot import Tool
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +91,16 @@ async def take_token(ledger: Ledger, bucket: str, limit: int) -> None:
         )
         error.retry_after_seconds = wait
         raise error
+
+
+async def take_tokens_of_call(ledger: Ledger, caller: Caller, tool: Tool) -> None:
+    """Draw a token of the caller and one of the tool, where they have limits; raise RateLimited."""
+    for bucket, limit in (
+        (f"{caller.principal} tools/call", caller.calls_per_minute),
+        (f"tool:{tool.name}", tool.calls_per_minute),
+    ):
+        if limit:
+            await take_token(ledger, bucket, limit)
 
 
 def client_of(caller: Caller, address: str) -> str:

@@ -8,7 +8,7 @@ import random
 import time
 from collections.abc import Callable
 from operator import itemgetter
-from typing import ClassVar
+from typing import ClassVar, Final, cast
 
 from invocations.columns import ENVELOPE, INVOCATION, AuditTable, Row
 
@@ -62,37 +62,59 @@ class Touch(Record):
         self.session_id = session_id
 
 
+ROW_BYTES: Final = 1024
+"""What a row takes besides its bodies, with its part of the indexes, about."""
+
+
 class CallRecord(Record):
     """A row about a call."""
 
     _bodies: ClassVar[itemgetter[tuple[int, ...]]]
     """Gives what was sent or answered."""
+    _principal: ClassVar[int]
+    """Where the row says who calls."""
 
     def __init__(self, row: Row, invocation_id: str, key: Key | None = None, session_id: str | None = None) -> None:
         self.row, self.invocation_id, self.key, self.session_id = row, invocation_id, key, session_id
         self.characters = sum(map(len, filter(None, self._bodies(row))))
+
+    @property
+    def principal(self) -> str:
+        return cast("str", self.row[self._principal])
+
+    @property
+    def size_bytes(self) -> int:
+        """What it takes in the database, about."""
+        texts = filter(None, self._bodies(self.row))
+        return ROW_BYTES + sum(len(text) if text.isascii() else len(text.encode()) for text in texts)
 
 
 class Intent(CallRecord):
     """A call about to be made; its row goes to McpRequestEnvelope."""
 
     _bodies = _bodies_of(ENVELOPE)
+    _principal = ENVELOPE.position("principal")
 
 
 class Outcome(CallRecord):
     """A call whose outcome is known; its row goes to McpToolInvocation."""
 
     _bodies = _bodies_of(INVOCATION)
+    _principal = INVOCATION.position("principal")
 
     frees: Key | None = None
     """A key that this call claimed and did not use, as nothing ran: the next call under it is the first."""
 
 
 class Take(Record):
-    """Draw one token from a bucket that holds at most `capacity`."""
+    """Draw tokens from a bucket that holds at most `capacity`."""
 
-    def __init__(self, bucket: str, capacity: int, refill_per_second: float) -> None:
+    def __init__(
+        self, bucket: str, capacity: int, refill_per_second: float, *, amount: float = 1, may_owe: bool = False
+    ) -> None:
+        """`may_owe`: what is drawn was used already, so it is drawn from an empty bucket too."""
         self.bucket, self.capacity, self.refill_per_second = bucket, capacity, refill_per_second
+        self.amount, self.may_owe = amount, may_owe
 
 
 _random = random.Random(os.urandom(32))  # noqa: S311 - an id, not a secret; urandom gives the lock away

@@ -14,13 +14,15 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, cast
 
 from django.conf import settings
 
 from invocations.ledger.batches import Batches
-from invocations.ledger.records import Intent, Outcome, Record, Take, Touch, Verdict
+from invocations.ledger.disk import DiskSpace
+from invocations.ledger.records import CallRecord, Intent, Outcome, Record, Take, Touch, Verdict
 from sessions_app.kit.database import Dedicated
 from sessions_app.protocol.errors import AuditUnavailable
 
@@ -36,7 +38,7 @@ _MOST_TURNS = 4
 """Of the event loop, for which the writer is left asleep while records come."""
 
 _LOOKS_SECONDS = 0.5
-"""How often the writer looks by itself: for what is owed, and for a loop that ended without a word."""
+"""How often the writer looks by itself: for what is owed, for free space, and for a loop that ended without a word."""
 
 
 class Ledger:
@@ -57,6 +59,9 @@ class Ledger:
         self._bound_seconds = settings.MCPHUB_LEDGER_TIMEOUT_SECONDS
         self._batches = Batches(connect, self._bound_seconds)
         self._queue_limit = settings.MCPHUB_LEDGER_QUEUE
+        self.on_append: Callable[[CallRecord], None] | None = None
+        """Told of each row about a call that is queued."""
+        self.disk = DiskSpace(_folder_of_database(), settings.MCPHUB_MIN_FREE_DISK_BYTES)
         self.failing: str | None = None
         """Why the last commit failed; None while the ledger works."""
 
@@ -78,6 +83,7 @@ class Ledger:
 
     def start(self) -> None:
         self._loop = asyncio.get_running_loop()
+        self.disk.look()
         self._thread = threading.Thread(target=self._write, name="mcphub-ledger", daemon=True)
         self._thread.start()
         self._watchdog = asyncio.create_task(self._watch(), name="mcphub-ledger-watchdog")
@@ -111,6 +117,8 @@ class Ledger:
         if self._stopping or len(self._queue) >= limit:
             self._owe([record])
             raise self._unavailable(record)
+        if self.on_append is not None and isinstance(record, CallRecord):
+            self.on_append(record)
         record.future = loop.create_future()
         record.queued_at = time.monotonic()
         self._waiting.append(record)
@@ -178,8 +186,11 @@ class Ledger:
     # On the writer's thread ----------------------------------------------------------------------
 
     def _write(self) -> None:
-        queue = self._queue
+        queue, looked = self._queue, time.monotonic()
         while True:
+            if time.monotonic() - looked >= _LOOKS_SECONDS:
+                looked = time.monotonic()
+                self.disk.look()
             with contextlib.suppress(Empty):
                 self._wake.get(timeout=_LOOKS_SECONDS)
             while queue:
@@ -282,6 +293,15 @@ class Ledger:
     def _refused(self, record: Record, error: BaseException) -> AuditUnavailable:
         logger.error("A record was refused by the database: %s", type(error).__name__, exc_info=error)
         return self._unavailable(record)
+
+
+def _folder_of_database() -> Path | None:
+    """Give where a SQLite database has its file; None for a server's, whose disk is not the hub's to watch."""
+    database = settings.DATABASES["default"]
+    name = str(database["NAME"])
+    if not database["ENGINE"].endswith("sqlite3") or name == ":memory:" or name.startswith("file:"):
+        return None
+    return Path(name).parent
 
 
 __all__ = ["Intent", "Ledger", "Outcome", "Take", "Touch", "Verdict"]

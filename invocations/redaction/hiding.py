@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 from urllib.parse import quote, quote_plus
 
-from invocations.redaction.forms import Forms, is_card
 from invocations.redaction.places import Marker, Paths
+from sessions_app.kit.secret_forms import Forms, is_card
 from sessions_app.protocol import json
 from sessions_app.protocol.errors import ParseError
 from sessions_app.protocol.json import Json

@@ -6,10 +6,10 @@ import logging
 
 from django.conf import settings
 
-from invocations.redaction.forms import FORMS
 from invocations.redaction.models import McpRedactionRule
 from invocations.redaction.places import parse
 from invocations.redaction.policy import FORM, HEADER, RedactionPolicy, RedactionRule
+from sessions_app.kit.secret_forms import FORMS
 
 logger = logging.getLogger(__name__)
 

@@ -10,8 +10,9 @@ from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from invocations.redaction import forms, places, policy
+from invocations.redaction import places, policy
 from sessions_app.history.recording import RecordedModel
+from sessions_app.kit.secret_forms import FORMS
 
 _TOOL = re.compile(r"[A-Za-z0-9_.*-]+")
 
@@ -79,8 +80,8 @@ class McpRedactionRule(RecordedModel):
             if self.kind == self.Kind.HEADER:
                 places.check_header(self.place)
             elif self.kind == self.Kind.FORM:
-                if self.place not in forms.FORMS:
-                    raise ValueError(_("Write one of: %s.") % ", ".join(sorted(forms.FORMS)))
+                if self.place not in FORMS:
+                    raise ValueError(_("Write one of: %s.") % ", ".join(sorted(FORMS)))
             else:
                 places.parse(self.place)
         except ValueError as error:
@@ -89,4 +90,8 @@ class McpRedactionRule(RecordedModel):
             raise ValidationError({"tool_name": _("Use the characters A-Z a-z 0-9 _ . - and * for any of them.")})
 
     def rule(self) -> policy.RedactionRule:
-        return policy.RedactionRule(self.tool_name, self.part, self.kind, self.place)
+        return self.rule_for(self.tool_name)
+
+    def rule_for(self, tool_name: str) -> policy.RedactionRule:
+        """Give what the rule would be for other tools."""
+        return policy.RedactionRule(tool_name, self.part, self.kind, self.place)

@@ -13,11 +13,11 @@ from functools import cached_property
 from itertools import islice
 from typing import Any
 
-from invocations.redaction.forms import Forms
 from invocations.redaction.hiding import Hidden, Keys, tag
 from invocations.redaction.names import Nearby, Same, any_case, is_near, names_in
 from invocations.redaction.places import Annotated, Headers, Marker, Path, Paths, Schemas, Undescribed, parse
 from invocations.subject import RowSubject
+from sessions_app.kit.secret_forms import Forms
 from sessions_app.protocol import json
 from sessions_app.protocol.json import Json
 

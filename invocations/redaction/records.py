@@ -12,9 +12,9 @@ from contextvars import ContextVar
 from functools import cache
 from typing import TypeVar
 
-from invocations.redaction.forms import FORMS
 from invocations.redaction.hiding import Hidden
 from invocations.redaction.policy import BOTH, FORM, RedactionPolicy, RedactionRule
+from sessions_app.kit.secret_forms import FORMS
 from sessions_app.protocol import json
 from sessions_app.protocol.json import Json
 from tools_catalog import secrets

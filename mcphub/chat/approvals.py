@@ -2,6 +2,9 @@
 
 An approval is bound to its caller, the tool, the tool's definition and the arguments. A model that then calls with
 other arguments, or a tool that has changed, has no approval. All of it is rows, so any worker may take the answer.
+
+What the operator demands is never approved by who asked: another person does, in the admin. What a client demands
+beyond that is for its own user to approve.
 """
 
 from __future__ import annotations
@@ -83,7 +86,10 @@ class StoredApprovalGate:
         if bound in self._denied:
             return self._denied[bound]
         mine = ChatApproval.objects.filter(principal=turn.caller.principal, binding=bound)
+        demanded = operator_demands(tool, self._policies)
         usable = mine.filter(status=ChatApproval.Status.APPROVED, expires_at__gt=now)
+        if demanded:  # lately; an approval of before was the client's own
+            usable = usable.filter(needs_another=True)
         for id_ in usable.order_by("decided_at").values_list("pk", flat=True):
             if usable.filter(pk=id_).update(status=ChatApproval.Status.USED, clear=None):
                 return None
@@ -105,6 +111,7 @@ class StoredApprovalGate:
             arguments=recorded,
             clear=records.apart(recorded, arguments, of=ChatApproval.of(id_)),
             binding=bound,
+            needs_another=demanded,
             created_at=now,
             expires_at=now + TTL,
         )
@@ -121,6 +128,15 @@ def decide(
     row = find(id_, principal)
     reason = record.words(reason)
     now = timezone.now()
+    is_own = row.needs_another and row.principal == actor
+    if approve and is_own and row.status == ChatApproval.Status.PENDING and row.expires_at > now:
+        raise ChatError(
+            "FORBIDDEN",
+            f"The operator demands an approval of {row.tool_name}, and who asked cannot give it. Another person "
+            f"approves {id_} in the admin, under Approvals; then send this again.",
+            param="approval_request_id",
+            openai_code="approval_by_another",
+        )
     status = ChatApproval.Status.APPROVED if approve else ChatApproval.Status.DENIED
     open_ = ChatApproval.objects.filter(pk=row.pk, status=ChatApproval.Status.PENDING, expires_at__gt=now)
     with transaction.atomic():

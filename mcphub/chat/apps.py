@@ -18,4 +18,7 @@ class ChatConfig(AppConfig):
     verbose_name = _("Chat")
 
     def ready(self) -> None:
+        from mcphub.chat import renamed_tools
+
+        renamed_tools.connect()
         install_after_migrate(self, RULES)

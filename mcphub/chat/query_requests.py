@@ -117,7 +117,9 @@ def choose_tools(catalog: Catalog, caller: Caller, request: QueryRequest) -> lis
     else:
         chosen = [
             tool
-            for tool, _ in tool_selection.select(catalog, caller, [tool_selection.tools_named(request.tools)]).values()
+            for tool, _ in tool_selection.select(
+                catalog, caller, [tool_selection.tools_named(request.tools)]
+            ).offered.values()
         ]
     transport = transports_of(catalog)
     chosen = [tool for tool in chosen if request.transport in (None, transport(tool))]

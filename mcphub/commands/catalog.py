@@ -24,7 +24,13 @@ def declare(parser: argparse.ArgumentParser) -> None:
         "--overwrite", action="store_true", help="also replace entries that were edited here or loaded from elsewhere"
     )
     load.add_argument("--dry-run", action="store_true", help="say what would change, and change nothing")
-    verbs.add_parser("dump", help="print the catalogue as a bundle, without secrets")
+    load.add_argument(
+        "--with-programs", action="store_true", help="take launch profiles too, and connections that run them"
+    )
+    dump = verbs.add_parser("dump", help="print the catalogue as a bundle, without secrets")
+    dump.add_argument(
+        "--with-programs", action="store_true", help="launch profiles too, connections that run them, names of secrets"
+    )
     catalog_import.declare(verbs.add_parser("import", help="make tools of an OpenAPI or GraphQL description"))
 
 
@@ -36,14 +42,21 @@ def run(options: argparse.Namespace) -> int:
         first_run.migrate()
         if options.verb == "import":
             return catalog_import.run(options)
-        return _load(options.source, options.overwrite, options.dry_run) if options.verb == "load" else _dump()
+        return _load(options) if options.verb == "load" else _dump(options.with_programs)
 
 
-def _load(source: str, overwrite: bool, dry_run: bool) -> int:
+def _load(options: argparse.Namespace) -> int:
     from tools_catalog.importers import bundle
 
-    document, reason = _read(source)
-    return tell(bundle.load(document, reason=reason, overwrite=overwrite, dry_run=dry_run), dry_run=dry_run)
+    document, reason = _read(options.source)
+    report = bundle.load(
+        document,
+        reason=reason,
+        overwrite=options.overwrite,
+        dry_run=options.dry_run,
+        with_programs=options.with_programs,
+    )
+    return tell(report, dry_run=options.dry_run)
 
 
 def _read(source: str) -> tuple[Json, str]:
@@ -67,8 +80,8 @@ def _read(source: str) -> tuple[Json, str]:
         raise Stop(f"mcphub catalog load: {source} is not valid JSON: {error}") from error
 
 
-def _dump() -> int:
+def _dump(with_programs: bool) -> int:
     from tools_catalog.importers import bundle
 
-    print(json.dumps(bundle.dump(), ensure_ascii=False, indent=2))
+    print(json.dumps(bundle.dump(with_programs=with_programs), ensure_ascii=False, indent=2))
     return 0

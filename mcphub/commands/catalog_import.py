@@ -20,9 +20,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--service", required=True, metavar="NAME", help="the service that the tools call; created if it does not exist"
     )
-    parser.add_argument(
-        "--prefix", help="put this before the names of the tools (default: the service's name and a full stop)"
-    )
+    parser.add_argument("--prefix", help="put this before the names of the tools (default: the service's name and _)")
     parser.add_argument("--url", default="", help="address of the API, where the description does not say it")
     parser.add_argument("--only", action="append", metavar="PATTERN", help='operations to choose: "GET /pets*", list_*')
     parser.add_argument(
@@ -37,7 +35,7 @@ def run(options: argparse.Namespace) -> int:
 
     try:
         raw, source = _read(options)
-        prefix = options.prefix if options.prefix is not None else f"{options.service}."
+        prefix = options.prefix if options.prefix is not None else f"{options.service}_"
         found = operations.look(raw, options.kind, slug=options.service, prefix=prefix, source=source)
         url = options.url or (source if options.kind == "graphql" else "")
         report = operations.bring(

@@ -1,19 +1,24 @@
-"""`mcphub token create`: a new API key, printed once. A running hub knows it within 250 ms."""
+"""`mcphub token`: API keys made, listed, rotated and revoked. A running hub knows each change within 250 ms."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import sys
+from typing import TYPE_CHECKING
 
 from mcphub.commands.stop import Stop, database_or_stop, start_django
+
+if TYPE_CHECKING:
+    from sessions_app.models import ApiKey
 
 _SCOPES = ("tools:list", "tools:call", "audit:read", "chat", "catalog:write", "calls:replay")
 _DEFAULT = _SCOPES[:2]
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    verbs = parser.add_subparsers(metavar="create", required=True, title="verbs")
+    verbs = parser.add_subparsers(metavar="create|list|rotate|revoke", required=True, title="verbs", dest="verb")
     create = verbs.add_parser("create", help="make a key and print it on the last line")
     create.add_argument("name", metavar="NAME", help="who or what will hold the key")
     create.add_argument(
@@ -24,10 +29,92 @@ def declare(parser: argparse.ArgumentParser) -> None:
         help=f"what the key may do, repeated for more: {', '.join(_SCOPES)} (default: {', '.join(_DEFAULT)})",
     )
     create.add_argument("--expires", type=_days, metavar="DAYS", help="days until it stops working (never)")
+    listed = verbs.add_parser("list", help="name the keys by their prefixes, without their texts")
+    listed.add_argument("--json", action="store_true", help="as JSON")
+    rotate = verbs.add_parser("rotate", help="give a key a new text and print it on the last line")
+    rotate.add_argument("prefix", metavar="PREFIX", help="what the key begins with, such as mcph_1a2b3c4d")
+    rotate.add_argument(
+        "--overlap", type=_hours, default=0, metavar="HOURS", help="for so long the old text works as well (0)"
+    )
+    revoke = verbs.add_parser("revoke", help="end keys for good")
+    revoke.add_argument("prefix", metavar="PREFIX", nargs="+", help="what the key begins with")
+    for verb in (rotate, revoke):
+        verb.add_argument("--reason", default="", metavar="WORDS", help="kept in the history")
 
 
 def run(options: argparse.Namespace) -> int:
     start_django()
+    from mcphub.process import first_run
+
+    if options.verb == "create":
+        return _create(options)
+    with database_or_stop():
+        first_run.migrate()
+        if options.verb == "list":
+            return _list(options.json)
+        return _rotate(options) if options.verb == "rotate" else _revoke(options)
+
+
+def _list(as_json: bool) -> int:
+    from sessions_app.models import ApiKey
+
+    keys = [
+        {
+            "prefix": key.prefix,
+            "name": key.name,
+            "scopes": key.scopes,
+            "groups": [group.name for group in key.groups.all()],
+            "state": "revoked" if key.revoked_at else "valid" if key.is_usable() else "expired",
+            "expires_at": key.expires_at.isoformat() if key.expires_at else None,
+            "last_used_at": key.last_used_at.isoformat() if key.last_used_at else None,
+        }
+        for key in ApiKey.objects.prefetch_related("groups").order_by("pk")
+    ]
+    if as_json:
+        print(json.dumps(keys, indent=2, ensure_ascii=False))
+        return 0
+    for each in keys:
+        print(f"{each['prefix']}\t{each['state']}\t{','.join(each['scopes'])}\t{each['name']}")
+    if not keys:
+        print("There is no key. `mcphub token create NAME` makes one.", file=sys.stderr)
+    return 0
+
+
+def _rotate(options: argparse.Namespace) -> int:
+    from datetime import timedelta
+
+    key = _found(options.prefix)
+    if key.revoked_at is not None:
+        raise Stop(f"mcphub token rotate: {key.prefix} was revoked; make another key.", status=2)
+    key.change_reason = options.reason[:300] or "rotated"
+    text = key.rotate(timedelta(hours=options.overlap))
+    until = f"works for {options.overlap} more hours" if options.overlap else "no longer works"
+    print(f"{key.name}: the old text {until}. The new one is shown only now:", file=sys.stderr)
+    print(text)
+    return 0
+
+
+def _revoke(options: argparse.Namespace) -> int:
+    from sessions_app.models import ApiKey
+
+    for prefix in options.prefix:
+        key = _found(prefix)
+        done = ApiKey.objects.filter(pk=key.pk).revoke(options.reason[:300])
+        print(f"{key.prefix} ({key.name}) {'is revoked' if done else 'was revoked before'}.")
+    return 0
+
+
+def _found(prefix: str) -> ApiKey:
+    from sessions_app.models import ApiKey
+
+    # A whole key is taken too: its first part is the prefix.
+    key = ApiKey.objects.filter(prefix="_".join(prefix.split("_")[:2])[:16]).first()
+    if key is None:
+        raise Stop("mcphub token: there is no key of this prefix; `mcphub token list` names them.", status=2)
+    return key
+
+
+def _create(options: argparse.Namespace) -> int:
     from datetime import timedelta
 
     from django.core.exceptions import ValidationError
@@ -58,6 +145,12 @@ def _scope(text: str) -> str:
     if text not in _SCOPES:
         raise argparse.ArgumentTypeError(f"there is no scope {text!r}; the scopes are {', '.join(_SCOPES)}")
     return text
+
+
+def _hours(text: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,4}", text) or int(text) > 168:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of hours, 0 to 168")
+    return int(text)
 
 
 def _days(text: str) -> int:

@@ -64,6 +64,7 @@ def show(request: HttpRequest) -> list[dict[str, object]]:
                 item(_("Prompts"), "chat", "tools_catalog_mcpprompt"),
                 item(_("Error mappings"), "report", "invocations_mcperrormapping", "m"),
                 item(_("Secrets"), "lock", "tools_catalog_secret"),
+                item(_("Waiting changes"), "group_add", "sessions_app_waitingchange"),
             ],
         },
         {
@@ -82,6 +83,7 @@ def show(request: HttpRequest) -> list[dict[str, object]]:
             "title": _("Access"),
             "items": [
                 item(_("API keys"), "key", "sessions_app_apikey", "k"),
+                item(_("Allowed clients"), "devices", "signin_consent"),
                 item(_("Rate limits"), "speed", "sessions_app_ratelimitbucket", "l"),
                 item(_("Users"), "person", "auth_user"),
                 item(_("Groups"), "group", "auth_group"),

@@ -21,6 +21,7 @@ from django.db import Error, connection
 from django.utils import timezone
 
 from invocations.ledger import statements
+from invocations.ledger.disk import LOW
 from invocations.recovery import interrupted
 from mcphub import checks
 from mcphub import environment as env
@@ -39,7 +40,7 @@ _UNSEALED_ROWS = 50_000
 """More than a busy hub writes between two rounds of sealing."""
 _NAMED = 3
 """Of those whom one finding is about; the others are counted."""
-_LEAST_FREE_BYTES = 500 * 1024 * 1024
+_LEAST_FREE_BYTES = 256 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,11 +116,14 @@ def _files() -> Iterator[Finding]:
     for path in private[:3]:
         if path.parent != home and path.is_file() and path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
             yield Finding("wrong", f"Other users can read {path}.", f"chmod 600 {path}")
-    free = shutil.disk_usage(home).free
-    if free < _LEAST_FREE_BYTES:
+    free, least = shutil.disk_usage(home).free, settings.MCPHUB_MIN_FREE_DISK_BYTES or _LEAST_FREE_BYTES
+    if free < LOW * least:
+        refused = f"below {least // 2**20} MiB (MCPHUB_MIN_FREE_DISK_BYTES)"
+        if connection.vendor != "sqlite" or not settings.MCPHUB_MIN_FREE_DISK_BYTES:
+            refused = "when the disk is full"
         yield Finding(
-            "wrong",
-            f"{free // 2**20} MiB are free under {home}. When the disk is full, every call is refused.",
+            "wrong" if free < least else "hint",
+            f"{free // 2**20} MiB are free under {home}. Calls are refused {refused}.",
             "Free some space.",
         )
 
@@ -239,11 +243,12 @@ def _audit() -> Iterator[Finding]:
 def _tools() -> Iterator[Finding]:
     from django.core.exceptions import ValidationError
 
+    from sessions_app.history import comparing
     from tools_catalog.backends import python
     from tools_catalog.catalog.snapshot import Catalog
     from tools_catalog.importers import bundle
     from tools_catalog.kinds.registry import kind_of
-    from tools_catalog.models import McpToolDefinition, Secret
+    from tools_catalog.models import McpToolDefinition, Secret, moving
     from tools_catalog.secrets import SecretError
 
     python.discover(bundle.shipped_packs())
@@ -274,6 +279,9 @@ def _tools() -> Iterator[Finding]:
             secret.value()
         except SecretError as error:
             yield Finding("wrong", f"The secret {secret.name} cannot be used: {error}", "Enter it again in the admin.")
+    if rows := moving.rows_with_literals():
+        said = f"Credentials stand as they are, for all who may read the row: {comparing.words_of(rows)}."
+        yield Finding("wrong", said, "Save each row again: that moves them into secrets. Then renew the credentials.")
     if not McpToolDefinition.objects.filter(enabled=True).exists():
         yield Finding("hint", "No tool is enabled.", "mcphub catalog load starter, or enable some in the admin.")
 
@@ -311,7 +319,6 @@ def _upstreams() -> Iterator[Finding]:
     needed: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for row in McpConnection.objects.filter(enabled=True).select_related("profile"):
         who = f"The connection {row.slug}"
-
         try:
             spec = row.spec()
             for name, to in row.secrets():

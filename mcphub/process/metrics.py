@@ -40,8 +40,15 @@ async def exposition(hub: Hub) -> bytes:
         ("mcphub_ledger_waiting", "Records that wait for their commit.", float(hub.ledger.waiting)),
         ("mcphub_ledger_failing", "1: the last commit of the ledger failed.", float(hub.ledger.failing is not None)),
         ("mcphub_tools", "Tools in the catalogue of this process.", float(len(hub.configuration.catalog.tools))),
+        (
+            "mcphub_tool_list_tokens",
+            "About how many tokens tools/list is to a model: a quarter of its characters.",
+            float(hub.configuration.catalog.tool_list.estimated_tokens),
+        ),
         ("mcphub_audit_alarm", "1: the last verification is bad, or too old.", float(bool(hub.sealing.alarm))),
     ]
+    if (free := hub.ledger.disk.free_bytes) is not None:
+        found.append(("mcphub_disk_free_bytes", "Free on the disk of a SQLite database.", float(free)))
     try:
         found += await database_sync_to_async(_sealing)()
         found.append(("mcphub_database_up", "1: the database answered.", 1.0))

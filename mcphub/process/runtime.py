@@ -41,15 +41,18 @@ from mcphub.server import resources
 from mcphub.server.listening import Streams
 from mcphub.server.pending_input import PendingInputRequests
 from mcphub.server.resuming import Resuming
+from mcphub.signin import sweeping as sign_ins
 from sessions_app import bus, events, refused_requests, store
 from sessions_app.history import comparing
 from sessions_app.login import sweeping as logins
 from sessions_app.models import ApiKey, ServerProcess
 from sessions_app.protocol.errors import SessionNotFound
+from sessions_app.tokens import AccessTokens
 from tools_catalog.call import addresses, session_news
 from tools_catalog.discovery import links
 from tools_catalog.discovery import reconcile as discovery
 from tools_catalog.egress import guard as egress
+from tools_catalog.models import aliases
 from tools_catalog.upstream.listing import Offers
 from tools_catalog.upstream.pool import ConnectionEnvironment, Pool
 from tools_catalog.vault import secret_for
@@ -61,6 +64,7 @@ _SEALING_AFTER_SECONDS = 0.5
 """What a hub that was killed left is sealed at once, but not before this one serves."""
 _LAST_WORDS_SECONDS = 3
 """For calls that a stop cancels: to be recorded and answered."""
+_ENDED = "the key was revoked or has expired, or the sign-in ended"
 _SWEEP_EVERY = 10
 """Rounds of housekeeping between two sweeps of sessions, bus and keys."""
 
@@ -80,6 +84,7 @@ class Hub:
         """Rows that were made past the application, as the last comparison found them."""
         self.open_calls = OpenCalls()
         self.sessions = store.Sessions()
+        self.tokens = AccessTokens()
         self.streams = Streams(
             settings.MCPHUB_HEARTBEAT_SECONDS, descriptors.most_streams(), settings.MCPHUB_MAX_STREAMS_PER_CALLER
         )
@@ -248,6 +253,8 @@ class Hub:
             self.calls.running.cancel_request(session_id, request_id)
 
         self.follower.on(bus.FOLLOWED, stale)
+        self.follower.on([bus.TOKENS_CHANGED], lambda event: self.tokens.forget(event.payload))
+        self.follower.on([bus.CALLER_ENDED], lambda event: self._end_now({event.payload}))
         self.follower.on([bus.RESOURCE_UPDATED], lambda event: self._reads_differently(event.payload))
         self.follower.on([bus.SUBSCRIPTIONS_CHANGED], lambda event: self.resubscribe())
         self.follower.on([bus.SESSION_ENDED], session_ended)
@@ -305,16 +312,21 @@ class Hub:
         fresh = principals - self._ended_callers
         self._ended_callers = principals
         if fresh:
-            self.streams.end_of(fresh)
-            self.calls.running.cancel_of(fresh)
-            self._callers_to_end |= fresh
-            self.spawn(asyncio.create_task(self._end_sessions(), name="mcphub-ended-callers"))
+            self._end_now(fresh)
+
+    def _end_now(self, principals: set[str]) -> None:
+        self.streams.end_of(principals)
+        self.calls.running.cancel_of(principals)
+        self._callers_to_end |= principals
+        self.spawn(asyncio.create_task(self._end_sessions(), name="mcphub-ended-callers"))
 
     async def _end_sessions(self) -> None:
         principals = sorted(self._callers_to_end)
         try:
             if principals:
-                await database_sync_to_async(store.end_of)(principals, "the key was revoked or has expired")
+                await database_sync_to_async(store.end_of)(
+                    principals, "the key was revoked or has expired, or the sign-in ended"
+                )
                 self._callers_to_end.difference_update(principals)
         except Exception as error:
             logger.warning("Sessions of keys that open nothing any more could not be ended yet: %s", error)
@@ -362,6 +374,8 @@ class Hub:
                 await database_sync_to_async(self._round)(rounds % _SWEEP_EVERY == 0)
                 keys = self.configuration.keys
                 self._end_callers(keys.ended(keys, time.time()))
+                # Sessions go on: the client comes back to them with the next token.
+                self.streams.end_of(self.tokens.drop_expired(time.time()))
                 await self._end_sessions()
                 self.links.flush(self.upstreams.links())
                 for connection_id in await self.links.lost():
@@ -390,7 +404,9 @@ class Hub:
             repeats.purge()
             limits.purge()
             logins.sweep()
+            sign_ins.sweep()
             tasks.purge()
+            aliases.purge()
             self.sealing.retain()
 
     def _flush(self) -> None:
@@ -430,6 +446,8 @@ class Hub:
             parts["catalogue"] = f"not followed for {time.monotonic() - self.follower.failing_since:.0f} s"
         if why := self.ledger.not_durable or self._not_durable:
             parts["durability"] = f"{'not promised' if settings.MCPHUB_ALLOW_NOT_DURABLE else 'lost'}: {why}"
+        if words := self.ledger.disk.words:
+            parts["disk"] = words if self.ledger.disk.is_short else f"alarm: {words}"
         if self._unrecorded:
             parts["history"] = f"alarm: no event tells of {comparing.words_of(self._unrecorded)}"
         if self.sealing.alarm:

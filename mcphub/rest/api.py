@@ -23,10 +23,13 @@ from invocations.rest.calls import InvocationViewSet
 from invocations.rest.mappings import ErrorMappingViewSet
 from invocations.rest.tasks import TaskViewSet
 from mcphub.rest.replay import ReplayViewSet
+from sessions_app.rest.keys import KeyViewSet
 from sessions_app.rest.processes import ProcessViewSet
 from sessions_app.rest.sessions import SessionViewSet
+from sessions_app.rest.waiting import WaitingChangeViewSet
 from tools_catalog.rest.connections import ConnectionViewSet
 from tools_catalog.rest.content import PromptViewSet, ResourceViewSet
+from tools_catalog.rest.launch import LaunchProfileViewSet, SecretViewSet
 from tools_catalog.rest.selections import ServiceViewSet, ToolsetViewSet
 from tools_catalog.rest.tools import ToolDefinitionViewSet, ToolVersionViewSet
 
@@ -74,10 +77,14 @@ router.register("tasks", TaskViewSet)
 router.register("tool-definitions", ToolDefinitionViewSet)
 router.register(r"tool-definitions/(?P<name>[^/]+)/versions", ToolVersionViewSet)
 router.register("connections", ConnectionViewSet)
+router.register("launch-profiles", LaunchProfileViewSet)
+router.register("secrets", SecretViewSet)
+router.register("keys", KeyViewSet)
 router.register("services", ServiceViewSet)
 router.register("toolsets", ToolsetViewSet)
 router.register("resources", ResourceViewSet)
 router.register("prompts", PromptViewSet)
+router.register("waiting-changes", WaitingChangeViewSet)
 router.register("error-mappings", ErrorMappingViewSet)
 router.register("audit/checkpoints", CheckpointViewSet, basename="checkpoint")
 router.register("audit/events", EventViewSet)

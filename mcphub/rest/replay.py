@@ -278,4 +278,5 @@ def _caller(request: Request) -> Caller:
         key_id=key.pk,
         groups=frozenset(key.groups.values_list("pk", flat=True)),
         calls_per_minute=key.calls_per_minute,
+        recorded_mib_per_day=key.recorded_mib_per_day,
     )

@@ -33,6 +33,7 @@ from sessions_app.protocol.errors import (
 from sessions_app.store import SessionView
 from tools_catalog.call.base import Json
 from tools_catalog.call.input_requests import InputRequest
+from tools_catalog.catalog.offers import Prompts, Resources
 from tools_catalog.catalog.selection import Selection
 
 if TYPE_CHECKING:
@@ -109,6 +110,20 @@ class McpExchange(CallExchange):
         """Give the tools that there are at this address; raise ToolsetNotFound."""
         catalog = self.configuration.catalog
         return catalog.toolset(self.toolset, self.source.caller) if self.toolset else catalog
+
+    def prompts(self) -> Prompts:
+        """Give the prompts that there are at this address; raise ToolsetNotFound."""
+        configuration = self.configuration
+        if not self.toolset:
+            return configuration.prompts
+        return configuration.catalog.toolset(self.toolset, self.source.caller).prompts_of(configuration.prompts)
+
+    def resources(self) -> Resources:
+        """Give the resources that there are at this address; raise ToolsetNotFound."""
+        configuration = self.configuration
+        if not self.toolset:
+            return configuration.resources
+        return configuration.catalog.toolset(self.toolset, self.source.caller).resources_of(configuration.resources)
 
     def going_on(self, first: str) -> McpExchange:
         """Give the exchange of a call that goes on with what the invocation `first` began."""

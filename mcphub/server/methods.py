@@ -107,7 +107,8 @@ async def tools_call(exchange: McpExchange, params: dict[str, Json]) -> Result:
     headers = exchange.headers if called is params else None
     params = called
     name, arguments = params.get("name"), params.get("arguments", {})
-    may_be_task = "task" in params or (isinstance(name, str) and name in selection.tasking)
+    named = selection.real_name(name) if isinstance(name, str) else ""
+    may_be_task = "task" in params or named in selection.tasking
     rounds = exchange.resumed("tools/call", params)
 
     def check(tool: Tool) -> None:
@@ -130,7 +131,7 @@ async def tools_call(exchange: McpExchange, params: dict[str, Json]) -> Result:
     )
     if rounds is not None and rounds.continues:
         exchange = exchange.going_on(rounds.continues)
-    tool = selection.tools.get(name) if may_be_task and isinstance(name, str) else None
+    tool = selection.tools.get(named) if may_be_task else None
     if tool is not None:
         start = exchange.tasks.start(exchange, params, tool)
         if start is not None:
@@ -194,7 +195,7 @@ async def subscriptions_listen(exchange: McpExchange, params: dict[str, Json]) -
     assert channel is not None
     meta = {"io.modelcontextprotocol/subscriptionId": exchange.request_id}
     stream = exchange.hub.streams.open(exchange.source.caller.principal, None, wanted, meta)
-    of_upstreams = any(exchange.configuration.resources.upstream_of(uri) is not None for uri in wanted.uris)
+    of_upstreams = any(exchange.resources().upstream_of(uri) is not None for uri in wanted.uris)
     if of_upstreams:
         exchange.hub.resubscribe()
     try:

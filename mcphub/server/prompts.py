@@ -23,7 +23,7 @@ _MOST_VALUES = 100
 
 
 async def prompts_list(exchange: McpExchange, params: dict[str, Json]) -> Result:
-    return listed(exchange, exchange.configuration.prompts.listing, params)
+    return listed(exchange, exchange.prompts().listing, params)
 
 
 async def prompts_get(exchange: McpExchange, params: dict[str, Json]) -> Result:
@@ -50,7 +50,7 @@ async def completion_complete(exchange: McpExchange, params: dict[str, Json]) ->
 
 
 def _prompt_reading(exchange: McpExchange, params: dict[str, Json]) -> Reading:
-    prompt = exchange.configuration.prompts.find(text(params, "name", "the name of a prompt"), exchange.source.caller)
+    prompt = exchange.prompts().find(text(params, "name", "the name of a prompt"), exchange.source.caller)
     arguments = _arguments(prompt, params.get("arguments", {}))
     source = prompt.messages
 
@@ -121,10 +121,10 @@ def _subject(method: str, entry: Prompt | Resource) -> RowSubject:
 def _referred(exchange: McpExchange, ref: Json) -> Prompt | Resource:
     kind = ref.get("type") if isinstance(ref, dict) else None
     if kind == "ref/prompt":
-        return exchange.configuration.prompts.find(text(ref, "name", "the name of a prompt"), exchange.source.caller)
+        return exchange.prompts().find(text(ref, "name", "the name of a prompt"), exchange.source.caller)
     if kind == "ref/resource":
         uri = text(ref, "uri", "a URI template of resources/templates/list")
-        found = exchange.configuration.resources.template(uri, exchange.source.caller)
+        found = exchange.resources().template(uri, exchange.source.caller)
         if found is None:
             raise ResourceNotFound(uri[:1000], InvalidParams.jsonrpc_code)
         return found

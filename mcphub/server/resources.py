@@ -28,11 +28,11 @@ _MOST_AT_ONE = 1000
 
 
 async def resources_list(exchange: McpExchange, params: dict[str, Json]) -> Result:
-    return listed(exchange, exchange.configuration.resources.listing, params)
+    return listed(exchange, exchange.resources().listing, params)
 
 
 async def resources_templates_list(exchange: McpExchange, params: dict[str, Json]) -> Result:
-    return listed(exchange, exchange.configuration.resources.templates, params)
+    return listed(exchange, exchange.resources().templates, params)
 
 
 async def resources_read(exchange: McpExchange, params: dict[str, Json]) -> Result:
@@ -66,7 +66,7 @@ def filter_of(exchange: McpExchange, asked: Json) -> Filter:
     if not isinstance(uris, list) or not all(isinstance(uri, str) for uri in uris):
         raise InvalidParams("resourceSubscriptions must be a list of URIs.")
     subscriptions.check_count(len(uris))
-    caller, resources = exchange.source.caller, exchange.configuration.resources
+    caller, resources = exchange.source.caller, exchange.resources()
     return Filter(
         tools=asked.get("toolsListChanged") is True,
         prompts=asked.get("promptsListChanged") is True,
@@ -105,7 +105,7 @@ async def wanted_of_upstreams(streams: Streams, snapshot: Resources) -> dict[str
 
 
 async def _tell_upstreams(exchange: McpExchange, uri: str) -> None:
-    if exchange.configuration.resources.upstream_of(uri) is not None:
+    if exchange.resources().upstream_of(uri) is not None:
         await bus.announce(bus.SUBSCRIPTIONS_CHANGED)
 
 
@@ -151,7 +151,7 @@ def _uri(params: dict[str, Json]) -> str:
 
 
 def _find(exchange: McpExchange, uri: str) -> tuple[Resource, dict[str, str]]:
-    found = exchange.configuration.resources.find(uri, exchange.source.caller)
+    found = exchange.resources().find(uri, exchange.source.caller)
     if found is None:
         raise ResourceNotFound(uri, exchange.revision.resource_not_found_code)
     return found

@@ -19,11 +19,13 @@ from mcphub.process import runtime
 from mcphub.server import failures
 from mcphub.transports import checked_headers, refused
 from mcphub.transports.checked_headers import CheckedHeaders
-from mcphub.transports.decoding import SMALL_BYTES, decoded
+from sessions_app import endpoints
 from sessions_app.caller import ANONYMOUS, Caller
+from sessions_app.kit import decoding
 from sessions_app.protocol import envelope, errors, json, jsonrpc, revisions
 from sessions_app.protocol.errors import (
     BodyTimeout,
+    Forbidden,
     HubError,
     MethodNotAllowed,
     PayloadTooLarge,
@@ -78,7 +80,7 @@ class HubConsumer(AsyncConsumer):
                 await self.respond(204, b"", self._preflight())
                 return
             if self.needs_caller:
-                self.caller = self._authenticate(found)
+                self.caller = await self._authenticate(found)
             if scope["method"] not in self.allowed_methods:
                 raise MethodNotAllowed(f"Use {' or '.join(self.allowed_methods)} here.")
             if self.hub.is_draining:
@@ -102,9 +104,9 @@ class HubConsumer(AsyncConsumer):
 
     # In ------------------------------------------------------------------------------------------
 
-    def _authenticate(self, found: CheckedHeaders) -> Caller:
+    async def _authenticate(self, found: CheckedHeaders) -> Caller:
         if found.digest is not None:
-            caller = self.configuration.keys.holder(found.digest)
+            caller = self.configuration.keys.find(found.digest) or await self._signed_in(found.digest)
         elif settings.MCPHUB_ALLOW_ANONYMOUS and self.headers.authorization is None:
             caller = ANONYMOUS
         else:
@@ -112,6 +114,34 @@ class HubConsumer(AsyncConsumer):
         if not found.is_kept:
             checked_headers.keep(self.scope["headers"], found)
         return caller
+
+    async def _signed_in(self, digest: bytes) -> Caller:
+        grant = self.hub.tokens.known(digest)
+        if grant is None:
+            text = (self.headers.authorization or "").partition(" ")[2].strip()
+            grant = await self.hub.tokens.find(digest, text)
+        return grant.caller_at(endpoints.of_path(self.scope["path"]))
+
+    def challenge(self, error: HubError) -> bytes | None:
+        """Give `WWW-Authenticate` for an error that signing in would mend (RFC 6750, RFC 9728); None for others."""
+        is_scope = isinstance(error, Forbidden) and "scope" in error.details and self._is_signed_in
+        if not (is_scope or isinstance(error, errors.Unauthenticated)):
+            return None
+        endpoint = endpoints.of_path(self.scope["path"])
+        if not endpoint or not settings.MCPHUB_SIGN_IN:
+            return b'Bearer realm="mcphub"'
+        words = {"resource_metadata": endpoints.document(endpoint, self.headers.host)}
+        words["scope"] = " ".join(endpoints.scopes_of(endpoint))
+        if is_scope:
+            words["error"] = "insufficient_scope"
+        elif self.headers.authorization is not None:
+            words["error"] = "invalid_token"
+        return ("Bearer " + ", ".join(f'{name}="{value}"' for name, value in words.items())).encode()
+
+    @property
+    def _is_signed_in(self) -> bool:
+        caller: Caller | None = getattr(self, "caller", None)
+        return caller is not None and caller.is_signed_in
 
     async def read_body(self) -> bytes:
         """Read the body within its bounds in bytes and time; raise PayloadTooLarge, BodyTimeout, Disconnected."""
@@ -144,7 +174,7 @@ class HubConsumer(AsyncConsumer):
         if self.checked is None or not self.checked.is_json:
             raise UnsupportedMediaType
         raw = await self.read_body()
-        return json.loads(raw) if len(raw) <= SMALL_BYTES else await decoded(raw)
+        return json.loads(raw) if len(raw) <= decoding.SMALL_BYTES else await decoding.body(raw)
 
     async def read_message(self) -> Json:
         """Read a message, or several; raise as `read_json`."""
@@ -214,8 +244,8 @@ class HubConsumer(AsyncConsumer):
 
     def _hints(self, error: HubError) -> list[tuple[bytes, bytes]]:
         hints = []
-        if isinstance(error, errors.Unauthenticated):
-            hints.append((b"www-authenticate", b'Bearer realm="mcphub"'))
+        if (challenge := self.challenge(error)) is not None:
+            hints.append((b"www-authenticate", challenge))
         if isinstance(error, MethodNotAllowed):
             hints.append((b"allow", ", ".join(self.allowed_methods).encode()))
         if error.retry_after_seconds is not None:

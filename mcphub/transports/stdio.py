@@ -21,10 +21,10 @@ from mcphub.process import runtime
 from mcphub.server import failures, methods
 from mcphub.server.exchange import ConnectionExchange, StatelessExchange, encoded, guarded, stateless_source, take
 from mcphub.server.listening import EVERY_LIST, HEARTBEAT, Stream
-from mcphub.transports.decoding import decoded
 from mcphub.transports.pipes import Input, Output
 from sessions_app import transports
 from sessions_app.caller import Caller, local_caller
+from sessions_app.kit import decoding
 from sessions_app.protocol import batch, envelope, json, jsonrpc, revisions
 from sessions_app.protocol.errors import (
     HubError,
@@ -135,7 +135,7 @@ class Pipe(ClientChannel):
             if isinstance(line, TooLong):
                 limit = self._hub.max_body_bytes
                 raise PayloadTooLarge(f"The line is larger than {limit} bytes. Send less.", limit_bytes=limit)
-            value = await decoded(line)
+            value = await decoding.body(line)
         except HubError as error:
             error.request_id = glimpse_id(line.head if isinstance(line, TooLong) else line)
             await self._refuse(error)

@@ -84,7 +84,7 @@ class ApiKeyForm(_ApiKeyBase):
 
     class Meta:
         model = ApiKey
-        fields = ["name", "scopes", "groups", "calls_per_minute", "expires_at"]
+        fields = ["name", "scopes", "groups", "calls_per_minute", "recorded_mib_per_day", "expires_at"]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -144,7 +144,7 @@ class ApiKeyAdmin(RecordedAdmin):
     readonly_fields = ["shown_prefix", "state", "created_by", _CREATED, _USED, _OVERLAP, _REVOKED]
     add_fieldsets: Any = [
         (None, {"fields": ["name", "scopes", "groups"]}),
-        (_("Limits"), {"fields": ["calls_per_minute", "expires_at"]}),
+        (_("Limits"), {"fields": ["calls_per_minute", "recorded_mib_per_day", "expires_at"]}),
     ]
     fieldsets = [
         *add_fieldsets,
@@ -185,6 +185,7 @@ class ApiKeyAdmin(RecordedAdmin):
             obj.name,
             scopes=obj.scopes,
             calls_per_minute=obj.calls_per_minute,
+            recorded_mib_per_day=obj.recorded_mib_per_day,
             expires_at=obj.expires_at,
             created_by=request.user,
         )

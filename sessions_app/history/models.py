@@ -1,8 +1,12 @@
-"""The table of the history: every edit and every deed on the audit itself, sealed with the calls."""
+"""The tables of the history: every edit and every deed on the audit itself, sealed with the calls, and the edits that
+wait for a second person."""
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
+
 from django.db import models
+from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
@@ -49,3 +53,75 @@ class AuditEvent(AppendOnly):
     def deed(self) -> str:
         """Give what was done to the subject: `created`, `changed`, `deleted` or another word."""
         return self.kind.partition(".")[2]
+
+
+LIFETIME = timedelta(days=7)
+"""How long a change waits for a second person."""
+
+
+def _end() -> datetime:
+    return timezone.now() + LIFETIME
+
+
+class WaitingChange(models.Model):
+    """An edit that one person alone must not make: it waits for a second one, who confirms or rejects it.
+
+    `before` and `after` hold the guarded fields by name, of links the names of what the row is linked to.
+    """
+
+    class State(models.TextChoices):
+        WAITING = "waiting", _("Waits")
+        CONFIRMED = "confirmed", _("Confirmed")
+        REJECTED = "rejected", _("Rejected")
+        REPLACED = "replaced", _("Replaced by a later one")
+
+    subject_model = models.CharField(_("model"), max_length=100)
+    subject_id = models.CharField(_("row"), max_length=64)
+    subject_label = models.CharField(_("subject"), max_length=200)
+    before = JSONText(_("before"))
+    after = JSONText(_("after"))
+    digest = models.CharField(_("fingerprint"), max_length=64)
+    """Of the row that the change was proposed for: on another row nobody decided."""
+    state = models.CharField(_("state"), max_length=10, choices=State, default=State.WAITING)
+    reason = models.CharField(_("reason"), max_length=500, blank=True)
+    via = models.CharField(_("way"), max_length=10)
+    proposed_by = models.CharField(_("principal"), max_length=64)
+    proposer_label = models.CharField(_("proposed by"), max_length=150)
+    person = models.CharField(max_length=64, blank=True)
+    """The principal of who proposed it, or made the key that did: not the second person."""
+    decided_by = models.CharField(_("decided by"), max_length=150, blank=True)
+    decided_at = models.DateTimeField(_("decided"), null=True, blank=True)
+    answer = models.CharField(_("answer"), max_length=500, blank=True)
+    created_at = models.DateTimeField(_("proposed"), default=timezone.now)
+    expires_at = models.DateTimeField(_("expires"), default=_end)
+
+    class Meta:
+        verbose_name = _("waiting change")
+        verbose_name_plural = _("waiting changes")
+        ordering = ["-id"]
+        default_permissions = ("view",)
+        permissions = [("decide_waitingchange", _("Can confirm or reject what somebody else proposed"))]
+        indexes = [
+            models.Index(fields=["subject_model", "subject_id", "state"], name="waiting_change_by_subject"),
+            models.Index(fields=["proposed_by", "state"], name="waiting_change_by_proposer"),
+            models.Index(fields=["expires_at"], name="waiting_change_expiry"),
+        ]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(state__in=["waiting", "confirmed", "rejected", "replaced"]),
+                name="waiting_change_state_known",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.subject_label}: {', '.join(self.after)}"
+
+    @property
+    def is_open(self) -> bool:
+        """Whether somebody can still decide it."""
+        return self.state == self.State.WAITING and self.expires_at > timezone.now()
+
+    @property
+    def stage(self) -> str:
+        """The state, or `expired` where nobody decided in time."""
+        return "expired" if self.state == self.State.WAITING and not self.is_open else str(self.state)

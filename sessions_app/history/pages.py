@@ -19,6 +19,7 @@ from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_safe
 
 from sessions_app.history import reading, source
+from sessions_app.history.guarding import GuardedModel
 from sessions_app.history.models import AuditEvent
 from sessions_app.kit.admin.base import HubAdmin, mark
 from sessions_app.kit.admin.difference import difference
@@ -124,6 +125,12 @@ class RecordedAdmin(HubAdmin):
             "all": reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_history", args=[quote(object_id)]),
         }
         return self._history_page(request, "admin/hub/history_entry.html", context)
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        if isinstance(obj, GuardedModel):
+            chosen = {name: form.cleaned_data[name] for name in obj.GUARDED_LINKS if name in form.cleaned_data}
+            form.cleaned_data |= obj.admitted_links(chosen)
+        super().save_model(request, obj, form, change)
 
     def log_addition(self, request: HttpRequest, obj: Model, message: object) -> Any:
         """Write nothing into Django's own log: the row's event says it."""

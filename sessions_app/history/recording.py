@@ -20,6 +20,7 @@ from django.db.models.signals import m2m_changed, post_save, pre_delete, pre_sav
 
 from sessions_app.history import events
 from sessions_app.kit.fields import JSONText
+from sessions_app.protocol import json
 from sessions_app.protocol.json import Json
 
 MAX_VALUE_BYTES = 256 * 1024
@@ -121,6 +122,23 @@ def state_of(row: models.Model) -> State:
     how = _FOLLOWED[type(row)]
     state = _shown({field: getattr(row, field.attname) for field in how.fields(type(row))}, how)
     return state | {field.name: sorted(_linked(row, field).values()) for field in row._meta.many_to_many}
+
+
+def digest_of(row: models.Model) -> str:
+    """Give what tells this state of a stored row, without its links, from all others."""
+    how = _FOLLOWED[type(row)]
+    values = {field: getattr(row, field.attname) for field in how.fields(type(row))}
+    return json.digest(json.canonical(_shown(values, how)))
+
+
+def differs(model: type[models.Model], name: str, one: Any, other: Any) -> bool:
+    """Whether two values of a field would be stored differently."""
+    return _differs(model._meta.get_field(name), one, other)  # type: ignore[arg-type]
+
+
+def word_of(model: type[models.Model]) -> str:
+    """Give what kinds of a model's events begin with."""
+    return _FOLLOWED[model].word
 
 
 def _before_save(instance: models.Model, update_fields: Iterable[str] | None = None, **_: object) -> None:

@@ -1,6 +1,6 @@
 """The tables of this floor. Django looks for them here, and other modules import them from here."""
 
-from sessions_app.history.models import AuditEvent
+from sessions_app.history.models import AuditEvent, WaitingChange
 from sessions_app.login.models import LoginLimit
 from sessions_app.models.lists import ListColumns, SavedView
 from sessions_app.models.processes import ProcessTransport, ServerProcess
@@ -30,4 +30,5 @@ __all__ = [
     "SavedView",
     "ServerProcess",
     "StreamEvent",
+    "WaitingChange",
 ]

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from django.conf import settings
 from django.contrib.auth.models import AnonymousUser, Group, User
 from django.core.exceptions import ValidationError
+from django.core.validators import MaxValueValidator
 from django.db import models, transaction
 from django.db.models import F, Q
 from django.db.models.functions import Now
@@ -21,6 +22,9 @@ from sessions_app.history.recording import RecordedModel
 from sessions_app.kit.fields import JSONText
 from sessions_app.kit.shown import clipped
 from sessions_app.protocol.lifecycle import TERMINAL, SessionEvent, SessionState, advance
+
+MOST_MIB_PER_DAY = 2_000_000
+"""Of the audit that one caller may fill: about 2 TiB."""
 
 
 class ApiKeyQuerySet(models.QuerySet["ApiKey"]):
@@ -63,6 +67,13 @@ class ApiKey(RecordedModel):
     )
     calls_per_minute = models.PositiveIntegerField(
         _("calls per minute"), null=True, blank=True, help_text=_("Empty: no limit.")
+    )
+    recorded_mib_per_day = models.PositiveIntegerField(
+        _("MiB on record per day"),
+        null=True,
+        blank=True,
+        validators=[MaxValueValidator(MOST_MIB_PER_DAY)],
+        help_text=_("What its calls may fill of the audit. Empty: what every caller may, 0: no limit."),
     )
     created_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, editable=False, verbose_name=_("created by")
@@ -309,7 +320,10 @@ class StreamEvent(models.Model):
 
 
 class RateLimitBucket(models.Model):
-    """A token bucket. Refilled and drawn from by one statement, so it holds across workers."""
+    """A token bucket. Refilled and drawn from by one statement, so it holds across workers.
+
+    Tokens below zero are owed: what a caller's records take is known when they are there.
+    """
 
     client_id = models.CharField(_("client"), max_length=150, primary_key=True)
     tokens = models.FloatField(_("tokens"))
@@ -325,7 +339,7 @@ class RateLimitBucket(models.Model):
         ordering = ["client_id"]
         constraints = [
             models.CheckConstraint(
-                condition=Q(tokens__gte=0) & Q(tokens__lte=F("capacity")), name="bucket_tokens_within_capacity"
+                condition=Q(tokens__gte=-F("capacity")) & Q(tokens__lte=F("capacity")), name="bucket_tokens_or_debt"
             ),
             models.CheckConstraint(condition=Q(refill_per_second__gt=0), name="bucket_refills"),
         ]

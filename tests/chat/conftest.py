@@ -20,6 +20,7 @@ ENVIRONMENT = {
     "MCPHUB_EGRESS_ALLOW": "127.0.0.1",
     "MCPHUB_CHAT_BURST": "100000",
     "MCPHUB_CHAT_MAX_CONTENT": "100000",
+    "MCPHUB_CHAT_APPROVAL": "never",
 }
 KEYS = {"openai": "sk-scripted-openai", "huawei_maas": "maas-scripted-key", "hasty": "sk-scripted-openai"}
 """What the hub sends to each provider, and nobody else shall see."""

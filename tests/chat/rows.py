@@ -47,6 +47,16 @@ def demand_approval(tool: str) -> None:
     ToolApproval.objects.create(tool=McpToolDefinition.objects.get(name=tool), policy="always")
 
 
+def approve_as(person: str, id_: str) -> None:
+    """Approve a call as a person does in the admin."""
+    from invocations.redaction import load
+    from invocations.redaction.records import Record
+    from mcphub.chat import approvals
+
+    record = Record(load.load())
+    approvals.decide(id_, record, approve=True, reason="", actor=person, by=person, principal=None)
+
+
 def let_approval_expire(id_: str) -> None:
     from datetime import timedelta
 

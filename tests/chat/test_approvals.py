@@ -97,6 +97,31 @@ def test_an_operator_demands_more_than_the_client(raw: httpx2.Client, hub: Hub) 
     hub.operate(operations.delete, "chat.ToolApproval")
 
 
+def test_what_the_operator_demands_another_approves_and_the_client_goes_on(raw: httpx2.Client, hub: Hub) -> None:
+    tools = [{**ALWAYS[0], "require_approval": "never"}]
+    hub.operate(rows.demand_approval, "count")
+    asked: list[tuple[str, str]] = []
+
+    def waits() -> bool:
+        name = uuid.uuid4().hex
+        told = ask(raw, name, tools=tools).body_json["x_mcp"].get("approval_requests")
+        asked.extend((name, each["id"]) for each in told or ())
+        return bool(told)
+
+    try:
+        until(waits, seconds=60)
+        name, id_ = asked[0]
+        refused = decide(raw, id_, approve=True)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (403, "approval_by_another")
+        assert "Another person" in refused.json()["error"]["message"]
+        hub.operate(rows.approve_as, "user:7", id_)
+        assert raw.get(f"/approvals/{id_}").json()["status"] == "approved"
+        assert ask(raw, name, tools=tools).text == "Counted."
+        assert [row["status"] for row in hub.rows(tool="count") if row["arguments"] == {"name": name}] == ["ok"]
+    finally:
+        hub.operate(operations.delete, "chat.ToolApproval")
+
+
 def test_a_request_that_nobody_answered_in_time_is_over(raw: httpx2.Client, hub: Hub) -> None:
     name = uuid.uuid4().hex
     id_ = ask(raw, name).body_json["x_mcp"]["approval_requests"][0]["id"]

@@ -127,7 +127,7 @@ def test_what_is_no_answer_becomes_an_error(raw: httpx2.Client, kind: str, strea
         ({"temperature": "hot"}, "temperature"),
         ({"stream": "yes"}, "stream"),
         ({"tools": [{"type": "retrieval"}]}, "tools[0].type"),
-        ({"tools": [{"type": "function", "function": {"name": "a b"}}]}, "tools[0].function.name"),
+        ({"tools": [{"type": "function", "function": {"name": ""}}]}, "tools[0].function.name"),
         ({"tools": [{"type": "mcp", "server_label": "elsewhere"}]}, "tools"),
         ({"tools": [{"type": "mcp", "server_label": "x", "server_url": "https://evil.example/mcp"}]}, "tools"),
         ({"x_mcp": {"tools": ["no_such_tool"]}}, "tools"),

@@ -44,8 +44,9 @@ def far(hub: Hub, client: openai.OpenAI) -> Iterator[Peer]:
         Operator(hub).connect("far", url=peer.url)
         for slug, patterns in (("sums", "add"), ("mixed", "add far.echo"), ("hidden", "add")):
             hub.operate(operations.create, TOOLSET, slug=slug, patterns=patterns)
+        hub.operate(operations.create, TOOLSET, slug="finder", mode="search", patterns="add far.* shout")
         hub.operate(operations.show_to_group_only, TOOLSET, {"slug": "hidden"}, "Others")
-        until(lambda: refusal(client, "nobody").endswith("Known: hub, far, mixed, sums."), seconds=60)
+        until(lambda: refusal(client, "nobody").endswith("Known: hub, far, finder, mixed, sums."), seconds=60)
         yield peer
 
 
@@ -100,6 +101,61 @@ def test_several_servers_keep_their_tools_apart(client: openai.OpenAI, far: Peer
         ("sums", "add", "5"),
         ("far", "far.echo", "over there"),
     }
+
+
+def test_a_model_searches_a_toolset_that_offers_search(client: openai.OpenAI, far: Peer, hub: Hub) -> None:
+    mark = uuid.uuid4().hex
+    steps = [
+        calls(("search_tools", {"query": "repeat a text"})),
+        calls(("describe_tool", {"name": "far.echo"})),
+        calls(("call_tool", {"name": "far.echo", "arguments": {"text": mark}})),
+        say("Done."),
+    ]
+    response = client.responses.create(model=MODEL, input=script(*steps), tools=[server("finder")])  # type: ignore[list-item]
+    listing = next(item for item in response.output if item.type == "mcp_list_tools")
+    assert sorted(tool.name for tool in listing.tools) == ["call_tool", "describe_tool", "search_tools"]
+    made = [item for item in response.output if item.type == "mcp_call"]
+    assert [(each.server_label, each.name) for each in made] == [
+        ("finder", "search_tools"),
+        ("finder", "describe_tool"),
+        ("finder", "far.echo"),
+    ]
+    assert "far.echo" in str(made[0].output)
+    assert str(made[2].output).startswith(mark)
+    rows = until(lambda: hub.rows(tool="far.echo", arguments=f'$.text="{mark}"'), seconds=60)
+    assert {row["tool_name"] for row in hub.rows(turn=rows[0]["turn_id"])} == {
+        "search_tools",
+        "describe_tool",
+        "far.echo",
+    }
+
+
+def test_what_a_search_does_not_reach_is_not_called(client: openai.OpenAI, far: Peer) -> None:
+    steps = [calls(("call_tool", {"name": "count", "arguments": {"name": "x"}})), say("Not there.")]
+    response = client.responses.create(model=MODEL, input=script(*steps), tools=[server("finder")])  # type: ignore[list-item]
+    [made] = [item for item in response.output if item.type == "mcp_call"]
+    assert "There is no tool 'count' to call here. Find the names with search_tools." in str(made.error)
+
+
+def test_a_call_by_search_waits_for_its_approval_and_a_search_does_not(client: openai.OpenAI, far: Peer) -> None:
+    mark = uuid.uuid4().hex
+    steps = [
+        calls(("search_tools", {"query": "repeat a text"})),
+        calls(("call_tool", {"name": "far.echo", "arguments": {"text": mark}})),
+        say("Done."),
+    ]
+    asked: Any = {"model": MODEL, "tools": [server("finder", require_approval="always")]}
+    first = client.responses.create(**asked, input=script(*steps))
+    [request] = [item for item in first.output if item.type == "mcp_approval_request"]
+    assert (request.name, mark in request.arguments) == ("far.echo", True)
+    answer: Any = {"type": "mcp_approval_response", "approval_request_id": request.id, "approve": True}
+    then = client.responses.create(**asked, previous_response_id=first.id, input=[answer])
+    [made] = [item for item in then.output if item.type == "mcp_call"]
+    assert (made.name, str(made.output).startswith(mark)) == ("far.echo", True)
+
+
+def test_tools_of_a_searched_toolset_can_be_named(client: openai.OpenAI, far: Peer) -> None:
+    assert listed(client, server("finder", allowed_tools=["add"])) == [("finder", ["add"])]
 
 
 def test_calls_that_the_client_sends_again_keep_the_names_of_functions(

@@ -12,6 +12,7 @@ import httpx2
 import openai
 import pytest
 
+from mcphub.chat.tools.functions import function_name
 from tests.chat import wire
 from tests.chat.running import ScriptedProvider
 from tests.chat.script import Step, calls, error, say, script
@@ -219,6 +220,32 @@ def test_functions_of_the_client_come_to_the_client(raw: httpx2.Client, stream: 
     assert (reading.violations, reading.finish) == ([], "tool_calls")
     call = (wire.joined(reading.chunks) if stream else reading.body_json["choices"][0]["message"]["tool_calls"])[0]
     assert (call["id"], call["function"]) == ("call_x", {"name": "my_own", "arguments": '{"a": 1}'})
+
+
+@pytest.mark.parametrize("called", ["my.own function/1", "x" * 200, "своя"])
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_client_may_call_its_functions_as_it_likes(
+    raw: httpx2.Client, openai_provider: ScriptedProvider, called: str, stream: bool
+) -> None:
+    mark, known = unique(), function_name(called)
+    own = {"type": "function", "function": {**FUNCTION["function"], "name": called}}
+    steps = [calls((known, {"a": 1}, mark)), say("Thanks.")]
+    asked = {**body(*steps, tools="none", prompt=mark, stream=stream), "tools": [own]}
+    asked["tool_choice"] = {"type": "function", "function": {"name": called}}
+    reading = wire.read(raw, asked)
+    call = (wire.joined(reading.chunks) if stream else reading.body_json["choices"][0]["message"]["tool_calls"])[0]
+    assert (reading.violations, call["function"]["name"]) == ([], called)
+    sent = openai_provider.about(mark)[-1]["body"]
+    assert sent["tools"][0]["function"]["name"] == known == sent["tool_choice"]["function"]["name"]
+    made = {"id": mark, "type": "function", "function": {"name": called, "arguments": '{"a": 1}'}}
+    asked["messages"] += [
+        {"role": "assistant", "content": None, "tool_calls": [made]},
+        {"role": "tool", "tool_call_id": mark, "content": "1"},
+    ]
+    del asked["tool_choice"]
+    assert wire.read(raw, asked).text == "Thanks."
+    [again] = told(openai_provider, mark)[1]["tool_calls"]
+    assert again["function"]["name"] == known
 
 
 def test_both_kinds_of_calls_at_once_need_a_session(raw: httpx2.Client, hub: Hub) -> None:

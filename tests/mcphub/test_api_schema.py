@@ -65,6 +65,12 @@ def test_every_address_is_described(schema):
         ("/api/invocations/{invocation_id}/replay/", "post"),
         ("/api/invocations/stream/", "get"),
         ("/api/audit/export/", "get"),
+        ("/api/launch-profiles/", "get"),
+        ("/api/launch-profiles/{name}/", "get"),
+        ("/api/secrets/", "get"),
+        ("/api/secrets/{name}/", "get"),
+        ("/api/keys/", "get"),
+        ("/api/keys/{prefix}/", "get"),
         ("/api/connections/", "get"),
         ("/api/connections/", "post"),
         ("/api/connections/{slug}/", "get"),
@@ -102,6 +108,8 @@ def test_every_address_is_described(schema):
             for method in ("get", "put", "patch", "delete")
         ),
         *(("/api/services/{slug}/", method) for method in ("get", "put", "patch")),
+        ("/api/waiting-changes/", "get"),
+        ("/api/waiting-changes/{id}/", "get"),
     }
 
 

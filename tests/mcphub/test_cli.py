@@ -64,6 +64,7 @@ def test_wrong_flags_stop_with_one_sentence_and_status_2(home: Path, flags: list
     [
         ("MCPHUB_PORT", "many"),
         ("MCPHUB_WORKERS", "1.5"),
+        ("MCPHUB_EGRESS_DENY", "http://bad.example"),
         ("MCPHUB_MODE", "carrier-pigeon"),
         ("MCPHUB_MAX_CALLS", "0"),
         ("MCPHUB_DEBUG", "perhaps"),

@@ -16,7 +16,7 @@ from invocations.chain.models import AuditHold
 from invocations.models import McpRedactionRule
 from mcphub.chat.models import ChatApproval, ChatKey, ChatModel, ChatProvider, ChatSession, Query, ToolApproval
 from sessions_app.history.reading import history_of
-from sessions_app.models import RateLimitBucket
+from sessions_app.models import RateLimitBucket, WaitingChange
 from tests import factories as make
 from tools_catalog.models import HttpService, McpToolset, Secret
 
@@ -111,6 +111,19 @@ def _approval() -> ChatApproval:
     )
 
 
+def _waiting_change() -> WaitingChange:
+    tool = _tool()
+    return WaitingChange.objects.create(
+        subject_model="tools_catalog.mcptooldefinition",
+        subject_id=str(tool.pk),
+        subject_label=tool.name,
+        before={"destructive": True},
+        after={"destructive": False},
+        via="rest",
+        proposed_by="key:1",
+    )
+
+
 def _tool() -> Any:
     from tools_catalog.models import McpToolDefinition
 
@@ -126,6 +139,7 @@ _MADE: dict[str, Callable[[], Any]] = {
     "sessions_app_ratelimitbucket": lambda: RateLimitBucket.objects.create(
         client_id="key:1", tokens=3, refill_per_second=1, last_refill=timezone.now()
     ),
+    "sessions_app_waitingchange": _waiting_change,
     "tools_catalog_mcptooldefinition": _tool,
     "tools_catalog_mcpconnection": make.McpConnectionFactory,
     "tools_catalog_launchprofile": make.LaunchProfileFactory,

@@ -39,7 +39,12 @@ from tests.servers import postgres_database
 
 _KEY = "mcphub/idempotencyKey"
 _COPIES = 3
-_CHAT = {"MCPHUB_EGRESS_ALLOW": "127.0.0.1", "MCPHUB_CHAT_BURST": "100000", "MCPHUB_CHAT_MAX_CONTENT": "100000"}
+_CHAT = {
+    "MCPHUB_EGRESS_ALLOW": "127.0.0.1",
+    "MCPHUB_CHAT_BURST": "100000",
+    "MCPHUB_CHAT_MAX_CONTENT": "100000",
+    "MCPHUB_CHAT_APPROVAL": "never",
+}
 _PATIENCE_SECONDS = 240
 """In which one call must be answered to all who send it, with hubs that are killed meanwhile."""
 

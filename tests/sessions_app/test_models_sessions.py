@@ -141,7 +141,7 @@ def test_a_process_has_an_id_of_its_own():
 
 
 @pytest.mark.parametrize(
-    "columns", [{"tokens": -0.1}, {"tokens": 11}, {"refill_per_second": 0}, {"refill_per_second": -1}]
+    "columns", [{"tokens": -10.1}, {"tokens": 11}, {"refill_per_second": 0}, {"refill_per_second": -1}]
 )
 def test_bucket_keeps_to_the_rules(columns):
     row = RateLimitBucket.objects.create(

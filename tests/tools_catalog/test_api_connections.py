@@ -27,7 +27,7 @@ def test_a_connection_is_added_and_read(api):
     )
     assert made.status_code == 201, made.content
     shown = api.get("/api/connections/tickets/").json()
-    assert (shown["status"], shown["policy"], shown["prefix"]) == ("disconnected", "hold_all", "tickets.")
+    assert (shown["status"], shown["policy"], shown["prefix"]) == ("disconnected", "hold_all", "tickets_")
     assert shown["headers"] == {"X-Key": "{secret:TICKETS}"}
 
 

@@ -107,27 +107,27 @@ def test_what_upstreams_offer_stays_behind_and_comes_into_its_toolsets_when_it_i
     page = {"uri": "wiki://page", "name": "page"}
     offers(connection, tool=[definition()], resource=[page], prompt=[{"name": "greet"}])
     toolset = McpToolset.objects.create(slug="few", patterns="own.*")
-    toolset.tools.set(McpToolDefinition.objects.filter(name="wiki.search"))
+    toolset.tools.set(McpToolDefinition.objects.filter(name="wiki_search"))
     dumped = json.loads(json.dumps(bundle.dump()))
     assert [dumped[kind] for kind in ("tools", "resources", "prompts")] == [[], [], []]
-    assert dumped["toolsets"][0]["upstream_tools"] == ["wiki.search"]
+    assert dumped["toolsets"][0]["upstream_tools"] == ["wiki_search"]
     report = bundle.load(dumped, reason="bundle x")
     assert (report.refused, report.created, report.changed, report.kept) == ([], [], [], [])
 
     # As in a hub where nobody has approved them yet.
-    dumped["toolsets"][0] |= {"slug": "more", "upstream_tools": ["wiki.later"]}
+    dumped["toolsets"][0] |= {"slug": "more", "upstream_tools": ["wiki_later"]}
     assert bundle.load(dumped, reason="bundle x").created == ["more"]
     assert "more" in bundle.load(dumped, reason="bundle x").unchanged
     toolset = McpToolset.objects.get(slug="more")
-    assert (toolset.patterns, toolset.tools.count()) == ("own.* wiki.later", 0)
+    assert (toolset.patterns, toolset.tools.count()) == ("own.* wiki_later", 0)
 
     offers(connection, tool=[definition(), definition("later")])
     assert bundle.load(dumped, reason="bundle x").changed == ["more"]
-    assert [tool.name for tool in toolset.tools.all()] == ["wiki.later"]
+    assert [tool.name for tool in toolset.tools.all()] == ["wiki_later"]
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("given", ["wiki.search", [5], ["a b"], ["*"]])
+@pytest.mark.parametrize("given", ["wiki_search", [5], ["a b"], ["*"]])
 def test_what_is_no_list_of_names_is_refused(given: Any) -> None:
     toolset = {"slug": "few", "upstream_tools": given}
     report = bundle.load({"format": bundle.FORMAT, "toolsets": [toolset]}, reason="bundle x")

@@ -48,8 +48,8 @@ def test_nothing_is_read_before_somebody_approves_it():
         discovery.approve(row, author="ann", reason="looked at it")
     assert reads("wiki://page")
     assert reads("wiki://page/7")
-    assert prompts("held.greet")
-    assert history_of(McpPrompt.objects.get(name="held.greet")).first().reason == "looked at it"
+    assert prompts("held_greet")
+    assert history_of(McpPrompt.objects.get(name="held_greet")).first().reason == "looked at it"
 
 
 @pytest.mark.parametrize("change", [{"description": "Other."}, {"mimeType": "text/html"}, {"title": "T"}])
@@ -74,16 +74,16 @@ def test_changed_arguments_of_a_prompt_are_never_let_through(connection):
     connection.save()
     offers(connection, prompt=[GREET])
     offers(connection, prompt=[{**GREET, "description": "Hello."}])
-    assert prompts("wiki.greet")
+    assert prompts("wiki_greet")
     offers(connection, prompt=[{**GREET, "arguments": []}])
-    assert not prompts("wiki.greet")
+    assert not prompts("wiki_greet")
 
 
 def test_a_kind_that_was_not_listed_stays_as_it_was(connection):
     offers(connection, resource=[PAGE], prompt=[GREET])
     offers(connection, resource=[])
     assert not reads("wiki://page")
-    assert prompts("wiki.greet")
+    assert prompts("wiki_greet")
 
 
 def test_a_uri_that_is_taken_is_refused_with_the_reason(connection):
@@ -116,7 +116,6 @@ def test_of_two_upstreams_that_offer_one_uri_one_can_be_served_once_the_other_is
         ("resource", {"uri": "wiki://{x}", "name": "x"}),
         ("template", {"uriTemplate": "wiki://{unclosed", "name": "x"}),
         ("prompt", {"name": "p", "arguments": [{"name": "a"}, {"name": "a"}]}),
-        ("prompt", {"name": "p" * 80}),
         ("resource", {"uri": "wiki://big", "name": "x", "description": "x" * 300_000}),
     ],
 )
@@ -143,7 +142,7 @@ def test_a_connection_that_is_switched_off_serves_none_of_it(connection):
     connection.enabled = False
     connection.save()
     assert not reads("wiki://page")
-    assert not prompts("wiki.greet")
+    assert not prompts("wiki_greet")
 
 
 def test_nobody_writes_an_upstreams_resource_by_hand():

@@ -6,9 +6,10 @@ Saved: connections, services, tools, imports. Connected, redirected to, and reso
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ipaddress
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any
 
 import httpcore2
@@ -19,7 +20,8 @@ from django.core.exceptions import ValidationError
 from sessions_app.protocol.errors import EgressRefused, UpstreamError
 from tests.tools_catalog.addresses import CLOSED, ODD_URLS
 from tools_catalog.egress import guard as egress
-from tools_catalog.egress.rules import EgressPolicy
+from tools_catalog.egress.proxy import ProxyAddress
+from tools_catalog.egress.rules import EgressPolicy, parse
 from tools_catalog.importers import operations
 from tools_catalog.importers.documents import DocumentRefused
 from tools_catalog.models import HttpService, McpConnection, McpToolDefinition
@@ -202,54 +204,197 @@ def test_requests_to_upstreams_go_to_none() -> None:
     asyncio.run(go())
 
 
-@pytest.mark.parametrize("status", [403, 407])
-def test_a_proxy_that_refuses_the_tunnel_is_named(status: int) -> None:
-    async def proxy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"CONNECT 93.184.215.14:443 ")
-        writer.write(b"HTTP/1.1 %d No\r\nContent-Length: 0\r\n\r\n" % status)
+class TunnelProxy:
+    """A proxy that is asked for tunnels, and answers what is asked through them by itself."""
+
+    def __init__(self, status: int = 200) -> None:
+        self.asked: list[bytes] = []
+        self.heard: list[bytes] = []
+        self._status = status
+
+    async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.asked.append(await reader.readuntil(b"\r\n\r\n"))
+        if self._status != 200:
+            writer.write(b"HTTP/1.1 %d No\r\nContent-Length: 0\r\n\r\n" % self._status)
+        else:
+            writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+            with contextlib.suppress(asyncio.IncompleteReadError):
+                self.heard.append(await reader.readuntil(b"\r\n\r\n"))
+                writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi")
         await writer.drain()
         writer.close()
 
+    @contextlib.asynccontextmanager
+    async def serving(self) -> AsyncIterator[str]:
+        server = await asyncio.start_server(self, "127.0.0.1", 0)
+        async with server:
+            yield f"http://me:secret@127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+
+async def unknown(host: str, port: int) -> list[str]:
+    raise OSError
+
+
+@pytest.mark.parametrize(
+    ("status", "words"), [(403, "does not let the request through"), (407, "refuses the hub's name and password")]
+)
+def test_a_proxy_that_refuses_the_tunnel_is_named(status: int, words: str) -> None:
     async def go() -> None:
-        server = await asyncio.start_server(proxy, "127.0.0.1", 0)
-        address = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        async with server, egress.client(EgressPolicy(), proxy=address) as client:
+        proxy = TunnelProxy(status)
+        async with proxy.serving() as address, egress.client(EgressPolicy(), proxy=address) as client:
             with pytest.raises(httpx2.ConnectError) as refused:
                 await get(client, "https://93.184.215.14/")
-        assert unreached.reason(refused.value) == f"{egress.PROXY} does not let the request through."
+        assert proxy.asked[0].startswith(b"CONNECT 93.184.215.14:443 ")
+        assert unreached.reason(refused.value) == f"{egress.PROXY} {words}."
 
     asyncio.run(go())
 
 
-def test_a_proxy_is_spoken_to_and_guards_nothing_away() -> None:
-    asked: list[bytes] = []
-
-    async def proxy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        asked.append(await reader.readuntil(b"\r\n\r\n"))
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi")
-        await writer.drain()
-        writer.close()
-        await writer.wait_closed()
-
-    async def unknown(host: str, port: int) -> list[str]:
-        raise OSError
-
+def test_a_proxy_that_takes_no_connections_is_named() -> None:
     async def go() -> None:
-        server = await asyncio.start_server(proxy, "127.0.0.1", 0)
-        port = server.sockets[0].getsockname()[1]
-        address = f"http://me:secret@127.0.0.1:{port}"
-        policy = EgressPolicy()
-        async with server, egress.client(policy, proxy=address, resolve=unknown) as client:
+        async with TunnelProxy().serving() as address:
+            pass
+        async with egress.client(EgressPolicy(), proxy=address) as client:
+            with pytest.raises(httpx2.ConnectError) as refused:
+                await get(client, "http://93.184.215.14/")
+        assert unreached.reason(refused.value) == f"{egress.PROXY} takes no connections."
+
+    asyncio.run(go())
+
+
+def test_a_proxy_is_asked_for_the_address_that_was_checked_and_the_server_for_its_name() -> None:
+    async def go() -> None:
+        proxy, names = TunnelProxy(), Names("93.184.215.14")
+        async with (
+            proxy.serving() as address,
+            egress.client(EgressPolicy(), proxy=address, resolve=names.resolve) as client,
+        ):
             await get(client, "http://public.example/path")
             for form in FORMS:
                 with pytest.raises(STOPPED):
                     await get(client, form)
-        inside = Names("10.0.0.1")
-        async with egress.client(policy, proxy=address, resolve=inside.resolve) as client:
-            with pytest.raises(EgressRefused):
-                await get(client, "http://public.example/path")
+        assert len(proxy.asked) == 1
+        assert proxy.asked[0].startswith(b"CONNECT 93.184.215.14:80 HTTP/1.1\r\n")
+        assert b"proxy-authorization: basic bwu6c2vjcmv0" in proxy.asked[0].lower()
+        assert proxy.heard[0].startswith(b"GET /path HTTP/1.1\r\n")
+        assert b"host: public.example\r\n" in proxy.heard[0].lower()
 
     asyncio.run(go())
-    [head] = asked
-    assert head.startswith(b"GET http://public.example/path HTTP/1.1\r\n")
-    assert b"proxy-authorization: basic bwu6c2vjcmv0" in head.lower()
+
+
+def test_calls_of_upstreams_ask_the_proxy_for_the_checked_address_too() -> None:
+    async def go() -> None:
+        proxy = TunnelProxy()
+        async with proxy.serving() as address:
+            pool = ConnectionPool(
+                EgressPolicy(),
+                host="public.example",
+                port=80,
+                is_tls=False,
+                seconds=5,
+                resolve=Names("93.184.215.14").resolve,
+                proxy=ProxyAddress.parse(address),
+            )
+            answer = await pool.send(b"GET / HTTP/1.1\r\nHost: public.example\r\n\r\n")
+            assert await answer.read(10) == b"hi"
+            pool.close()
+        assert proxy.asked[0].startswith(b"CONNECT 93.184.215.14:80 HTTP/1.1\r\n")
+
+    asyncio.run(go())
+
+
+def test_through_a_proxy_names_that_lead_inside_or_nowhere_are_refused_unless_listed() -> None:
+    async def go() -> None:
+        proxy = TunnelProxy()
+        async with proxy.serving() as address:
+            for resolve in (Names("10.0.0.1").resolve, unknown):
+                async with egress.client(EgressPolicy(), proxy=address, resolve=resolve) as client:
+                    with pytest.raises(EgressRefused):
+                        await get(client, "http://public.example/path")
+            assert proxy.asked == []
+            for policy in (EgressPolicy(("public.example",)), EgressPolicy(only=("*.example",))):
+                async with egress.client(policy, proxy=address, resolve=unknown) as client:
+                    await get(client, "http://public.example/path")
+            denied = EgressPolicy(("public.example",), deny=("*.example",))
+            async with egress.client(denied, proxy=address, resolve=unknown) as client:
+                with pytest.raises(EgressRefused, match="MCPHUB_EGRESS_DENY"):
+                    await get(client, "http://public.example/path")
+        assert [head.split(b" ")[1] for head in proxy.asked] == [b"public.example:80"] * 2
+
+    asyncio.run(go())
+
+
+# Lists of what is denied, and of what alone is reached --------------------------------------------------------
+
+
+def reaches(policy: EgressPolicy, url: str, address: str) -> bool:
+    """Whether a request would go out, as both looks at it decide."""
+    parsed = parse(url)
+    try:
+        policy.check_parsed(parsed)
+        policy.check_address(ipaddress.ip_address(address), host=parsed.host.lower(), port=parsed.port or 80)
+    except EgressRefused:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    ("entry", "url", "address", "denied"),
+    [
+        ("bad.example", "http://bad.example/", "93.184.215.14", True),
+        ("bad.example", "http://BAD.example/", "93.184.215.14", True),
+        ("bad.example", "http://not-bad.example/", "93.184.215.14", False),
+        ("bad.example", "http://x.bad.example/", "93.184.215.14", False),
+        ("*.bad.example", "http://x.y.bad.example/", "93.184.215.14", True),
+        ("*.bad.example", "http://bad.example/", "93.184.215.14", False),
+        ("bad.example:8080", "http://bad.example:8080/", "93.184.215.14", True),
+        ("bad.example:8080", "http://bad.example/", "93.184.215.14", False),
+        ("93.184.215.0/24", "http://any.example/", "93.184.215.14", True),
+        ("93.184.215.0/24", "http://any.example/", "::ffff:93.184.215.14", True),
+        ("93.184.215.0/24", "http://93.184.215.14/", "93.184.215.14", True),
+        ("93.184.215.0/24", "http://any.example/", "93.184.216.14", False),
+        ("[2606:4700::1]:443", "http://[2606:4700::1]:443/", "2606:4700::1", True),
+    ],
+)
+def test_nothing_is_sent_to_what_is_denied_whatever_else_allows_it(
+    entry: str, url: str, address: str, denied: bool
+) -> None:
+    host = parse(url).host
+    for policy in (
+        EgressPolicy(deny=(entry,)),
+        EgressPolicy((address, "93.184.215.14"), deny=(entry,)),
+        EgressPolicy(deny=(entry,), only=(f"[{host}]" if ":" in host else host,)),
+    ):
+        assert reaches(policy, url, address) is not denied
+
+
+@pytest.mark.parametrize(
+    ("url", "address", "reached"),
+    [
+        ("http://one.example/", "93.184.215.14", True),
+        ("http://x.two.example/", "93.184.215.14", True),
+        ("http://two.example/", "93.184.215.14", False),
+        ("http://other.example/", "93.184.215.14", False),
+        ("http://other.example/", "198.41.0.4", True),
+        ("http://198.41.0.4/", "198.41.0.4", True),
+        ("http://93.184.215.14/", "93.184.215.14", False),
+        ("http://inner.example/", "10.0.0.7", True),
+        ("http://one.example/", "10.0.0.7", False),
+        ("http://one.example/", "10.1.0.7", False),
+    ],
+)
+def test_where_only_some_hosts_are_listed_no_other_public_one_is_reached(url: str, address: str, reached: bool) -> None:
+    policy = EgressPolicy(("inner.example",), only=("one.example", "*.two.example", "198.41.0.0/24"))
+    assert reaches(policy, url, address) is reached
+
+
+def test_a_host_that_is_not_listed_is_refused_when_it_is_saved() -> None:
+    with pytest.raises(EgressRefused, match="MCPHUB_EGRESS_ONLY"):
+        EgressPolicy(only=("one.example",)).check_url("https://other.example/")
+
+
+@pytest.mark.parametrize("entry", ["a b", "1.2.3.4.5", "http://x.example", "*.*.example", "x.example:0", "*"])
+@pytest.mark.parametrize("name", ["allow", "deny", "only"])
+def test_an_entry_of_a_list_that_is_no_host_is_refused_with_its_setting(entry: str, name: str) -> None:
+    with pytest.raises(ValueError, match=f"MCPHUB_EGRESS_{name.upper()}"):
+        EgressPolicy(**{name: (entry,)})

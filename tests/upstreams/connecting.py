@@ -14,7 +14,8 @@ def connect(words: dict[str, Any]) -> None:
         words["profile"] = LaunchProfile(**profile)
         words["profile"].full_clean()
         words["profile"].save()
-    row = McpConnection(**words)
+    # With a full stop, which operators may still write; names without one are tested in test_renaming.
+    row = McpConnection(**{"prefix": f"{words['slug']}.", **words})
     row.full_clean()
     row.save()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 from tests import operations
@@ -30,3 +31,24 @@ def test_a_call_beyond_the_bound_waits_for_the_one_before(operator: Operator, sp
             assert text_of(first.answer()) == f"{box.name} was released"
             assert text_of(second.answer()) == "call number 1"
         operator.change("narrow", enabled=False)
+
+
+def test_a_caller_who_holds_his_share_of_an_upstream_leaves_a_place_to_others(
+    operator: Operator, speaker: Speaker, tmp_path: Path
+) -> None:
+    far = Hub(tmp_path, flags=["--allow-anonymous"], environment={"MCPHUB_APPS": "tests.toolbox"}, **TOOLBOX)
+    with far, contextlib.ExitStack() as stack:
+        box = Box(far)
+        operator.connect("shared", url=f"{far.url}/mcp", max_concurrent=4)
+        until(lambda: "shared.hold" in speaker.modern("tools/list").text)
+        greedy = [stack.enter_context(Speaker(speaker.url, speaker.key)) for _ in range(6)]
+        held = [Apart(lambda one=one: one.modern_call("shared.hold", {"name": box.name})) for one in greedy]
+        until(lambda: operator.hub.operate(operations.values, LINK, "calls", connection__slug="shared") == [6])
+        other = operator.hub.operate(operations.issue_key, "other caller", ["tools:list", "tools:call"])
+        with Speaker(speaker.url, other) as beside:
+            until(lambda: beside.modern("server/discover").status_code == 200)
+            assert text_of(beside.modern_call("shared.count", {"name": box.name})) == "call number 1"
+        assert all(call.is_alive() for call in held)
+        box.release()
+        assert {text_of(call.answer()) for call in held} == {f"{box.name} was released"}
+        operator.change("shared", enabled=False)

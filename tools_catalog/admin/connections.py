@@ -26,6 +26,7 @@ from sessions_app.history.pages import RecordedAdmin
 from sessions_app.kit.admin.base import detail_action, mark, moment
 from sessions_app.kit.admin.parts import column
 from sessions_app.kit.shown import clipped, mono, visible
+from tools_catalog.admin.configured.actions import BringActions
 from tools_catalog.admin.launch import shown_held
 from tools_catalog.filters import CONNECTION_FILTERS
 from tools_catalog.models import McpConnection, McpConnectionLink, McpUpstreamTool
@@ -79,7 +80,7 @@ class ConnectionForm(_FormBase):
 
 
 @admin.register(McpConnection)
-class McpConnectionAdmin(RecordedAdmin):
+class McpConnectionAdmin(BringActions, RecordedAdmin):
     form = ConnectionForm
     list_display = ["shown_slug", "shown_title", "transport", "shown_status", "shown_tools", "policy", _LISTED]
     list_display_links = ["shown_slug"]
@@ -126,6 +127,10 @@ class McpConnectionAdmin(RecordedAdmin):
             },
         ),
     ]
+
+    def save_model(self, request: HttpRequest, obj: McpConnection, form: Any, change: bool) -> None:
+        obj.change_author = request.user
+        super().save_model(request, obj, form, change)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[McpConnection]:
         rows = McpConnection.objects.with_status().select_related("profile")

@@ -144,7 +144,7 @@ def _import(admin: HubAdmin, request: HttpRequest) -> HttpResponse:
 def _bring(draft: dict[str, Json], **how: Any) -> tuple[Imported, Found]:
     raw = zlib.decompress(base64.b64decode(draft["raw"]))
     slug = draft["slug"]
-    found = operations.look(raw, draft["kind"], slug=slug, prefix=f"{slug}.", source=draft["source"])
+    found = operations.look(raw, draft["kind"], slug=slug, prefix=f"{slug}_", source=draft["source"])
     return operations.bring(found, slug, url=draft["url"], reads_only=draft["reads_only"], **how), found
 
 

@@ -20,8 +20,10 @@ from sessions_app.kit.admin.parts import column
 from sessions_app.kit.shown import breakable, clipped, visible
 from tools_catalog import usage
 from tools_catalog.admin.switch import SwitchActions
+from tools_catalog.catalog.listing import estimated_tokens
 from tools_catalog.kinds.registry import KINDS, by_approval
 from tools_catalog.models import McpToolDefinition, McpUpstreamTool
+from tools_catalog.models.definitions import McpToolDefinitionQuerySet
 
 if TYPE_CHECKING:
     from django.utils.safestring import SafeString
@@ -38,7 +40,19 @@ _APPROVAL = {
 _LAST = moment("last_called", "")
 
 
+def token_words(rows: McpToolDefinitionQuerySet) -> str:
+    """Say how large the list of these tools is to a model."""
+    count = number_format(estimated_tokens(rows.characters()), use_l10n=True, force_grouping=True)
+    return _t("about %(count)s tokens (estimated: characters / 4)") % {"count": count}
+
+
 class ToolList(SwitchActions):
+    list_before_template = "admin/hub/tools_size.html"
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
+        size = token_words(McpToolDefinition.objects.all())
+        return super().changelist_view(request, {**(extra_context or {}), "tools_size": size})
+
     list_display = [
         "shown_name",
         "source",

@@ -109,6 +109,7 @@ class McpToolDefinitionAdmin(VersionPages, CheckedForm, BulkActions, ToolList, R
         words = "\n".join([tool.title, tool.description])
         return {
             "not_served": _not_served(tool),
+            "aliases": tool.aliases.live(),
             "definition": definition.shown(tool),
             "unhidden": visible(words) if visible(words) != words else "",
         }

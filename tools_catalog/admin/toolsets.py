@@ -17,9 +17,10 @@ from sessions_app.kit.admin.base import moment
 from sessions_app.kit.admin.parts import column
 from sessions_app.kit.shown import clipped, mono, visible
 from tools_catalog.admin.switch import SwitchActions
+from tools_catalog.admin.tool_list import token_words
 from tools_catalog.catalog.toolsets import matches
 from tools_catalog.filters import TOOLSET_FILTERS
-from tools_catalog.models import McpToolDefinition, McpToolset
+from tools_catalog.models import McpAlias, McpToolDefinition, McpToolset
 
 if TYPE_CHECKING:
     from django.utils.safestring import SafeString
@@ -37,12 +38,13 @@ class McpToolsetAdmin(SwitchActions, RecordedAdmin):
     list_select_related = False  # no column follows a relation
     search_fields = ["slug", "title", "description"]
     search_help_text = _("Name, title or description")
-    autocomplete_fields = ["tools", "groups"]
+    autocomplete_fields = ["tools", "prompts", "resources", "groups"]
     actions = ["enable_selected", "disable_selected"]
-    readonly_fields = ["shown_address", "shown_tools", _REGISTERED, _CHANGED]
+    readonly_fields = ["shown_address", "shown_tools", "shown_tokens", _REGISTERED, _CHANGED]
     fieldsets = [
         (_("What clients see"), {"fields": ["slug", "shown_address", "title", "description", "mode"]}),
-        (_("Its tools"), {"fields": ["tools", "patterns", "shown_tools"]}),
+        (_("Its tools"), {"fields": ["tools", "patterns", "shown_tools", "shown_tokens"]}),
+        (_("Its prompts and resources"), {"fields": ["reads", "prompts", "resources", "read_patterns"]}),
         (_("Who may use it"), {"fields": ["enabled", "groups", _REGISTERED, _CHANGED]}),
     ]
 
@@ -70,6 +72,15 @@ class McpToolsetAdmin(SwitchActions, RecordedAdmin):
         words = ", ".join(shown) + (" " + _t("and %(count)d more") % {"count": more} if more else "")
         return format_html('<span class="hub-mono">{}</span>', words)
 
+    @admin.display(description=_("size of the list"))
+    def shown_tokens(self, row: McpToolset) -> str:
+        if not row.pk:
+            return _t("Known once it is saved.")
+        all_of_them = token_words(McpToolDefinition.objects.filter(name__in=_names(row)))
+        if row.mode == McpToolset.Mode.SEARCH:
+            return _t("Three tools. The list of all would be %(size)s.") % {"size": all_of_them}
+        return all_of_them
+
     def switch_words(self, enabled: bool, count: int) -> tuple[str, str, str]:
         if enabled:
             return (
@@ -89,5 +100,6 @@ def _names(row: McpToolset) -> list[str]:
     chosen, patterns = set(row.tools.values_list("name", flat=True)), row.patterns.split()
     if not patterns:
         return sorted(chosen)
-    known = McpToolDefinition.objects.values_list("name", flat=True)
-    return sorted(chosen | {name for name in known if matches(name, patterns)})
+    known = [(name, name) for name in McpToolDefinition.objects.values_list("name", flat=True)]
+    known += McpAlias.objects.live().filter(tool__isnull=False).values_list("name", "tool__name")
+    return sorted(chosen | {name for called, name in known if matches(called, patterns)})

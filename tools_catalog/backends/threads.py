@@ -1,4 +1,4 @@
-"""Threads for sync tools: few, named, apart from asyncio's own, with a queue that refuses instead of growing.
+"""Threads for sync tools: few, named, apart from asyncio's own, shared fairly by callers, with a bounded queue.
 
 A thread cannot be stopped from outside. A sync tool that outlives its call keeps its thread until it returns
 or next talks to its context, which then raises `Cancelled`.
@@ -17,6 +17,7 @@ from typing import Any, Literal, NoReturn, TypeVar
 
 from pydantic import BaseModel
 
+from sessions_app.kit.places import NoPlace, Places
 from sessions_app.protocol import errors
 from tools_catalog.backends.context import Context
 from tools_catalog.call.base import Json
@@ -161,37 +162,45 @@ class SyncContext:
 
 
 class ToolThreads:
-    """A bounded pool. `size` threads work, `WAITING_PER_THREAD` calls each may wait."""
+    """A bounded pool. `size` threads work, `WAITING_PER_THREAD` calls each may wait; callers take turns."""
 
     def __init__(self, size: int, *, name: str = "tool") -> None:
         self._executor = ThreadPoolExecutor(max_workers=size, thread_name_prefix=name)
-        self._limit = size * (1 + WAITING_PER_THREAD)
-        self._open = 0
+        self._places = Places(size, size * WAITING_PER_THREAD)
 
     async def call(
         self, function: Callable[..., object], keywords: dict[str, object], *, slot: str | None, context: ToolContext
     ) -> Any:
         """Run `function(**keywords)` in a thread, with a `SyncContext` as `slot` when it has one."""
+        caller = context.call.caller_principal
         if slot is None:
-            return await self.run(lambda: function(**keywords))
+            return await self.run(lambda: function(**keywords), caller=caller)
         inner = keywords[slot] = SyncContext(context, asyncio.get_running_loop())
         try:
-            return await self.run(lambda: function(**keywords))
+            return await self.run(lambda: function(**keywords), caller=caller)
         finally:
             inner.abandon()
 
-    async def run(self, work: Callable[[], Value]) -> Value:
-        """Run `work` in a thread with the caller's context variables. Raises `ServerBusy` when too many wait.
+    async def run(self, work: Callable[[], Value], *, caller: str) -> Value:
+        """Run `work` for `caller` in a thread, with the context variables of here.
 
-        SystemExit and the like come out as RuntimeError: a thread may not end the process.
+        Raises `ServerBusy` when too many wait. SystemExit and the like come out as RuntimeError: a thread may not end
+        the process.
         """
-        if self._open >= self._limit:
-            raise errors.ServerBusy("Too many calls wait for a thread. Wait and try again.")
+        try:
+            await self._places.take(caller)
+        except NoPlace:
+            busy = errors.ServerBusy("Too many calls wait for a thread. Wait and try again.")
+            busy.retry_after_seconds = 1
+            raise busy from None
         variables = contextvars.copy_context()
         loop = asyncio.get_running_loop()
-        self._open += 1
-        future = self._executor.submit(variables.run, _contained, work)
-        future.add_done_callback(lambda _: self._leave(loop))
+        try:
+            future = self._executor.submit(variables.run, _contained, work)
+        except BaseException:
+            self._places.give_back(caller)
+            raise
+        future.add_done_callback(lambda _: self._leave(loop, caller))
         outcome, failure = await asyncio.wrap_future(future)
         if failure is not None:
             raise failure
@@ -202,15 +211,12 @@ class ToolThreads:
         """Take no more work and drop what waits; running calls end by themselves."""
         self._executor.shutdown(wait=False, cancel_futures=True)
 
-    def _leave(self, loop: asyncio.AbstractEventLoop) -> None:
-        # Called in the worker's thread, where a plain `-= 1` could lose a count.
+    def _leave(self, loop: asyncio.AbstractEventLoop, caller: str) -> None:
+        # In the worker's thread, after the work, even where nobody waited for it to end.
         try:
-            loop.call_soon_threadsafe(self._one_less)
-        except RuntimeError:  # the loop is closed and counts nothing any more
-            self._one_less()
-
-    def _one_less(self) -> None:
-        self._open -= 1
+            loop.call_soon_threadsafe(self._places.give_back, caller)
+        except RuntimeError:  # the loop is closed, and nobody waits on it any more
+            self._places.give_back(caller)
 
 
 def shared_threads() -> ToolThreads:

@@ -17,6 +17,7 @@ from sessions_app.protocol.json import Json
 from tools_catalog.backends import sources
 from tools_catalog.backends.upstream_content import Source, UpstreamCompletion, UpstreamContents, UpstreamMessages
 from tools_catalog.catalog.listing import Audience, Listing, is_visible
+from tools_catalog.catalog.selection import Alias
 from tools_catalog.upstream import pool
 
 if TYPE_CHECKING:
@@ -64,18 +65,26 @@ class Prompt:
 class Resources:
     """All resources and templates at one moment."""
 
-    def __init__(self, resources: Iterable[Resource] = ()) -> None:
+    def __init__(self, resources: Iterable[Resource] = (), scope: str = "") -> None:
+        """`scope` keeps cursors of one choice apart from those of another."""
         self._all = {resource.uri: resource for resource in resources}
         self.has_upstreams = any(isinstance(one.contents, UpstreamContents) for one in self._all.values())
         self.states = {uri: (one.digest, one.enabled, one.groups) for uri, one in self._all.items()}
         """What a list of them depends on."""
         self.listing = Listing(
-            "resources", {uri: one for uri, one in self._all.items() if one.template is None}, shapes.resource_for
+            "resources",
+            {uri: one for uri, one in self._all.items() if one.template is None},
+            shapes.resource_for,
+            scope,
         )
         templates = {uri: one for uri, one in self._all.items() if one.template is not None}
-        self.templates = Listing("resourceTemplates", templates, shapes.template_for)
+        self.templates = Listing("resourceTemplates", templates, shapes.template_for, scope)
         # Where several templates match, the one that says most literally has the say.
         self._templates = sorted(templates.values(), key=_by_say)
+
+    def chosen(self, choice: Callable[[str], bool], scope: str) -> Resources:
+        """Give those whose URI, or template, is of a choice."""
+        return Resources((one for uri, one in self._all.items() if choice(uri)), scope)
 
     def find(self, uri: str, caller: Audience) -> tuple[Resource, dict[str, str]] | None:
         """Give what a URI names, with the values of its template's variables; None also for hidden ones."""
@@ -130,15 +139,22 @@ class Resources:
 class Prompts:
     """All prompts at one moment."""
 
-    def __init__(self, prompts: Iterable[Prompt] = ()) -> None:
+    def __init__(self, prompts: Iterable[Prompt] = (), aliases: Iterable[Alias] = (), scope: str = "") -> None:
         self._all = {prompt.name: prompt for prompt in prompts}
+        self._aliases = {alias.name: alias for alias in aliases}
         self.states = {name: (prompt.digest, prompt.enabled, prompt.groups) for name, prompt in self._all.items()}
         """What a list of them depends on."""
-        self.listing = Listing("prompts", self._all, shapes.prompt_for)
+        self.listing = Listing("prompts", self._all, shapes.prompt_for, scope)
+
+    def chosen(self, choice: Callable[[str], bool], scope: str) -> Prompts:
+        """Give those whose name is of a choice."""
+        return Prompts((one for name, one in self._all.items() if choice(name)), self._aliases.values(), scope)
 
     def find(self, name: str, caller: Audience) -> Prompt:
-        """Give the prompt; raise PromptNotFound, for hidden ones too."""
+        """Give the prompt of the name, or of the former name; raise PromptNotFound, for hidden ones too."""
         found = self._all.get(name)
+        if found is None and (alias := self._aliases.get(name)) is not None and alias.is_live:
+            found = self._all.get(alias.leads_to)
         if found is None or not found.enabled or not is_visible(found, caller):
             raise PromptNotFound(
                 f"There is no prompt named {json.dumps(name[:100]).decode()}. Ask prompts/list for the names.",
@@ -149,9 +165,11 @@ class Prompts:
     @classmethod
     def load(cls) -> Prompts:
         """Read the prompts. One that cannot be served is left out and logged."""
-        from tools_catalog.models import McpPrompt
+        from tools_catalog.models import McpAlias, McpPrompt
 
-        return cls(_made(_rows(McpPrompt).order_by("name"), _prompt))
+        former = McpAlias.objects.live().filter(prompt__isnull=False)
+        aliases = [Alias(*row) for row in former.values_list("name", "prompt__name", "expires_at")]
+        return cls(_made(_rows(McpPrompt).order_by("name"), _prompt), aliases)
 
 
 def _by_say(resource: Resource) -> tuple[int, str]:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, ClassVar
+
+from django.utils import timezone
 
 from sessions_app.protocol import envelope, json, schemas, shapes
 from sessions_app.protocol.errors import ToolDisabled, ToolNotFound
@@ -47,6 +50,19 @@ class Tool:
         return is_visible(self, caller)
 
 
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """A former name of a tool or prompt."""
+
+    name: str
+    leads_to: str
+    expires_at: datetime
+
+    @property
+    def is_live(self) -> bool:
+        return timezone.now() < self.expires_at
+
+
 class Selection:
     """Tools by name, what lists them, and the rules by which a caller finds one."""
 
@@ -56,17 +72,30 @@ class Selection:
     """Said to who calls what is not there."""
 
     def __init__(
-        self, tools: Iterable[Tool] = (), *, listed: Mapping[str, Entry] | None = None, scope: str = ""
+        self,
+        tools: Iterable[Tool] = (),
+        *,
+        aliases: Iterable[Alias] = (),
+        listed: Mapping[str, Entry] | None = None,
+        scope: str = "",
     ) -> None:
         """`listed` is what clients are shown where that is not the tools; `scope` keeps cursors apart."""
         self.tools = {tool.name: tool for tool in sorted(tools, key=lambda tool: tool.name)}
+        self.aliases = {alias.name: alias for alias in aliases if alias.leads_to in self.tools}
         self.tasking = frozenset(tool.name for tool in self.tools.values() if tool.task_support != "forbidden")
         """Names of the tools that may run as tasks."""
         self.tool_list = Listing("tools", self.tools if listed is None else listed, shapes.tool_for, scope)
 
+    def real_name(self, name: str) -> str:
+        """Give the name that a tool has now, of this or of a former name; `name` where neither is known."""
+        alias = None if name in self.tools else self.aliases.get(name)
+        return alias.leads_to if alias is not None and alias.is_live else name
+
     def find(self, name: str, caller: Audience) -> Tool:
-        """Give the tool; raise ToolNotFound (hidden ones too) or ToolDisabled."""
+        """Give the tool of the name, or of the former name; raise ToolNotFound (hidden ones too) or ToolDisabled."""
         tool = self.tools.get(name)
+        if tool is None and self.aliases:
+            tool = self.tools.get(self.real_name(name))
         if tool is None or (tool.groups and not tool.visible_to(caller)):
             raise ToolNotFound(
                 f"There is no tool named {json.dumps(name[:100]).decode()}. {self.where_names_are}", tool=name[:100]

@@ -11,14 +11,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
+from django.db.models import Prefetch
+
 from sessions_app.kit.fields import readable_rows
 from sessions_app.protocol import directions, envelope, schemas
 from sessions_app.protocol.errors import InvalidParams
 from sessions_app.protocol.json import Json
+from tools_catalog import usage
 from tools_catalog.call import base
 from tools_catalog.catalog.listing import Audience
-from tools_catalog.catalog.selection import Selection, Tool
-from tools_catalog.catalog.toolsets import Toolset, ToolsetNotFound, matches
+from tools_catalog.catalog.selection import Alias, Selection, Tool
+from tools_catalog.catalog.toolsets import ReadChoice, Toolset, ToolsetNotFound, matches
 from tools_catalog.kinds.registry import KINDS, Basis, by_approval, kind_of
 from tools_catalog.kinds.upstream import UpstreamKind, Upstreams
 from tools_catalog.vault import read_secrets
@@ -51,8 +54,9 @@ class Catalog(Selection):
         compiled: Mapping[str, _Compiled] | None = None,
         upstreams: Upstreams | None = None,
         toolsets: Iterable[Toolset] = (),
+        aliases: Iterable[Alias] = (),
     ) -> None:
-        super().__init__(tools)
+        super().__init__(tools, aliases=aliases)
         self.upstreams = upstreams or Upstreams()
         self.toolsets = {toolset.slug: toolset for toolset in toolsets}
         self._compiled = dict(compiled or {})
@@ -73,6 +77,8 @@ class Catalog(Selection):
         from tools_catalog.models import McpToolDefinition, McpToolVersion
 
         grounds = _grounds()
+        renamed = McpToolDefinition.objects.called(name)
+        name = name if renamed is None else renamed.name
         now = cls(cls._read(McpToolDefinition.objects.filter(name=name), grounds, {})[0]).find(name, caller)
         if version in ("", now.version):
             return now
@@ -117,7 +123,9 @@ class Catalog(Selection):
         grounds = _grounds()
         known = before._compiled if before is not None else {}
         tools, compiled = cls._read(McpToolDefinition.objects.order_by("name"), grounds, known)
-        return cls(tools, compiled, cast("Upstreams", grounds[UpstreamKind.name]), _toolsets(tools))
+        aliases = _aliases()
+        upstreams = cast("Upstreams", grounds[UpstreamKind.name])
+        return cls(tools, compiled, upstreams, _toolsets(tools, aliases), aliases)
 
     @classmethod
     def _read(
@@ -195,20 +203,61 @@ def _compile(row: McpToolDefinition, basis: Basis) -> _Compiled:
     )
 
 
-def _toolsets(tools: Iterable[Tool]) -> list[Toolset]:
-    """Read the toolsets. Tools are matched by name."""
+def _aliases() -> list[Alias]:
+    """Read the former names that lead to tools."""
+    from tools_catalog.models import McpAlias
+
+    rows = McpAlias.objects.live().filter(tool__isnull=False)
+    return [Alias(*row) for row in rows.values_list("name", "tool__name", "expires_at")]
+
+
+def _toolsets(tools: Iterable[Tool], aliases: Iterable[Alias]) -> list[Toolset]:
+    """Read the toolsets. Tools are matched by name, the present or a former one."""
     from tools_catalog.models import McpToolset
 
+    formerly: dict[str, list[str]] = {}
+    for alias in aliases:
+        formerly.setdefault(alias.leads_to, []).append(alias.name)
     made = []
-    for row in McpToolset.objects.filter(enabled=True).prefetch_related("tools", "groups"):
+    enabled = McpToolset.objects.filter(enabled=True)
+    rows = list(enabled.prefetch_related("tools", "groups", _only("prompts", "name"), _only("resources", "uri")))
+    calls = usage.totals() if any(row.mode == McpToolset.Mode.SEARCH for row in rows) else {}
+    for row in rows:
         chosen, patterns = {tool.name for tool in row.tools.all()}, row.patterns.split()
         made.append(
             Toolset(
                 row.slug,
-                [tool for tool in tools if tool.name in chosen or matches(tool.name, patterns)],
+                [
+                    tool
+                    for tool in tools
+                    if tool.name in chosen
+                    or matches(tool.name, patterns)
+                    or any(matches(name, patterns) for name in formerly.get(tool.name, ()))
+                ],
+                aliases=aliases,
                 groups=frozenset(group.pk for group in row.groups.all()),
                 searches=row.mode == McpToolset.Mode.SEARCH,
                 words=row.description,
+                reads=_reads(row),
+                calls=calls,
             )
         )
     return made
+
+
+def _reads(row: Any) -> ReadChoice | None:
+    if row.reads != row.Reads.CHOSEN:
+        return None
+    return ReadChoice(
+        frozenset(prompt.name for prompt in row.prompts.all()),
+        frozenset(resource.uri for resource in row.resources.all()),
+        tuple(row.read_patterns.split()),
+    )
+
+
+def _only(relation: str, column: str) -> Prefetch[str, Any, Any]:
+    """Read what a toolset is linked to without its content."""
+    from tools_catalog.models import McpPrompt, McpResource
+
+    model: Any = McpPrompt if relation == "prompts" else McpResource
+    return Prefetch(relation, model.objects.only(column))

@@ -7,9 +7,10 @@ tool. Search and description are calls like any other, with a row each.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from sessions_app.protocol import json, schemas
 from sessions_app.protocol.errors import ExecutionError, InvalidRequest
@@ -18,8 +19,9 @@ from tools_catalog.call.base import ToolResult
 from tools_catalog.call.content import text_block
 from tools_catalog.call.context import ToolContext
 from tools_catalog.catalog.listing import Audience, is_visible
+from tools_catalog.catalog.offers import Prompts, Resources
 from tools_catalog.catalog.searching import Index
-from tools_catalog.catalog.selection import Selection, Tool
+from tools_catalog.catalog.selection import Alias, Selection, Tool
 
 SEARCH, DESCRIBE, CALL = "search_tools", "describe_tool", "call_tool"
 DEFAULT_FOUND, MOST_FOUND = 10, 25
@@ -113,18 +115,82 @@ class ToolsetNotFound(InvalidRequest):
     http_status = 404
 
 
+@dataclass(frozen=True, slots=True)
+class ReadChoice:
+    """Which prompts and resources a toolset has: those named, and those that match."""
+
+    prompts: frozenset[str] = frozenset()
+    resources: frozenset[str] = frozenset()
+    patterns: tuple[str, ...] = ()
+
+    def has_prompt(self, name: str) -> bool:
+        return name in self.prompts or matches(name, self.patterns)
+
+    def has_resource(self, uri: str) -> bool:
+        return uri in self.resources or matches(uri, self.patterns)
+
+
 class Toolset(Selection):
     """One toolset at one moment."""
 
-    def __init__(self, slug: str, tools: Iterable[Tool], *, groups: frozenset[int], searches: bool, words: str) -> None:
+    def __init__(
+        self,
+        slug: str,
+        tools: Iterable[Tool],
+        *,
+        aliases: Iterable[Alias] = (),
+        groups: frozenset[int],
+        searches: bool,
+        words: str,
+        reads: ReadChoice | None = None,
+        calls: Mapping[str, int] | None = None,
+    ) -> None:
+        """`reads`: which prompts and resources are in it; None: all of the hub. `calls`: of each tool lately."""
+        self._reads = reads
+        self._prompts: WeakKeyDictionary[Prompts, Prompts] = WeakKeyDictionary()
+        self._resources: WeakKeyDictionary[Resources, Resources] = WeakKeyDictionary()
         self.slug = slug
         self.groups = groups
         self.instructions = words
         if searches:
             self.where_names_are = _WHERE_NAMES_ARE
         self._meta = {name: _meta_tool(definition) for name, definition in _DEFINITIONS.items()} if searches else {}
-        super().__init__(tools, listed=self._meta if searches else None, scope=slug)
-        self._index = Index({name: tool.definition for name, tool in self.tools.items()}) if searches else None
+        super().__init__(tools, aliases=aliases, listed=self._meta if searches else None, scope=slug)
+        definitions = {name: tool.definition for name, tool in self.tools.items()}
+        self._index = Index(definitions, calls) if searches else None
+
+    def prompts_of(self, snapshot: Prompts) -> Prompts:
+        """Give the prompts of the hub that are in it."""
+        if self._reads is None:
+            return snapshot
+        found = self._prompts.get(snapshot)
+        if found is None:
+            found = self._prompts[snapshot] = snapshot.chosen(self._reads.has_prompt, self.slug)
+        return found
+
+    def resources_of(self, snapshot: Resources) -> Resources:
+        """Give the resources of the hub that are in it."""
+        if self._reads is None:
+            return snapshot
+        found = self._resources.get(snapshot)
+        if found is None:
+            found = self._resources[snapshot] = snapshot.chosen(self._reads.has_resource, self.slug)
+        return found
+
+    @property
+    def searching(self) -> tuple[str, ...]:
+        """Names of the tools that search, describe and call the others; empty where these are listed."""
+        return tuple(self._meta)
+
+    def is_search(self, tool: Tool) -> bool:
+        """Whether a tool only looks for others, or tells of one."""
+        return tool.name in (SEARCH, DESCRIBE) and isinstance(tool.backend, _Finder)
+
+    def meant(self, arguments: dict[str, Any]) -> tuple[str, dict[str, Any]] | None:
+        """Give name and arguments of the call that `call_tool` wraps in these; None where they are not well-formed."""
+        if not self._meta or not self._meta[CALL].arguments.is_valid(arguments):
+            return None
+        return self.real_name(arguments["name"]), arguments.get("arguments", {})
 
     def find(self, name: str, caller: Audience) -> Tool:
         meta = self._meta.get(name)
@@ -152,7 +218,7 @@ class Toolset(Selection):
         return {"tools": [_brief(tool) for tool in found[:limit]], "found": len(found)}
 
     def describe(self, name: str, caller: Audience) -> dict[str, Json]:
-        tool = self.offered(caller).get(name)
+        tool = self.offered(caller).get(self.real_name(name))
         if tool is None:
             shown = json.dumps(name).decode()
             raise ExecutionError(f"There is no tool named {shown}. {_WHERE_NAMES_ARE}", tool=name)

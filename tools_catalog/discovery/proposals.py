@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,23 +13,23 @@ from sessions_app.protocol.json import Json
 from sessions_app.protocol.tasks import TaskSupport
 from tools_catalog.models import McpConnection, McpPrompt, McpResource, McpToolDefinition, McpUpstreamTool, described
 from tools_catalog.models.content import NAME, URI
+from tools_catalog.models.names import prefixed
 from tools_catalog.upstream.core_tasks import support_of
 from tools_catalog.upstream.listing import AS_TASK, PROMPT, RESOURCE, TEMPLATE, TOOL, storable
 
 MODELS: Mapping[str, Any] = {TOOL: McpToolDefinition, RESOURCE: McpResource, TEMPLATE: McpResource, PROMPT: McpPrompt}
 FIELDS: Mapping[str, str] = {TOOL: "tool", RESOURCE: "resource", TEMPLATE: "resource", PROMPT: "prompt"}
 """Kind -> the column of the offer that points at what it became."""
-_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.-]")
 
 
 def public_name(connection: McpConnection, upstream_name: str, kind: str = TOOL) -> str:
-    """Give the name that it has here unless somebody writes another: too long ones are refused later.
+    """Give the name that it has here unless somebody writes another.
 
     A URI stays as it is: what an upstream says elsewhere refers to it.
     """
     if kind in (RESOURCE, TEMPLATE):
         return upstream_name
-    return _NOT_IN_NAMES.sub("_", f"{connection.prefix}{upstream_name}")
+    return prefixed(connection.prefix, upstream_name)
 
 
 def columns(row: McpUpstreamTool, definition: Mapping[str, Json]) -> dict[str, object]:

@@ -17,6 +17,7 @@ from django.db import transaction
 from django.utils import timezone
 from django.utils.translation import gettext as _t
 
+from sessions_app.history import guarding
 from sessions_app.history.reading import history_of
 from sessions_app.protocol import json
 from sessions_app.protocol.json import Json
@@ -74,9 +75,11 @@ def approve(row: McpUpstreamTool, *, author: User | AnonymousUser | str | None, 
     """Serve what the upstream offers now; give the row of the catalogue. What an operator wrote differently there
     is kept.
 
+    The right to approve is one of its own, so what the upstream says of a tool's effects needs no second person.
+
     Raises ApprovalRefused.
     """
-    with transaction.atomic():
+    with transaction.atomic(), guarding.decided():
         row = McpUpstreamTool.objects.select_for_update(of=("self",)).select_related("connection").get(pk=row.pk)
         if row.is_gone:
             raise ApprovalRefused(_t("The upstream no longer offers it."))

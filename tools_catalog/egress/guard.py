@@ -9,7 +9,6 @@ client can go round them, redirects included.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import functools
 import ipaddress
 import socket
@@ -17,14 +16,14 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from http.cookiejar import CookieJar, DefaultCookiePolicy
-from typing import Any
 from weakref import WeakKeyDictionary
 
 import httpcore2
 import httpx2
 
 from sessions_app.protocol.errors import EgressRefused, UpstreamError
-from sessions_app.protocol.json import Json
+from tools_catalog.egress import proxy as proxies
+from tools_catalog.egress.proxy import ProxyAddress
 from tools_catalog.egress.rules import MAX_REDIRECTS, Address, EgressPolicy, literal_address, parse
 
 CONNECT_SECONDS = 10.0
@@ -40,8 +39,7 @@ Left alone it may take tens of megabytes a connection (`net.ipv4.tcp_rmem`), and
 event loop several times the system time. At 50 ms to the other side some 5 MB a second still come through.
 """
 
-PROXY = "The hub's proxy (MCPHUB_EGRESS_PROXY)"
-"""How an error of it begins, where nothing was sent beyond."""
+PROXY = proxies.NAME
 
 Resolve = Callable[[str, int], Awaitable[list[str]]]
 """Gives the addresses of a host name, as text."""
@@ -74,6 +72,30 @@ async def checked_addresses(
     return addresses
 
 
+async def checked_targets(
+    policy: EgressPolicy, host: str, port: int, resolve: Resolve, proxy: ProxyAddress | None
+) -> list[str]:
+    """Give what to connect to for a host, directly or through a proxy: its addresses, all of them checked.
+
+    Through a proxy it is the name of a host that cannot be resolved here, where the operator lists it by its name.
+    Raises `EgressRefused`, `httpcore2.ConnectError`.
+    """
+    try:
+        return [str(address) for address in await checked_addresses(policy, host, port, resolve)]
+    except httpcore2.ConnectError as exc:
+        if proxy is None:
+            raise
+        policy.check_parsed(httpx2.URL(scheme="https", host=host, port=port))
+        if policy.names_host(host.lower(), port):
+            return [host]
+        raise EgressRefused(
+            f"'{host}' cannot be resolved here, so nobody knows where the hub's proxy would lead the request. "
+            "The operator can list the name in MCPHUB_EGRESS_ALLOW.",
+            host=host,
+            port=port,
+        ) from exc
+
+
 @functools.cache
 def tls_context() -> ssl.SSLContext:
     """Give the rules of TLS for what is sent out: certificates are verified, nothing comes from the environment.
@@ -100,10 +122,13 @@ class GuardedBackend(httpcore2.AsyncNetworkBackend):
         *,
         resolve: Resolve = resolve_with_system,
         inner: httpcore2.AsyncNetworkBackend | None = None,
+        proxy: ProxyAddress | None = None,
     ) -> None:
+        """With a `proxy`, which is the operator's own and not guarded, each connection is a tunnel through it."""
         self._policy = policy
         self._resolve = resolve
         self._inner = inner or httpcore2.AnyIOBackend()
+        self._proxy = proxy
 
     async def connect_tcp(
         self,
@@ -115,12 +140,14 @@ class GuardedBackend(httpcore2.AsyncNetworkBackend):
     ) -> httpcore2.AsyncNetworkStream:
         try:
             async with asyncio.timeout(timeout):
-                addresses = await checked_addresses(self._policy, host, port, self._resolve)
+                targets = await checked_targets(self._policy, host, port, self._resolve, self._proxy)
                 failure: Exception | None = None
-                for address in addresses:
+                for target in targets:
                     try:
+                        if self._proxy is not None:
+                            return _Connected(await self._through(self._proxy, target, port, timeout, socket_options))
                         return _Connected(
-                            await self._inner.connect_tcp(str(address), port, timeout, local_address, socket_options)
+                            await self._inner.connect_tcp(target, port, timeout, local_address, socket_options)
                         )
                     except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as exc:
                         failure = exc
@@ -128,11 +155,33 @@ class GuardedBackend(httpcore2.AsyncNetworkBackend):
             raise httpcore2.ConnectTimeout from exc
         raise failure or httpcore2.ConnectError("The name has no address.")
 
-    async def check_name(self, url: httpx2.URL) -> None:
-        """Raise EgressRefused for a name that leads inside, as far as is known here."""
-        port = url.port or {"http": 80, "https": 443}[url.scheme]
-        with contextlib.suppress(httpcore2.ConnectError):
-            await checked_addresses(self._policy, url.raw_host.decode("ascii"), port, self._resolve)
+    async def _through(
+        self,
+        proxy: ProxyAddress,
+        target: str,
+        port: int,
+        timeout: float | None,
+        socket_options: Iterable[httpcore2.SOCKET_OPTION] | None,
+    ) -> httpcore2.AsyncNetworkStream:
+        try:
+            made = await self._inner.connect_tcp(proxy.host, proxy.port, timeout, None, socket_options)
+        except httpcore2.ConnectError as exc:
+            raise httpcore2.ConnectError(proxies.SILENT) from exc
+        stream: httpcore2.AsyncNetworkStream = _Connected(made)
+        try:
+            if proxy.is_tls:
+                stream = await stream.start_tls(tls_context(), proxy.host, timeout)
+            await proxies.open_tunnel(stream, proxy, target, port, timeout)
+        except httpcore2.ConnectError as exc:
+            await stream.aclose()
+            raise exc if str(exc).startswith(PROXY) else httpcore2.ConnectError(proxies.SILENT) from exc
+        except (httpcore2.ReadError, httpcore2.WriteError) as exc:
+            await stream.aclose()
+            raise httpcore2.ConnectError(proxies.refusal_of(0)) from exc
+        except BaseException:
+            await stream.aclose()
+            raise
+        return stream
 
     async def connect_unix_socket(self, *_: object, **__: object) -> httpcore2.AsyncNetworkStream:
         raise EgressRefused
@@ -163,48 +212,25 @@ class _Connected(httpcore2.AsyncNetworkStream):
 
 
 class GuardedTransport(httpx2.AsyncHTTPTransport):
-    """httpx2's transport over a pool whose connections are guarded.
+    """httpx2's transport over a pool whose connections are guarded."""
 
-    Through a `proxy`, which is the operator's own and not guarded, a name is looked at where it can be resolved here.
-    """
-
-    def __init__(
-        self, policy: EgressPolicy, backend: GuardedBackend, connections: int = POOL_CONNECTIONS, proxy: str = ""
-    ) -> None:
+    def __init__(self, policy: EgressPolicy, backend: GuardedBackend, connections: int = POOL_CONNECTIONS) -> None:
         context = tls_context()
         super().__init__(verify=context, trust_env=False)
         self._policy = policy
-        self._backend = backend
-        self._proxied = bool(proxy)
-        limits: dict[str, Any] = {
-            "ssl_context": context,
-            "max_connections": connections,
-            "max_keepalive_connections": KEEPALIVE_CONNECTIONS,
-            "keepalive_expiry": KEEPALIVE_SECONDS,
-            "socket_options": [RECEIVE_BUFFER],
-        }
         # httpx2 has no argument for the network backend (2.16); its pool is replaced before first use.
-        self._pool = (
-            _through(proxy, limits) if proxy else httpcore2.AsyncConnectionPool(network_backend=backend, **limits)
+        self._pool = httpcore2.AsyncConnectionPool(
+            network_backend=backend,
+            ssl_context=context,
+            max_connections=connections,
+            max_keepalive_connections=KEEPALIVE_CONNECTIONS,
+            keepalive_expiry=KEEPALIVE_SECONDS,
+            socket_options=[RECEIVE_BUFFER],
         )
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         self._policy.check_parsed(request.url)
-        if not self._proxied:
-            return await super().handle_async_request(request)
-        await self._backend.check_name(request.url)
-        try:
-            response = await super().handle_async_request(request)
-        except httpx2.ProxyError as error:
-            raise httpx2.ConnectError(f"{PROXY} does not let the request through.") from error
-        except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
-            if any(isinstance(cause, ssl.SSLError) for cause in causes(error)):
-                raise  # of the other side's TLS, through the tunnel
-            raise httpx2.ConnectError(f"{PROXY} takes no connections.") from error
-        if response.status_code == 407:
-            await response.aclose()
-            raise httpx2.ConnectError(f"{PROXY} refuses the hub's name and password.")
-        return response
+        return await super().handle_async_request(request)
 
 
 def client(
@@ -228,7 +254,7 @@ def client(
         proxy = "" if policy is not None else proxy_of_settings()
     policy = policy or EgressPolicy.from_settings()
     transport: httpx2.AsyncBaseTransport = GuardedTransport(
-        policy, GuardedBackend(policy, resolve=resolve, inner=inner), connections, proxy
+        policy, GuardedBackend(policy, resolve=resolve, inner=inner, proxy=ProxyAddress.parse(proxy)), connections
     )
     return httpx2.AsyncClient(
         transport=wrap(transport) if wrap is not None else transport,
@@ -246,13 +272,6 @@ def proxy_of_settings() -> str:
     from django.conf import settings
 
     return str(settings.MCPHUB_EGRESS_PROXY)
-
-
-def _through(proxy: str, limits: dict[str, Json]) -> httpcore2.AsyncHTTPProxy:
-    address = httpx2.URL(proxy)
-    auth = (address.username, address.password) if address.username else None
-    bare = address.copy_with(username=None, password=None)
-    return httpcore2.AsyncHTTPProxy(proxy_url=str(bare), proxy_auth=auth, **limits)
 
 
 _clients: WeakKeyDictionary[asyncio.AbstractEventLoop, httpx2.AsyncClient] = WeakKeyDictionary()

@@ -44,38 +44,100 @@ _HOST = re.compile(r"^[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?\Z")
 
 
 @dataclass(frozen=True, slots=True)
-class EgressPolicy:
-    """Where requests may go. Public addresses always; others only when `allow` names them.
+class HostList:
+    """Hosts, addresses and networks, each with or without a port, as a setting names them.
 
-    An entry of `allow` is a host, an address, a network (`10.0.0.0/8`), or host or address with a port
-    (`[::1]:8080`). A malformed entry raises ValueError.
+    An entry is a host, all names below one (`*.example.com`), an address or a network (`10.0.0.0/8`); a host or an
+    address may have a port (`[::1]:8080`). A malformed one raises ValueError.
     """
 
-    allow: tuple[str, ...] = ()
-    schemes: tuple[str, ...] = ("http", "https")
-    max_redirects: int = MAX_REDIRECTS
+    setting: str
+    entries: tuple[str, ...] = ()
     _networks: tuple[tuple[IPv4Network | IPv6Network, int | None], ...] = field(init=False, repr=False)
     _hosts: frozenset[tuple[str, int | None]] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         networks: list[tuple[IPv4Network | IPv6Network, int | None]] = []
         hosts: set[tuple[str, int | None]] = set()
-        for entry in self.allow:
-            host, port = _split_entry(entry)
+        for entry in self.entries:
+            host, port = self._split(entry)
             try:
                 networks.append((ipaddress.ip_network(host), port))
             except ValueError as exc:
-                if not _HOST.match(host) or _NUMERIC_LABEL.match(host.rpartition(".")[2]):
-                    raise ValueError(f"MCPHUB_EGRESS_ALLOW: '{entry}' is not a host, an address or a network.") from exc
+                name = host.removeprefix("*.")
+                if not _HOST.match(name) or _NUMERIC_LABEL.match(name.rpartition(".")[2]):
+                    raise ValueError(f"{self.setting}: '{entry}' is not a host, an address or a network.") from exc
                 hosts.add((host.lower(), port))
         object.__setattr__(self, "_networks", tuple(networks))
         object.__setattr__(self, "_hosts", frozenset(hosts))
+
+    def __bool__(self) -> bool:
+        return bool(self.entries)
+
+    @property
+    def has_networks(self) -> bool:
+        return bool(self._networks)
+
+    def names(self, host: str, port: int) -> bool:
+        """Whether the host is named, or all names below one that it is below."""
+        if not self._hosts:
+            return False
+        labels = host.split(".")
+        spellings = (host, *(f"*.{'.'.join(labels[at:])}" for at in range(1, len(labels))))
+        return any((each, of_port) in self._hosts for each in spellings for of_port in (None, port))
+
+    def holds(self, address: Address, port: int) -> bool:
+        """Whether the address is named, or in a network that is."""
+        plain = address.ipv4_mapped if isinstance(address, IPv6Address) and address.ipv4_mapped else address
+        return any(
+            of_port in (None, port) and (address in network or plain in network) for network, of_port in self._networks
+        )
+
+    def _split(self, entry: str) -> tuple[str, int | None]:
+        bracketed = re.fullmatch(r"\[([^\]]+)\](?::(\d+))?", entry)
+        if bracketed:
+            host, port = bracketed[1], bracketed[2]
+        elif entry.count(":") == 1:
+            host, _, port = entry.partition(":")
+        else:
+            host, port = entry, None
+        if port is None:
+            return host, None
+        if not port.isdecimal() or not 0 < int(port) < 65536:
+            raise ValueError(f"{self.setting}: the port of '{entry}' is not valid.")
+        return host, int(port)
+
+
+@dataclass(frozen=True, slots=True)
+class EgressPolicy:
+    """Where requests may go: nowhere that `deny` names; to public addresses, with `only` to those that it names; to
+    others only where `allow` names them. Each is a list of entries as `HostList` takes them; a malformed entry raises
+    ValueError.
+    """
+
+    allow: tuple[str, ...] = ()
+    schemes: tuple[str, ...] = ("http", "https")
+    max_redirects: int = MAX_REDIRECTS
+    deny: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()
+    _allow: HostList = field(init=False, repr=False)
+    _deny: HostList = field(init=False, repr=False)
+    _only: HostList = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_allow", HostList("MCPHUB_EGRESS_ALLOW", self.allow))
+        object.__setattr__(self, "_deny", HostList("MCPHUB_EGRESS_DENY", self.deny))
+        object.__setattr__(self, "_only", HostList("MCPHUB_EGRESS_ONLY", self.only))
 
     @classmethod
     def from_settings(cls) -> EgressPolicy:
         from django.conf import settings
 
-        return cls(allow=tuple(settings.MCPHUB_EGRESS_ALLOW))
+        return cls(
+            allow=tuple(settings.MCPHUB_EGRESS_ALLOW),
+            deny=tuple(settings.MCPHUB_EGRESS_DENY),
+            only=tuple(settings.MCPHUB_EGRESS_ONLY),
+        )
 
     def check_url(self, url: str) -> None:
         """Raise `EgressRefused` for a URL that leads, or hides that it leads, where it must not.
@@ -97,22 +159,36 @@ class EgressPolicy:
         address = literal_address(host)
         if address is not None:
             self.check_address(address, host=host, port=port)
-        elif (host == "localhost" or host.endswith(".localhost")) and not self._allows_host(host, port):
+            return
+        if self._deny.names(host, port):
+            raise _denied(host, port)
+        if self._allow.names(host, port):
+            return
+        if host == "localhost" or host.endswith(".localhost"):
             raise _refusal(host, port)
+        # A private network of the list of what is allowed may hold it, too.
+        if self._only and not (self._only.names(host, port) or self._only.has_networks or self._allow.has_networks):
+            raise _not_listed(host, port)
 
     def check_address(self, address: Address, *, host: str, port: int) -> None:
-        """Raise `EgressRefused` unless `address` is public, or is allowed by itself or through `host`."""
-        if is_public(address):
+        """Raise `EgressRefused` unless `address`, or `host` that has it, may be reached."""
+        if self._deny.names(host, port) or self._deny.holds(address, port):
+            raise _denied(host, port)
+        if self._allow.holds(address, port):
             return
-        for network, allowed_port in self._networks:
-            if allowed_port in (None, port) and address in network:
-                return
-        if self._allows_host(host, port) and address not in _METADATA:
+        if is_public(address):
+            if self._only and not (
+                self._only.names(host, port) or self._only.holds(address, port) or self._allow.names(host, port)
+            ):
+                raise _not_listed(host, port)
+            return
+        if self._allow.names(host, port) and address not in _METADATA:
             return
         raise _refusal(host, port)
 
-    def _allows_host(self, host: str, port: int) -> bool:
-        return (host, None) in self._hosts or (host, port) in self._hosts
+    def names_host(self, host: str, port: int) -> bool:
+        """Whether an operator listed this host by its name, and so trusts it though its addresses are not known."""
+        return self._allow.names(host, port) or self._only.names(host, port)
 
 
 def is_public(address: Address) -> bool:
@@ -161,25 +237,22 @@ def literal_address(host: str) -> Address | None:
     return None
 
 
-def _split_entry(entry: str) -> tuple[str, int | None]:
-    bracketed = re.fullmatch(r"\[([^\]]+)\](?::(\d+))?", entry)
-    if bracketed:
-        host, port = bracketed[1], bracketed[2]
-    elif entry.count(":") == 1:
-        host, _, port = entry.partition(":")
-    else:
-        host, port = entry, None
-    if port is None:
-        return host, None
-    if not port.isdecimal() or not 0 < int(port) < 65536:
-        raise ValueError(f"MCPHUB_EGRESS_ALLOW: the port of '{entry}' is not valid.")
-    return host, int(port)
-
-
 def _refusal(host: str, port: int) -> EgressRefused:
     return EgressRefused(
         f"'{host}' is not on the public internet, so the hub does not send requests there. "
         "The operator can allow it in MCPHUB_EGRESS_ALLOW.",
+        host=host,
+        port=port,
+    )
+
+
+def _denied(host: str, port: int) -> EgressRefused:
+    return EgressRefused(f"'{host}' is closed to the hub by its operator (MCPHUB_EGRESS_DENY).", host=host, port=port)
+
+
+def _not_listed(host: str, port: int) -> EgressRefused:
+    return EgressRefused(
+        f"'{host}' is not among the hosts that the hub may reach. The operator can add it to MCPHUB_EGRESS_ONLY.",
         host=host,
         port=port,
     )

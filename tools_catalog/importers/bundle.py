@@ -106,10 +106,13 @@ PARTS: list[BundlePart] = []
 """Appended to by the apps above when they are ready."""
 
 
-def load(bundle: Json, *, reason: str, overwrite: bool = False, dry_run: bool = False) -> Report:
+def load(
+    bundle: Json, *, reason: str, overwrite: bool = False, dry_run: bool = False, with_programs: bool = False
+) -> Report:
     """Bring what `bundle` holds into the catalogue, all or none; `reason` is kept with each version made.
 
-    With `dry_run` nothing is kept, and the report says what would have been done.
+    With `dry_run` nothing is kept, and the report says what would have been done. `with_programs` lets launch profiles
+    and connections that run them in: for the owner of the machine.
 
     A tool that is not there is created as the bundle says. One that is there follows the bundle in its
     definition if its newest version came by a load of the same `reason`; otherwise it is kept, unless
@@ -117,7 +120,7 @@ def load(bundle: Json, *, reason: str, overwrite: bool = False, dry_run: bool = 
     `overwrite` only.
     """
     report = Report()
-    given = _entries(bundle, report)
+    given = _entries(bundle, report, with_programs)
     given["tools"], imported = origins.taken(given["tools"])
     python.discover(_packs_named(given))
     try:
@@ -126,7 +129,7 @@ def load(bundle: Json, *, reason: str, overwrite: bool = False, dry_run: bool = 
             load_each(_TOOL, given["tools"], report, complete=_complete, reason=reason, overwrite=overwrite)
             origins.load(imported, report, wire=_WIRE, overwrite=overwrite)
             content.load(given, report, reason=reason, overwrite=overwrite)
-            connections.load(given, report, reason=reason, overwrite=overwrite)
+            connections.load(given, report, reason=reason, overwrite=overwrite, with_programs=with_programs)
             selections.load_toolsets(given, report, reason=reason, overwrite=overwrite)
             for part in PARTS:
                 part.load(given, report, reason=reason, overwrite=overwrite)
@@ -139,13 +142,14 @@ def load(bundle: Json, *, reason: str, overwrite: bool = False, dry_run: bool = 
     return report
 
 
-def dump() -> dict[str, Json]:
+def dump(*, with_programs: bool = False) -> dict[str, Json]:
     """Give the whole catalogue as a bundle. Secrets are named in it, never contained."""
     # What upstreams offer comes back by their own lists, and by approval.
     tools = [entry for entry in entries.dump(_TOOL) if entry["backend"] not in registry.by_approval()]
     tools = origins.add(tools, wire=_WIRE)
     others = {part.kind: part.dump() for part in PARTS}
-    return {"format": FORMAT, **selections.dump(), "tools": tools, **content.dump(), **connections.dump(), **others}
+    reached = connections.dump(with_programs=with_programs)
+    return {"format": FORMAT, **selections.dump(), "tools": tools, **content.dump(), **reached, **others}
 
 
 def dump_tools(tools: Any) -> dict[str, Json]:
@@ -182,12 +186,15 @@ def read_pack(name: str) -> Json:
     return json.loads((resources.files(package) / "bundle.json").read_bytes())
 
 
-def _entries(bundle: Json, report: Report) -> dict[str, list[Json]]:
+def _entries(bundle: Json, report: Report, with_programs: bool) -> dict[str, list[Json]]:
     """Give the entries by kind."""
-    kinds = (*KINDS, *(part.kind for part in PARTS))
+    kinds = (*KINDS, *(part.kind for part in PARTS), *(connections.PROGRAMS if with_programs else ()))
     given: dict[str, list[Json]] = {kind: [] for kind in kinds}
     if not isinstance(bundle, dict) or bundle.get("format") != FORMAT:
         report.refused.append(("bundle", f'format: it must be an object with "format": "{FORMAT}".'))
+    elif programs := sorted(bundle.keys() & set(connections.PROGRAMS) - set(kinds)):
+        told = "it comes on the hub's machine alone, by `mcphub catalog load --with-programs`."
+        report.refused.append(("bundle", f"{programs[0]}: {told}"))
     elif unknown := bundle.keys() - {"format", *kinds}:
         report.refused.append(("bundle", f"{sorted(unknown)[0]}: a bundle has no such member."))
     elif not bundle.keys() & set(kinds):

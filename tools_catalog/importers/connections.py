@@ -1,22 +1,30 @@
-"""Connections in bundles: those over HTTP, with secrets named. One that runs a program is written by people only."""
+"""Connections in bundles, with secrets named. Those that run programs, and launch profiles, come by the command alone.
+
+Who may run `mcphub catalog load --with-programs` on the hub's machine may start programs there anyway. By every other
+way a connection that runs a program is written by people, in the console.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from tools_catalog.call.base import Json
 from tools_catalog.importers import entries
 from tools_catalog.importers.entries import Kind, Report, check_members, load_each
-from tools_catalog.models import McpConnection
+from tools_catalog.models import LaunchProfile, McpConnection, Secret
 from tools_catalog.models.loadable import LoadableModel
 from tools_catalog.upstream import spec
 
 KINDS = ("connections",)
+PROGRAMS = ("profiles", "secrets")
+"""Kinds of entries beside, where programs come too. An entry of a secret says what it is bound to, and no value."""
+_SECRET = {"name": str, "origins": str, "places": str, "users": str}
 
 
 def _check(wanted: dict[str, Json], report: Report) -> None:
     try:
-        headers = spec.parse_headers(wanted.get("headers", {}))
+        headers = spec.parse_headers(wanted.get("headers", {}), has_literals=True)
     except ValueError as error:
         raise ValueError(f"headers: {error}") from error
     report.missing_secrets += [name for _header, template in headers for name in template.secrets]
@@ -58,20 +66,92 @@ _CONNECTION = Kind(
 )
 
 
-def load(given: dict[str, list[Json]], report: Report, *, reason: str, overwrite: bool) -> None:
+_CHILD = replace(
+    _CONNECTION,
+    definition={name: kind for name, kind in _CONNECTION.definition.items() if name not in ("url", "headers")}
+    | {"profile": str},
+    wire={"profile": "profile_name"},
+    check=None,
+)
+_PROFILE = Kind(
+    name="profile",
+    model=LaunchProfile,
+    key="name",
+    # Nothing tells whether somebody edited it here, so one that differs is kept.
+    came_by=lambda row, reason: False,
+    wire={},
+    definition={
+        "name": str,
+        "command": str,
+        "arguments": list,
+        "environment": dict,
+        "directory": str,
+        "readable": list,
+        "writable": list,
+        "network": str,
+        "instances": str,
+        "memory_mb": int,
+        "cpu_seconds": int,
+        "open_files": int,
+        "file_mb": int,
+        "max_processes": int,
+    },
+    operation={},
+)
+
+
+def load(
+    given: dict[str, list[Json]], report: Report, *, reason: str, overwrite: bool, with_programs: bool = False
+) -> None:
     """Load them into an open transaction. What they offer then waits, or passes, by their policy."""
-    load_each(_CONNECTION, given["connections"], report, complete=_complete, reason=reason, overwrite=overwrite)
+    how: dict[str, Any] = {"reason": reason, "overwrite": overwrite}
+    load_each(_PROFILE, given.get("profiles", []), report, complete=_complete_profile, **how)
+    children = [each for each in given["connections"] if with_programs and _runs_program(each)]
+    others = [each for each in given["connections"] if each not in children]
+    load_each(_CONNECTION, others, report, complete=_complete, **how)
+    load_each(_CHILD, children, report, complete=_complete_child, **how)
+    for entry in given.get("secrets", []):
+        if not isinstance(entry, dict) or not isinstance(entry.get("name"), str) or entry.keys() - _SECRET.keys():
+            report.refused.append(("secrets", f"a secret has a name, and of {', '.join(_SECRET)} no other members."))
+        else:
+            report.missing_secrets.append(entry["name"])
 
 
-def dump() -> dict[str, Json]:
-    """Give the connections over HTTP; what was approved of them is not part of a bundle."""
-    return {"connections": [each for each in entries.dump(_CONNECTION) if each["transport"] != spec.STDIO]}
+def dump(*, with_programs: bool = False) -> dict[str, Json]:
+    """Give the connections; what was approved of them is not part of a bundle. Of secrets no value is given."""
+    over_http = [each for each in entries.dump(_CONNECTION) if each["transport"] != spec.STDIO]
+    if not with_programs:
+        return {"connections": over_http}
+    children = entries.dump_rows(_CHILD, McpConnection.objects.filter(transport=spec.STDIO).select_related("profile"))
+    secrets = [{name: getattr(row, name) for name in _SECRET if getattr(row, name)} for row in Secret.objects.all()]
+    return {"profiles": entries.dump(_PROFILE), "connections": [*over_http, *children], "secrets": secrets}
+
+
+def _runs_program(entry: Any) -> bool:
+    return isinstance(entry, dict) and entry.get("transport") == spec.STDIO
+
+
+def _complete_profile(entry: Any) -> dict[str, Json]:
+    check_members(entry, _PROFILE)
+    if missing := [name for name in ("name", "command") if not entry.get(name)]:
+        raise ValueError(f"{missing[0]}: it is missing.")
+    return dict(entry)
+
+
+def _complete_child(entry: Any) -> dict[str, Json]:
+    check_members(entry, _CHILD)
+    if missing := [name for name in ("slug", "profile") if not entry.get(name)]:
+        raise ValueError(f"{missing[0]}: it is missing.")
+    return dict(entry)
 
 
 def _complete(entry: Any) -> dict[str, Json]:
     check_members(entry, _CONNECTION)
     if entry.get("transport") == spec.STDIO:
-        raise ValueError("transport: a connection that runs a program is made in the admin, by an upstream manager.")
+        raise ValueError(
+            "transport: a connection that runs a program is made in the admin, by an upstream manager, or on the "
+            "hub's machine by `mcphub catalog load --with-programs`."
+        )
     if missing := [name for name in ("slug", "transport", "url") if not entry.get(name)]:
         raise ValueError(f"{missing[0]}: it is missing.")
     return dict(entry)

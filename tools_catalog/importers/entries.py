@@ -11,12 +11,17 @@ from django.core.exceptions import ValidationError
 
 from sessions_app.protocol import json
 from tools_catalog.call.base import Json
-from tools_catalog.models import McpToolDefinition
+from tools_catalog.models import McpAlias, McpPrompt, McpResource, McpToolDefinition
 
 Members = Mapping[str, "type | tuple[type, ...]"]
 """Member of an entry -> the kind of its value."""
 
-LINKS: Mapping[str, tuple[Any, str]] = {"groups": (Group, "name"), "tools": (McpToolDefinition, "name")}
+LINKS: Mapping[str, tuple[Any, str]] = {
+    "groups": (Group, "name"),
+    "tools": (McpToolDefinition, "name"),
+    "prompts": (McpPrompt, "name"),
+    "resources": (McpResource, "uri"),
+}
 """Members that name other rows: their table, and the column of the name."""
 
 _JSON_NAMES = {dict: "an object", list: "a list", str: "a text", bool: "true or false"}
@@ -115,7 +120,7 @@ def _check_kind(name: str, value: Json, kind: type | tuple[type, ...]) -> None:
     if not is_right:
         words = "a number" if is_number else _JSON_NAMES[kind]  # type: ignore[index]
         raise ValueError(f"{name}: it must be {words}.")
-    if name in LINKS and not all(isinstance(each, str) and 0 < len(each) <= 150 for each in value):
+    if name in LINKS and not all(isinstance(each, str) and 0 < len(each) <= 1000 for each in value):
         raise ValueError(f"{name}: it must be a list of names.")
 
 
@@ -126,11 +131,13 @@ def save(kind: Kind, report: Report, wanted: dict[str, Json], *, reason: str, ov
     found = kind.model.objects.filter(**{kind.key: label}).first()
     is_new = found is None
     row = kind.model(**{kind.key: label}) if is_new else found
+    if is_new and kind.model in (McpToolDefinition, McpPrompt):
+        McpAlias.objects.give_up(label, row)
     everything = is_new or overwrite
     members = kind.members if everything else kind.definition
     columns = {kind.wire.get(key, key): value for key, value in wanted.items() if key in members and key not in LINKS}
     changes = {column: value for column, value in columns.items() if not _same(getattr(row, column), value)}
-    links = {name: sorted(set(wanted[name])) for name in LINKS if name in wanted and name in members}
+    links = {name: _present(name, wanted[name]) for name in LINKS if name in wanted and name in members}
     relinked = {name: names for name, names in links.items() if names != linked(row, name)}
     if not is_new and (changes or relinked):
         was = {column: (getattr(row, column), value) for column, value in changes.items()}
@@ -146,10 +153,22 @@ def save(kind: Kind, report: Report, wanted: dict[str, Json], *, reason: str, ov
     else:
         row.change_reason = reason
         row.loading = reason
+        wanted_rows = {name: _rows(name, names) for name, names in relinked.items()}
+        admitted = row.admitted_links(wanted_rows) if wanted_rows else {}
         row.save()
-        for name, names in relinked.items():
-            getattr(row, name).set(_rows(name, names))
+        for name, rows in admitted.items():
+            getattr(row, name).set(rows)
         (report.created if is_new else report.changed).append(label)
+
+
+def _present(name: str, given: list[str]) -> list[str]:
+    """Give names in their order, a former name as the present one."""
+    former: dict[str, str] = {}
+    if name in ("tools", "prompts"):
+        field = name.removesuffix("s")
+        aliases = McpAlias.objects.live().filter(name__in=given, **{f"{field}__isnull": False})
+        former = dict(aliases.values_list("name", f"{field}__name"))
+    return sorted({former.get(each, each) for each in given})
 
 
 def _rows(name: str, names: list[str]) -> list[Any]:

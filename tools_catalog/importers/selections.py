@@ -10,7 +10,7 @@ from tools_catalog.call.base import Json
 from tools_catalog.importers import entries
 from tools_catalog.importers.entries import Kind, Report, check_members, load_each
 from tools_catalog.kinds.registry import by_approval
-from tools_catalog.models import HttpService, McpToolDefinition, McpToolset
+from tools_catalog.models import HttpService, McpPrompt, McpResource, McpToolDefinition, McpToolset
 from tools_catalog.models.loadable import LoadableModel
 
 KINDS = ("services", "toolsets")
@@ -41,7 +41,18 @@ _TOOLSET = Kind(
     key="slug",
     came_by=LoadableModel.came_by,
     wire={},
-    definition={"slug": str, "title": str, "description": str, "mode": str, "patterns": str, "tools": list},
+    definition={
+        "slug": str,
+        "title": str,
+        "description": str,
+        "mode": str,
+        "patterns": str,
+        "tools": list,
+        "reads": str,
+        "read_patterns": str,
+        "prompts": list,
+        "resources": list,
+    },
     operation={"enabled": bool, "groups": list},
 )
 
@@ -57,7 +68,25 @@ def load_toolsets(given: dict[str, list[Json]], report: Report, *, reason: str, 
 
 def dump() -> dict[str, Json]:
     offered = set(McpToolDefinition.objects.filter(backend__in=by_approval()).values_list("name", flat=True))
-    return {"services": entries.dump(_SERVICE), "toolsets": [_parted(each, offered) for each in entries.dump(_TOOLSET)]}
+    theirs = {
+        "prompts": set(McpPrompt.objects.filter(backend="upstream").values_list("name", flat=True)),
+        "resources": set(McpResource.objects.filter(backend="upstream").values_list("uri", flat=True)),
+    }
+    toolsets = [_parted(_with_patterns(each, theirs), offered) for each in entries.dump(_TOOLSET)]
+    return {"services": entries.dump(_SERVICE), "toolsets": toolsets}
+
+
+def _with_patterns(entry: dict[str, Json], theirs: dict[str, set[str]]) -> dict[str, Json]:
+    """Name prompts and resources of upstreams by patterns: where the entry is loaded they may not be approved yet."""
+    if entry.get("reads") == McpToolset.Reads.ALL:
+        entry = {name: value for name, value in entry.items() if name != "reads"}
+    patterns = entry.get("read_patterns", "").split()
+    for name, offered in theirs.items():
+        chosen = entry.pop(name, [])
+        if ours := [each for each in chosen if each not in offered]:
+            entry[name] = ours
+        patterns += [each for each in chosen if each in offered and each not in patterns]
+    return {**entry, **({"read_patterns": " ".join(patterns)} if patterns else {})}
 
 
 def _parted(entry: dict[str, Json], offered: set[str]) -> dict[str, Json]:

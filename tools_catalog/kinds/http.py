@@ -15,7 +15,8 @@ from tools_catalog.backends.http.backend import HttpBackend, HttpConfiguration, 
 from tools_catalog.bindings import TOOL, Destination
 from tools_catalog.call.base import Json
 from tools_catalog.egress.rules import EgressPolicy
-from tools_catalog.kinds.registry import Basis, DefinedTool, ToolKind, register
+from tools_catalog.kinds.registry import Basis, DefinedTool, TakeCredentials, ToolKind, register
+from tools_catalog.literals import parameter_with_credential
 from tools_catalog.models.secrets import Secret
 from tools_catalog.models.services import HttpService, parsed
 from tools_catalog.vault import secret_for
@@ -49,6 +50,22 @@ class HttpKind(ToolKind):
                     _t("{%(name)s} stands in the request, and the input schema allows no argument of this name.")
                     % {"name": name}
                 )
+
+    def without_credentials(self, tool: DefinedTool, before: Json, take: TakeCredentials) -> Json:
+        given = tool.configuration
+        if name := parameter_with_credential(str(given.get("url", ""))):
+            raise ValueError(
+                _t("url: a credential does not stand in an address. Write %(name)s under query.") % {"name": name}
+            )
+        to = Destination(parsed(given).destination.origin, (f"{TOOL}:{tool.name}",))
+        is_moved = before is not None and _origin(before) != to.origin
+        was = before or {}
+        taken = {
+            place: take(given[place], place, to, was.get(place), is_moved=is_moved)
+            for place in ("headers", "query")
+            if place in given
+        }
+        return {**given, **taken}
 
     def read(self) -> dict[str, Service]:
         """Give the services that are switched on, by name."""
@@ -93,3 +110,11 @@ class HttpKind(ToolKind):
     def clean_form(self, form: forms.ModelForm, cleaned: dict[str, Json]) -> None:  # type: ignore[type-arg]
         if not cleaned.get("configuration"):
             form.add_error("configuration", _t("An HTTP tool needs its method and url here."))
+
+
+def _origin(configuration: Json) -> str:
+    """Give the origin that a stored configuration requests; empty for one that cannot be read any more."""
+    try:
+        return parsed(configuration).destination.origin
+    except ValueError:
+        return ""

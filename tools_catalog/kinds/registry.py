@@ -45,6 +45,12 @@ class DefinedTool(Protocol):
     def annotations(self) -> dict[str, Json]: ...
 
 
+class TakeCredentials(Protocol):
+    """Gives texts by name with references in place of credentials; raises ValueError for one that has to go."""
+
+    def __call__(self, texts: Json, place: str, to: Destination, before: Json = None, *, is_moved: bool) -> Json: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Basis:
     """What a snapshot needs of one tool to serve it."""
@@ -79,6 +85,13 @@ class ToolKind:
 
     def check(self, tool: DefinedTool) -> None:
         """Raise ValueError or LookupError, with words for an operator, for a configuration that cannot be kept."""
+
+    def without_credentials(self, tool: DefinedTool, before: Json, take: TakeCredentials) -> Json:
+        """Give the configuration with references in place of credentials that stand in it as they are.
+
+        `before` is the stored configuration, None for a new tool. Raises ValueError where one must not stand there.
+        """
+        return tool.configuration
 
     def read(self) -> object:
         """Read once a snapshot what all tools of the kind stand on; `basis` is given it."""

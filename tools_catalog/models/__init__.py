@@ -1,5 +1,6 @@
 """The tables of this floor. Django looks for them here, and other modules import them from here."""
 
+from tools_catalog.models.aliases import McpAlias
 from tools_catalog.models.content import McpPrompt, McpResource
 from tools_catalog.models.definitions import McpToolDefinition, McpToolVersion
 from tools_catalog.models.launch import LaunchProfile
@@ -13,6 +14,7 @@ __all__ = [
     "HttpService",
     "ImportedOperation",
     "LaunchProfile",
+    "McpAlias",
     "McpConnection",
     "McpConnectionLink",
     "McpPrompt",

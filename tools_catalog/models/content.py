@@ -22,6 +22,7 @@ from sessions_app.protocol import json, uritemplate
 from sessions_app.protocol.json import Json
 from tools_catalog.backends import offered
 from tools_catalog.models import described
+from tools_catalog.models.aliases import McpAlias
 from tools_catalog.models.loadable import LoadableModel
 
 NAME = re.compile(r"^[A-Za-z0-9_.-]{1,64}\Z")
@@ -57,6 +58,8 @@ def keep_groups(model: Any) -> None:
 
 class Content(LoadableModel):
     """The columns that resources and prompts share."""
+
+    GUARDED_LINKS = ("groups",)
 
     title = models.CharField(_("title"), max_length=200, blank=True, help_text=_("Shown to people."))
     description = models.TextField(
@@ -314,6 +317,8 @@ class McpPrompt(Content):
             names = described.check_arguments(self.arguments)
         except ValueError as error:
             problems["arguments"] = str(error)
+        if refusal := McpAlias.objects.refusal_of(self, self.name):
+            problems["name"] = refusal
         self._check(problems, offered.prompts, names)
         try:
             described.check_messages(self.messages)

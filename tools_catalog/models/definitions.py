@@ -9,19 +9,22 @@ from django.contrib.auth.models import Group
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
 from django.db import models, transaction
-from django.db.models import Q
+from django.db.models import Q, Sum, Value
+from django.db.models.functions import Length
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from sessions_app.history.recording import RecordedModel
+from sessions_app.history.guarding import GuardedModel
 from sessions_app.kit.fields import JSONText
 from sessions_app.protocol import envelope, json, schemas
 from sessions_app.protocol.json import Json
 from sessions_app.protocol.tasks import TaskSupport
 from tools_catalog import requirements
 from tools_catalog.kinds.registry import KINDS, choices
+from tools_catalog.models.aliases import McpAlias
 from tools_catalog.models.content import NAME as TOOL_NAME
 from tools_catalog.models.content import Switchable, keep_groups
+from tools_catalog.models.moving import Moving
 
 _SAID = object()
 
@@ -34,10 +37,30 @@ class TaskChoice(models.TextChoices):
     REQUIRED = TaskSupport.REQUIRED.value, _("Always")
 
 
-class McpToolDefinition(RecordedModel):
+_MEMBERS = 240
+"""Characters of a Tool object beside its own words, about: names of members, annotations."""
+
+
+class McpToolDefinitionQuerySet(Switchable["McpToolDefinition"]):
+    def characters(self) -> int:
+        """Give about how many characters the list of these tools has that are switched on, without reading them."""
+        columns = ("name", "title", "description", "input_schema", "output_schema", "meta")
+        length = sum((Length(column) for column in columns), start=Value(_MEMBERS))
+        return self.filter(enabled=True).aggregate(characters=Sum(length))["characters"] or 0
+
+    def called(self, name: str) -> McpToolDefinition | None:
+        """Give the tool of a name, or else of a former name that still leads to it."""
+        found = self.filter(name=name).first()
+        return found or self.filter(aliases__in=McpAlias.objects.live().filter(name=name, tool__isnull=False)).first()
+
+
+class McpToolDefinition(GuardedModel):
     """A tool as `tools/list` declares it, with how it is run and who may see it."""
 
     RECORDED_AS = "tool"
+    GUARDED: ClassVar[dict[str, Any]] = {"read_only": False, "destructive": True}
+    GUARDED_LINKS = ("groups",)
+    JUDGED_BY = ("backend", "configuration")
 
     VERSIONED = (
         "name",
@@ -121,12 +144,14 @@ class McpToolDefinition(RecordedModel):
     created_at = models.DateTimeField(_("registered"), default=timezone.now, editable=False)
     updated_at = models.DateTimeField(_("changed"), auto_now=True)
 
-    objects = Switchable.as_manager()
+    objects = McpToolDefinitionQuerySet.as_manager()
 
     change_reason: str = ""
     """Said by who edits; kept with the version that the edit makes."""
     change_author: Any = None
     """A user, or the label of a key."""
+
+    _moving: Moving | None = None
 
     class Meta:
         verbose_name = _("tool")
@@ -171,6 +196,8 @@ class McpToolDefinition(RecordedModel):
             requirements.check(self.requirements)
         except ValueError as error:
             problems["requirements"] = str(error)
+        if refusal := McpAlias.objects.refusal_of(self, self.name):
+            problems["name"] = refusal
         if problems:
             raise ValidationError(problems)
 
@@ -178,6 +205,9 @@ class McpToolDefinition(RecordedModel):
         """Save, and make the next immutable version where what is versioned has changed."""
         self.timeout_seconds = float(self.timeout_seconds)  # 30 and 30.0 are one definition
         with transaction.atomic():
+            if self._moving is not None:
+                self._moving.store()
+            self.hold_back(kwargs.get("update_fields"))
             snapshot = self._snapshot()
             digest = self.digest()
             newest = self.versions.first() if self.pk else None
@@ -196,6 +226,8 @@ class McpToolDefinition(RecordedModel):
                     author_label=str(author or "")[:150],
                     reason=self.change_reason,
                 )
+                if newest is not None and (former := newest.definition["name"]) != self.name:
+                    McpAlias.objects.leave(former, self)
             else:
                 super().save(*args, **kwargs)
 
@@ -203,7 +235,12 @@ class McpToolDefinition(RecordedModel):
         if not isinstance(self.configuration, dict):
             raise ValueError(_("This must be a JSON object."))
         if self.backend in KINDS:  # else the field says so
-            KINDS[self.backend].check(self)
+            kind = KINDS[self.backend]
+            stored = McpToolDefinition.objects.filter(pk=self.pk, backend=self.backend) if self.pk else None
+            before = stored.values_list("configuration", flat=True).first() if stored is not None else None
+            self._moving = self._moving or Moving()
+            self.configuration = kind.without_credentials(self, before, self._moving.taken)
+            kind.check(self)
 
     def digest(self) -> str:
         """Give what tells this definition from all others, as versions and calls record it."""

@@ -8,13 +8,14 @@ from typing import Any, Final
 from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.core.validators import MinValueValidator, RegexValidator
-from django.db import models
+from django.db import models, transaction
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
 from sessions_app.history.recording import RecordedModel
 from sessions_app.kit.fields import JSONText
-from tools_catalog.bindings import Destination
+from tools_catalog.bindings import PROFILE, Destination
+from tools_catalog.models.moving import Moving
 from tools_catalog.models.secrets import Secret
 from tools_catalog.models.short_names import SHORT_NAME, check_short_name
 from tools_catalog.upstream import spec
@@ -127,6 +128,8 @@ class LaunchProfile(RecordedModel):
     instances = models.CharField(_("instances"), max_length=10, choices=Instances, default=Instances.EACH)
     updated_at = models.DateTimeField(_("changed"), auto_now=True)
 
+    _moving: Moving | None = None
+
     class Meta:
         verbose_name = _("launch profile")
         verbose_name_plural = _("launch profiles")
@@ -141,11 +144,18 @@ class LaunchProfile(RecordedModel):
 
     def clean(self) -> None:
         problems: dict[str, Any] = {}
+        try:
+            spec.parse_environment(self.environment, has_literals=True)
+            self._moving = self._moving or Moving()
+            to = Destination(f"{self.name}{PROFILE}")
+            self.environment = self._moving.taken(self.environment, "environment", to)
+        except ValueError as error:
+            problems["environment"] = str(error)
         for field, parse in _PARSED.items():
             try:
                 parse(getattr(self, field))
             except ValueError as error:
-                problems[field] = str(error)
+                problems.setdefault(field, str(error))
         for field, named in (
             ("directory", [self.directory] if self.directory else []),
             ("readable", self.readable),
@@ -169,6 +179,12 @@ class LaunchProfile(RecordedModel):
                 problems["environment"] = problem
         if problems:
             raise ValidationError(problems)
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        with transaction.atomic():
+            if self._moving is not None:
+                self._moving.store()
+            super().save(*args, **kwargs)
 
     def spec(self) -> spec.LaunchSpec:
         return spec.LaunchSpec(

@@ -6,12 +6,12 @@ from typing import Any, ClassVar
 
 from django.db import models
 
-from sessions_app.history.recording import RecordedModel
+from sessions_app.history.guarding import GuardedModel
 
 SHIPPED = "shipped with the hub"
 
 
-class LoadableModel(RecordedModel):
+class LoadableModel(GuardedModel):
     """A row that remembers which load wrote it as it is, longer than retention keeps the event of it."""
 
     loaded_by = models.CharField(max_length=200, blank=True, editable=False)

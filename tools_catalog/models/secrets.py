@@ -86,8 +86,8 @@ class Secret(RecordedModel):
             missing = bindings.unbound(known[name], to) if name in known else None
             if missing is not None:
                 return _t(
-                    "The secret %(name)s is not bound to %(word)s. Somebody who may edit secrets adds it there to "
-                    "%(field)s first."
+                    "The secret %(name)s is not bound to %(word)s. Name another secret, leave it out, or let somebody "
+                    "who may edit secrets add it there to %(field)s first."
                 ) % {"name": name, "word": missing.word, "field": _FIELDS[missing.field]}
         return ""
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.core.validators import RegexValidator
-from django.db import models
+from django.db import models, transaction
 from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
@@ -15,9 +15,11 @@ from sessions_app.kit.fields import JSONText, readable_rows
 from sessions_app.protocol.errors import EgressRefused
 from sessions_app.protocol.json import Json
 from tools_catalog.backends.http.configuration import HttpConfiguration, Service, parse_service
+from tools_catalog.bindings import SERVICE, Destination, origin_of
 from tools_catalog.egress.rules import EgressPolicy
 from tools_catalog.models.content import Switchable
 from tools_catalog.models.loadable import LoadableModel
+from tools_catalog.models.moving import Moving
 from tools_catalog.models.secrets import Secret
 from tools_catalog.models.short_names import SHORT_NAME, check_short_name
 
@@ -65,6 +67,8 @@ class HttpService(LoadableModel):
 
     objects = Switchable.as_manager()
 
+    _moving: Moving | None = None
+
     class Meta:
         verbose_name = _("service")
         verbose_name_plural = _("services")
@@ -79,8 +83,13 @@ class HttpService(LoadableModel):
 
     def clean(self) -> None:
         problems: dict[str, Any] = {}
+        before = HttpService.objects.filter(pk=self.pk).only("slug", "url", "headers").first() if self.pk else None
         try:
             parse_service(self.url, self.headers)
+            self._moving = self._moving or Moving()
+            to = Destination(origin_of(self.url), (f"{SERVICE}:{self.slug}",))
+            was, is_moved = (before.headers, origin_of(before.url) != to.origin) if before else (None, False)
+            self.headers = self._moving.taken(self.headers, "headers", to, was, is_moved=is_moved)
             EgressPolicy.from_settings().check_url(self.url)
             if self.enabled and (problem := Secret.problem_of(self.plain().secrets())):
                 problems["headers"] = problem
@@ -88,12 +97,16 @@ class HttpService(LoadableModel):
             problems["url"] = str(error)
         except ValueError as error:
             problems["headers" if str(error).startswith("headers") else "url"] = str(error)
-        if self.pk:
-            before = HttpService.objects.filter(pk=self.pk).only("slug").first()
-            if before is not None and before.slug != self.slug:
-                problems["slug"] = _("This stays as it was. Add another service.")
+        if before is not None and before.slug != self.slug:
+            problems["slug"] = _("This stays as it was. Add another service.")
         if problems:
             raise ValidationError(problems)
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        with transaction.atomic():
+            if self._moving is not None:
+                self._moving.store()
+            super().save(*args, **kwargs)
 
     @classmethod
     def enabled_ones(cls) -> dict[str, Service]:

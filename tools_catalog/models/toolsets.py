@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from django.contrib.auth.models import Group
 from django.core.exceptions import ValidationError
@@ -16,14 +17,22 @@ from tools_catalog.models.loadable import LoadableModel
 from tools_catalog.models.short_names import SHORT_NAME, check_short_name
 
 _PATTERN = re.compile(r"[A-Za-z0-9_.*?-]{1,64}")
+_READ_PATTERN = re.compile(r"[!-Z\\^-~]{1,500}")
+"""Printable ASCII but brackets, which would be sets of characters."""
 
 
 class McpToolset(LoadableModel):
     """Which tools a client sees at `/mcp/s/<slug>`, and whether as a list or by searching."""
 
+    GUARDED_LINKS = ("groups",)
+
     class Mode(models.TextChoices):
         LIST = "list", _("List them")
         SEARCH = "search", _("Offer search, describe and call")
+
+    class Reads(models.TextChoices):
+        ALL = "all", _("All of the hub")
+        CHOSEN = "chosen", _("Those chosen below")
 
     slug = models.CharField(
         _("name"),
@@ -51,6 +60,24 @@ class McpToolset(LoadableModel):
         blank=True,
         help_text=_("Tools whose name matches are in it too, later ones included: bitbucket.* tickets.read_?"),
     )
+    reads = models.CharField(
+        _("prompts and resources"),
+        max_length=10,
+        choices=Reads,
+        default=Reads.ALL,
+        help_text=_("What clients find at the address beside the tools."),
+    )
+    prompts = models.ManyToManyField(
+        "tools_catalog.McpPrompt", verbose_name=_("prompts"), blank=True, related_name="toolsets"
+    )
+    resources = models.ManyToManyField(
+        "tools_catalog.McpResource", verbose_name=_("resources"), blank=True, related_name="toolsets"
+    )
+    read_patterns = models.TextField(
+        _("patterns of prompts and resources"),
+        blank=True,
+        help_text=_("Prompts whose name and resources whose URI matches are in it too: review_* docs://handbook/*"),
+    )
     enabled = models.BooleanField(_("enabled"), default=True)
     groups = models.ManyToManyField(
         Group,
@@ -70,23 +97,28 @@ class McpToolset(LoadableModel):
         constraints = [
             models.CheckConstraint(condition=Q(slug__regex=SHORT_NAME.pattern), name="toolset_slug_wellformed"),
             models.CheckConstraint(condition=Q(mode__in=["list", "search"]), name="toolset_mode_known"),
+            models.CheckConstraint(condition=Q(reads__in=["all", "chosen"]), name="toolset_reads_known"),
         ]
 
     def __str__(self) -> str:
         return self.slug
 
     def clean(self) -> None:
+        problems: dict[str, Any] = {}
         for pattern in self.patterns.split():
             if not _PATTERN.fullmatch(pattern):
-                raise ValidationError(
-                    {
-                        "patterns": _("%(pattern)r is no pattern: write names of tools, * and ?, with blanks between.")
-                        % {"pattern": pattern[:100]}
-                    }
-                )
+                words = _("%(pattern)r is no pattern: write names of tools, * and ?, with blanks between.")
+                problems.setdefault("patterns", words % {"pattern": pattern[:100]})
+        for pattern in self.read_patterns.split():
+            if not _READ_PATTERN.fullmatch(pattern):
+                words = _("%(pattern)r is no pattern: write names of prompts, URIs, * and ?, with blanks between.")
+                problems.setdefault("read_patterns", words % {"pattern": pattern[:100]})
+        if problems:
+            raise ValidationError(problems)
 
     def save(self, *args: object, **kwargs: object) -> None:
         self.patterns = " ".join(self.patterns.split())
+        self.read_patterns = " ".join(self.read_patterns.split())
         super().save(*args, **kwargs)
 
     @property

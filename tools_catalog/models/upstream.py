@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from types import ModuleType
+from typing import Any, ClassVar
 
 from django.conf import settings
 from django.contrib.auth.models import Group
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
-from django.db import models
+from django.db import models, transaction
 from django.db.models import Case, Q, Value, When
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from sessions_app.kit.fields import JSONText
 from sessions_app.protocol.errors import EgressRefused
-from tools_catalog.bindings import Destination
+from tools_catalog.bindings import CONNECTION, Destination, origin_of
 from tools_catalog.egress.rules import EgressPolicy
+from tools_catalog.literals import parameter_with_credential
 from tools_catalog.models.launch import LaunchProfile
 from tools_catalog.models.loadable import LoadableModel
+from tools_catalog.models.moving import Moving
 from tools_catalog.models.secrets import Secret
 from tools_catalog.models.short_names import SHORT_NAME, check_short_name
 from tools_catalog.upstream import spec
@@ -45,6 +48,8 @@ class McpConnection(LoadableModel):
     """Another MCP server whose tools the hub serves."""
 
     UNRECORDED = (*LoadableModel.UNRECORDED, "discovered_at")
+    GUARDED: ClassVar[dict[str, Any]] = {"policy": "hold_all"}
+    GUARDED_LINKS = ("groups",)
 
     class Transport(models.TextChoices):
         STDIO = spec.STDIO, _("stdio: a child process")
@@ -105,7 +110,10 @@ class McpConnection(LoadableModel):
         max_length=40,
         blank=True,
         validators=[RegexValidator(r"^[A-Za-z0-9_.-]*\Z")],
-        help_text=_("Put before the names of its tools. Empty when added: its name and a full stop."),
+        help_text=_(
+            "Put before the names of its tools and prompts. Empty when added: its name and _. A change renames them; "
+            "the former names lead to them for some days."
+        ),
     )
     groups = models.ManyToManyField(
         Group, verbose_name=_("groups"), blank=True, help_text=_("Given to its tools when they are first approved.")
@@ -166,6 +174,10 @@ class McpConnection(LoadableModel):
 
     objects = McpConnectionQuerySet.as_manager()
 
+    change_author: Any = None
+    """Who edits it, for the versions of tools that the edit renames."""
+    _moving: Moving | None = None
+
     class Meta:
         verbose_name = _("connection")
         verbose_name_plural = _("connections")
@@ -190,22 +202,34 @@ class McpConnection(LoadableModel):
 
     def clean(self) -> None:
         problems: dict[str, Any] = {}
-        try:
-            spec.parse_headers(self.headers)
-        except ValueError as error:
-            problems["headers"] = str(error)
+        before = McpConnection.objects.filter(pk=self.pk).first() if self.pk else None
         if self.url:
+            if name := parameter_with_credential(self.url):
+                problems["url"] = _("A credential does not stand in an address. Write %(name)s under headers.") % {
+                    "name": name
+                }
             try:
                 EgressPolicy.from_settings().check_url(self.url)
             except EgressRefused as error:
                 problems["url"] = str(error)
+        try:
+            spec.parse_headers(self.headers, has_literals=True)
+            if self.url and not problems:
+                self._take_credentials(before)
+            spec.parse_headers(self.headers)
+        except ValueError as error:
+            problems["headers"] = str(error)
         if self.enabled and not problems and (problem := Secret.problem_of(self.secrets())):
             problems["headers" if self.url else "profile"] = problem
-        if self.pk:
-            before = McpConnection.objects.filter(pk=self.pk).only("slug", "transport").first()
-            for field in ("slug", "transport"):
-                if before is not None and getattr(self, field) != getattr(before, field):
-                    problems[field] = _("This stays as it was. Add another connection.")
+        for field in ("slug", "transport"):
+            if before is not None and getattr(self, field) != getattr(before, field):
+                problems[field] = _("This stays as it was. Add another connection.")
+        if (
+            before is not None
+            and self.prefix != before.prefix
+            and (taken := _renaming().refusal_of(self, before.prefix))
+        ):
+            problems["prefix"] = taken
         # Also a constraint; but a form that does not show the transport leaves the constraint unchecked.
         is_child = self.transport == spec.STDIO
         if is_child is not bool(self.profile) or is_child is bool(self.url):
@@ -213,10 +237,26 @@ class McpConnection(LoadableModel):
         if problems:
             raise ValidationError(problems)
 
-    def save(self, *args: object, **kwargs: object) -> None:
+    def save(self, *args: object, **kwargs: Any) -> None:
         if self._state.adding and not self.prefix:
-            self.prefix = f"{self.slug}."
-        super().save(*args, **kwargs)
+            self.prefix = f"{self.slug}_"
+        names = kwargs.get("update_fields")
+        renamed = None
+        with transaction.atomic():
+            if self._moving is not None:
+                self._moving.store()
+            if not self._state.adding and (names is None or "prefix" in names):
+                renamed = McpConnection.objects.select_for_update().values_list("prefix", flat=True).get(pk=self.pk)
+            super().save(*args, **kwargs)
+            if renamed is not None and renamed != self.prefix:
+                _renaming().carry_out(self, renamed)
+
+    def _take_credentials(self, before: McpConnection | None) -> None:
+        self._moving = self._moving or Moving()
+        to = Destination(origin_of(self.url), (f"{CONNECTION}:{self.slug}",))
+        is_moved = before is not None and origin_of(before.url) != to.origin
+        was = before.headers if before is not None else None
+        self.headers = self._moving.taken(self.headers, "headers", to, was, is_moved=is_moved)
 
     @property
     def status(self) -> str:
@@ -225,6 +265,18 @@ class McpConnection(LoadableModel):
             return self.__dict__["link_status"] or LinkState.DISCONNECTED.value
         found = set(self.links.values_list("status", flat=True))
         return next((state.value for state in _WORST_FIRST if state.value in found), LinkState.DISCONNECTED.value)
+
+    @property
+    def profile_name(self) -> str:
+        """The name of its launch profile, as bundles write it; empty over HTTP."""
+        return self.profile.name if self.profile else ""
+
+    @profile_name.setter
+    def profile_name(self, name: str) -> None:
+        found = LaunchProfile.objects.filter(name=name).first()
+        if found is None:
+            raise ValueError(f"profile: there is no launch profile {name!r} here or in the bundle.")
+        self.profile = found
 
     @property
     def connected_at(self) -> datetime | None:
@@ -282,6 +334,12 @@ class McpConnection(LoadableModel):
             lists_roots=self.may_list_roots,
             opens_loopback=not settings.MCPHUB_PUBLIC_URL.startswith("https:"),
         )
+
+
+def _renaming() -> ModuleType:
+    from tools_catalog.models import renaming  # it stands on this module
+
+    return renaming
 
 
 class McpConnectionLink(models.Model):

@@ -120,7 +120,7 @@ class ConnectionSerializer(RowSerializer[McpConnection]):
         return value
 
     def _write(self, row: McpConnection, values: dict[str, Any]) -> McpConnection:
-        attribute(row, self.context["request"], values.pop("reason", ""))
+        row.change_author, _ = attribute(row, self.context["request"], values.pop("reason", ""))
         return super()._write(row, values)
 
 
@@ -144,6 +144,7 @@ class ConnectionViewSet(mixins.CreateModelMixin, WritingViewSet[McpConnection]):
         "create": "tools_catalog.add_mcpconnection",
         "write": "tools_catalog.change_mcpconnection",
     }
+    holds_back = True
     missing = "There is no such connection. GET /api/connections/ lists them."
 
     def perform_create(self, serializer: BaseSerializer[McpConnection]) -> None:

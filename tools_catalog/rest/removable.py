@@ -18,6 +18,7 @@ from tools_catalog.rest.tools import SCOPES, visible_rows
 class RemovableViewSet(mixins.CreateModelMixin, mixins.DestroyModelMixin, WritingViewSet[Any]):
     # No docstring: it would stand at every operation of the OpenAPI document.
     required_scope = SCOPES
+    holds_back = True
 
     def get_queryset(self) -> QuerySet[Model]:
         return visible_rows(super().get_queryset(), self.request)

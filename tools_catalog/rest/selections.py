@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from django.contrib.auth.models import Group
@@ -14,7 +15,7 @@ from rest_framework.serializers import BaseSerializer
 from sessions_app.kit.rest.writing import Named, ReasonedSerializer, StrictText, WritingViewSet
 from sessions_app.protocol.errors import MethodNotAllowed
 from tools_catalog.filters import SERVICE_FILTERS, TOOLSET_FILTERS
-from tools_catalog.models import HttpService, McpToolDefinition, McpToolset
+from tools_catalog.models import HttpService, McpPrompt, McpResource, McpToolDefinition, McpToolset
 from tools_catalog.rest.removable import RemovableViewSet, described, permissions
 from tools_catalog.rest.tools import runs_the_catalogue, visible_rows
 
@@ -31,7 +32,7 @@ class ServiceSerializer(ReasonedSerializer):
 class ToolsetSerializer(ReasonedSerializer):
     """A selection of tools with an address of its own."""
 
-    INSIDE = frozenset({"patterns"})
+    INSIDE = frozenset({"patterns", "read_patterns"})
     """They may name tools that a caller must not know of."""
 
     tools = Named(
@@ -45,6 +46,26 @@ class ToolsetSerializer(ReasonedSerializer):
         required=False,
         allow_blank=True,
         help_text="Patterns of names, with blanks between. Null for a key without catalog:write.",
+    )
+    prompts = Named(
+        slug_field="name",
+        queryset=McpPrompt.objects.all(),
+        many=True,
+        required=False,
+        help_text="Names of prompts, where reads is chosen. A key without catalog:write reads those that it may see.",
+    )
+    resources = Named(
+        slug_field="uri",
+        queryset=McpResource.objects.all(),
+        many=True,
+        required=False,
+        help_text="URIs of resources, where reads is chosen. A key without catalog:write reads those that it may see.",
+    )
+    read_patterns = StrictText(
+        required=False,
+        allow_blank=True,
+        help_text="Patterns of names of prompts and of URIs, with blanks between. Null for a key without "
+        "catalog:write.",
     )
     groups = Named(
         slug_field="name",
@@ -65,6 +86,10 @@ class ToolsetSerializer(ReasonedSerializer):
             "mode",
             "tools",
             "patterns",
+            "reads",
+            "prompts",
+            "resources",
+            "read_patterns",
             "enabled",
             "groups",
             "created_at",
@@ -77,9 +102,19 @@ class ToolsetSerializer(ReasonedSerializer):
         shown = super().to_representation(instance)
         request = self.context.get("request")
         if request is not None and not runs_the_catalogue(request):
-            seen = visible_rows(McpToolDefinition.objects.filter(toolsets=instance), request)
-            shown |= {"tools": list(seen.order_by("name").values_list("name", flat=True))} | dict.fromkeys(self.INSIDE)
+            for member, (model, column) in _LINKED.items():
+                seen = visible_rows(model.objects.filter(toolsets=instance), request)
+                shown[member] = list(seen.order_by(column).values_list(column, flat=True))
+            shown |= dict.fromkeys(self.INSIDE)
         return shown
+
+
+_LINKED: Mapping[str, tuple[Any, str]] = {
+    "tools": (McpToolDefinition, "name"),
+    "prompts": (McpPrompt, "name"),
+    "resources": (McpResource, "uri"),
+}
+"""What a toolset chooses: its rows, and the column of their name."""
 
 
 @extend_schema_view(
@@ -121,7 +156,7 @@ class ServiceViewSet(mixins.CreateModelMixin, WritingViewSet[Any]):
 
 @described("toolset", "Toolsets, by name", on_removal="Its tools stay; its address answers 404.")
 class ToolsetViewSet(RemovableViewSet):
-    queryset = McpToolset.objects.prefetch_related("tools", "groups")
+    queryset = McpToolset.objects.prefetch_related("tools", "prompts", "resources", "groups")
     serializer_class = ToolsetSerializer
     filters = TOOLSET_FILTERS
     ordering = ("slug",)

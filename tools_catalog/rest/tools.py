@@ -11,6 +11,7 @@ from django.contrib.auth.models import Group
 from django.db import transaction
 from django.db.models import Model, Q, QuerySet
 from django.shortcuts import get_object_or_404
+from django.utils import timezone
 from drf_spectacular.extensions import OpenApiSerializerFieldExtension
 from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_field, extend_schema_view
 from rest_framework import mixins, serializers
@@ -59,6 +60,15 @@ class ConfigurationField(serializers.Field[Any, Any, Any, Any]):
         return value if request is None or runs_the_catalogue(request) else None
 
 
+class AliasesField(serializers.ListField):
+    """Former names of a tool."""
+
+    child = StrictText()
+
+    def get_attribute(self, instance: McpToolDefinition) -> list[str]:
+        return live_aliases(instance)
+
+
 class ConfigurationSchema(OpenApiSerializerFieldExtension):  # type: ignore[no-untyped-call]
     """Null is read, never written."""
 
@@ -82,6 +92,9 @@ class ToolDefinitionSerializer(RowSerializer[McpToolDefinition]):
         required=False,
         help_text="Names of the groups that may see and call it. Empty: every caller.",
     )
+    aliases = AliasesField(
+        required=False, help_text="Former names that still lead to it. Send fewer to forget the others."
+    )
     reason = StrictText(
         write_only=True, required=False, allow_blank=True, max_length=300, help_text="Why. Kept with the version."
     )
@@ -90,6 +103,7 @@ class ToolDefinitionSerializer(RowSerializer[McpToolDefinition]):
         model = McpToolDefinition
         fields = [
             "name",
+            "aliases",
             "title",
             "description",
             "input_schema",
@@ -117,6 +131,13 @@ class ToolDefinitionSerializer(RowSerializer[McpToolDefinition]):
 
     def _write(self, row: McpToolDefinition, values: dict[str, Any]) -> McpToolDefinition:
         reason = values.pop("reason", "")
+        kept = values.pop("aliases", None)
+        if kept is not None:
+            if unknown := sorted(set(kept) - set(live_aliases(row))):
+                words = f"{unknown[0][:64]!r} is no former name of it. They come of renaming; leave out what to forget."
+                raise serializers.ValidationError({"aliases": [words]})
+            if row.pk:
+                row.aliases.exclude(name__in=kept).delete()
         row.change_author, row.change_reason = attribute(row, self.context["request"], reason)
         return super()._write(row, values)
 
@@ -148,7 +169,7 @@ class ToolVersionSerializer(RowSerializer[McpToolVersion]):
     ),
 )
 class ToolDefinitionViewSet(mixins.CreateModelMixin, WritingViewSet[McpToolDefinition]):
-    queryset = McpToolDefinition.objects.prefetch_related("groups")
+    queryset = McpToolDefinition.objects.prefetch_related("groups", "aliases")
     serializer_class = ToolDefinitionSerializer
     filters = TOOL_FILTERS
     ordering = ("name",)
@@ -160,10 +181,16 @@ class ToolDefinitionViewSet(mixins.CreateModelMixin, WritingViewSet[McpToolDefin
         "create": "tools_catalog.add_mcptooldefinition",
         "write": "tools_catalog.change_mcptooldefinition",
     }
+    holds_back = True
     missing = "There is no such tool. GET /api/tool-definitions/ lists them."
 
     def get_queryset(self) -> QuerySet[McpToolDefinition]:
         return visible_rows(super().get_queryset(), self.request)
+
+    def get_object(self) -> McpToolDefinition:
+        """Give the tool of the name in the address, or of the former name."""
+        self.kwargs["name"] = _present_name(self.kwargs["name"])
+        return super().get_object()
 
     def perform_create(self, serializer: BaseSerializer[McpToolDefinition]) -> None:
         with transaction.atomic():
@@ -196,7 +223,18 @@ class ToolVersionViewSet(mixins.ListModelMixin, RowViewSet[McpToolVersion]):
         if getattr(self, "swagger_fake_view", False):
             return super().get_queryset()
         tools = visible_rows(McpToolDefinition.objects.only("id"), self.request)
-        return super().get_queryset().filter(tool=get_object_or_404(tools, name=self.kwargs["name"]))
+        return super().get_queryset().filter(tool=get_object_or_404(tools, name=_present_name(self.kwargs["name"])))
+
+
+def live_aliases(row: McpToolDefinition) -> list[str]:
+    """Give the former names that still lead to the tool."""
+    now = timezone.now()
+    return [alias.name for alias in row.aliases.all() if alias.expires_at > now] if row.pk else []
+
+
+def _present_name(name: str) -> str:
+    found = McpToolDefinition.objects.only("name").called(name)
+    return name if found is None else found.name
 
 
 def visible_rows(rows: QuerySet[_Row], request: Request) -> QuerySet[_Row]:

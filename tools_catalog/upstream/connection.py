@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from sessions_app.kit.places import NoPlace, Places
 from sessions_app.protocol import errors
 from sessions_app.protocol.tasks import TaskSupport
 from tools_catalog.call.context import ToolContext
@@ -45,8 +46,7 @@ class Connection:
         self._suspended = SuspendedCalls(environment.answer_seconds, environment.process_id)
         self._up.has_suspended = lambda: bool(self._suspended)
         self.link = self._up.link
-        self._slots = asyncio.Semaphore(spec.max_concurrent)
-        self._waiting = 0
+        self._places = Places(spec.max_concurrent, spec.max_waiting)
         self.start = self._up.start
         self.lose = self._up.lose
         self.want, self.refresh, self.subscribe = self._up.want, self._up.refresh, self._up.subscribe
@@ -78,7 +78,8 @@ class Connection:
         self.link.is_dirty = True
         reached = False
         try:
-            await self._take_slot()
+            caller = context.call.caller_principal
+            await self._take_place(caller)
             try:
                 main = await self._up.ready()
                 reached = True
@@ -86,7 +87,7 @@ class Connection:
                 if self._up.scrub.is_needed:
                     result = self._up.scrub.value(result)
             finally:
-                self._slots.release()
+                self._places.give_back(caller)
                 self._leave()
             if result.get("resultType", "complete") != "complete":  # a task takes none of the places for calls
                 result = await self._followed_to_its_end(result, context)
@@ -284,18 +285,19 @@ class Connection:
         else:
             self._up.breaker.succeeded()
 
-    async def _take_slot(self) -> None:
-        """Wait for one of the calls that the upstream may have at once: a slow one takes no other's place."""
-        if self._slots.locked() and self._waiting >= self.spec.max_waiting:
-            raise errors.ConnectionFailed(
-                f"{self.spec.slug} is busy with {self.spec.max_concurrent} calls and {self._waiting} wait. Try again.",
-                connection=self.spec.slug,
-            )
-        self._waiting += 1
+    async def _take_place(self, caller: str) -> None:
+        """Wait for one of the calls that the upstream may have at once: a slow one takes no other's place.
+
+        Callers take turns, and one never has all places where there are enough.
+        """
         try:
-            await self._slots.acquire()
-        finally:
-            self._waiting -= 1
+            await self._places.take(caller)
+        except NoPlace:
+            raise errors.ConnectionFailed(
+                f"{self.spec.slug} is busy with {self.spec.max_concurrent} calls and {self._places.waiting} wait. "
+                "Try again.",
+                connection=self.spec.slug,
+            ) from None
         self._up.under_way += 1
 
     def _leave(self) -> None:

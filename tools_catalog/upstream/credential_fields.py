@@ -58,6 +58,11 @@ def credential_field(message: str, schema: Mapping[str, Json]) -> str | None:
     return first if first and _tells_of_one(_words(message)) else None
 
 
+def names_credential(name: str) -> bool:
+    """Whether a header, a query parameter or a variable of this name carries a credential."""
+    return _names_one(name, is_name=True)
+
+
 def _fields(schema: Mapping[str, Json]) -> Iterator[tuple[str, Mapping[str, Json]]]:
     """Give all fields by name, however deep they stand: not every client keeps to flat forms."""
     nodes: list[Json] = [schema]

@@ -10,6 +10,7 @@ import json as stdlib
 from collections.abc import Mapping
 from typing import Any, Final
 
+from sessions_app.kit import decoding
 from sessions_app.protocol import errors, json
 
 Json = Any
@@ -44,7 +45,8 @@ class FrameStream:
         size = int.from_bytes(await self._reader.readexactly(_LENGTH_BYTES), "big")
         if size > LARGEST_BYTES:
             raise OSError("A frame is too large.")
-        frame: Frame = stdlib.loads(await self._reader.readexactly(size))  # as deep and odd as upstreams answer
+        # As deep and odd as upstreams answer.
+        frame: Frame = await decoding.answers.decoded(await self._reader.readexactly(size), stdlib.loads)
         return frame
 
     def close(self) -> None:

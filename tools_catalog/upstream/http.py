@@ -13,8 +13,8 @@ import httpx2
 from sessions_app.protocol import errors
 from tools_catalog.backends.http.template import Secrets
 from tools_catalog.egress import guard as egress
+from tools_catalog.egress.proxy import ProxyAddress
 from tools_catalog.egress.rules import EgressPolicy
-from tools_catalog.upstream.proxy import ProxyAddress
 from tools_catalog.upstream.spec import ConnectionSpec
 from tools_catalog.upstream.wire import ConnectionPool, NotSent, WireResponse
 
@@ -45,7 +45,7 @@ class HttpEndpoint:
         self._secret = secret
         self._pools: dict[tuple[str, bytes, int], ConnectionPool] = {}
         url = httpx2.URL(spec.url)
-        self._target = _Target(url, self._pool(url), self._proxy)
+        self._target = _Target(url, self._pool(url))
 
     async def send(
         self, method: bytes, head: bytes, body: bytes = b"", *, url: httpx2.URL | None = None
@@ -55,7 +55,7 @@ class HttpEndpoint:
         Raises ConnectionFailed where nothing was sent, or the hub's credentials are refused; TransportError,
         EgressRefused.
         """
-        target = self._target if url is None else _Target(url, self._pool(url), self._proxy)
+        target = self._target if url is None else _Target(url, self._pool(url))
         own = self._own_headers() if self._spec.headers else b""
         for followed in range(MAX_REDIRECTS + 1):
             response = await self._sent(target, target.request(method, b"%b%b" % (own, head), body))
@@ -65,7 +65,7 @@ class HttpEndpoint:
             if there is None:
                 break
             response.release()
-            target = _Target(there, self._pool(there), self._proxy)
+            target = _Target(there, self._pool(there))
         if response.status in (401, 403):
             response.release()
             raise errors.ConnectionFailed(f"The upstream refuses the hub's credentials (status {response.status}).")
@@ -81,17 +81,11 @@ class HttpEndpoint:
 
     async def _sent(self, target: _Target, request: bytes) -> WireResponse:
         try:
-            if self._proxy is not None:
-                await target.pool.check_name()
-            response = await target.pool.send(request)
-            if self._proxy is not None and response.status == 407:
-                response.close()
-                raise NotSent(f"{egress.PROXY} refuses the hub's name and password.")
+            return await target.pool.send(request)
         except NotSent as error:
             raise errors.ConnectionFailed(
                 f"{self._spec.slug} cannot be reached: {error} Nothing was sent; try again.", connection=self._spec.slug
             ) from error
-        return response
 
     def _own_headers(self) -> bytes:
         headers = self._spec.rendered_headers(self._secret)
@@ -129,7 +123,7 @@ class _Target:
 
     __slots__ = ("_lines", "_place", "host", "pool", "url")
 
-    def __init__(self, url: httpx2.URL, pool: ConnectionPool, proxy: ProxyAddress | None) -> None:
+    def __init__(self, url: httpx2.URL, pool: ConnectionPool) -> None:
         self.url = url
         self.host = url.host
         self.pool = pool
@@ -138,9 +132,6 @@ class _Target:
             url.netloc,
             egress.USER_AGENT.encode(),
         )
-        if proxy is not None and url.scheme == "http":
-            self._place = b"http://%b%b" % (url.netloc, url.raw_path)
-            self._lines += proxy.authorization
 
     def request(self, method: bytes, head: bytes, body: bytes) -> bytes:
         lines = b"%b %b HTTP/1.1\r\n%b%b" % (method, self._place, self._lines, head)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from sessions_app.protocol import errors
@@ -30,6 +31,13 @@ class Step:
 
 async def probe(spec: ConnectionSpec, secret: Secrets, version: str) -> list[Step]:
     """Check the address, connect and negotiate, list the tools, disconnect. Ends at the first step that fails."""
+    return (await look(spec, secret, version))[0]
+
+
+async def look(
+    spec: ConnectionSpec, secret: Secrets, version: str, *, kinds: Iterable[str] = (listing.TOOL,)
+) -> tuple[list[Step], listing.Offers]:
+    """Do as `probe` does, and give what was listed of these kinds; tools stand first among them."""
     steps: list[Step] = []
     began = time.monotonic()
 
@@ -43,7 +51,7 @@ async def probe(spec: ConnectionSpec, secret: Secrets, version: str) -> list[Ste
         try:
             EgressPolicy.from_settings().check_url(spec.url)
         except errors.EgressRefused as error:
-            return [Step(ADDRESS, False, str(error), took())]
+            return [Step(ADDRESS, False, str(error), took())], {}
         steps.append(Step(ADDRESS, True, spec.url, took()))
     scrub = Scrubber(secret)
     session = UpstreamClient(spec, scrub, version)
@@ -52,17 +60,23 @@ async def probe(spec: ConnectionSpec, secret: Secrets, version: str) -> list[Ste
             await session.open()
         except errors.HubError as error:
             words = "\n".join(filter(None, [str(error), str(session.last_words)]))
-            return [*steps, Step(CONNECT, False, scrub.text(words), took())]
+            return [*steps, Step(CONNECT, False, scrub.text(words), took())], {}
         steps.append(
             Step(CONNECT, True, scrub.text(f"{session.era.server} · MCP {session.era.version}".strip(" ·")), took())
         )
+        offers: dict[str, dict[str, listing.Listed]] = {}
         try:
             async with asyncio.timeout(spec.connect_seconds):
-                tools = listing.read(await session.list_offers(listing.TOOL))
+                for kind in kinds:
+                    try:
+                        offers[kind] = listing.read(scrub.value(await session.list_offers(kind)), kind)
+                    except (errors.UpstreamError, errors.ResultInvalid, listing.ListingInvalid):
+                        if kind == listing.TOOL:
+                            raise  # beside its tools, what it reads like may be missing
         except (errors.HubError, listing.ListingInvalid, SessionLost, TimeoutError) as error:
             words = scrub.text(str(error)) or "The tools were not listed in time."
-            return [*steps, Step(LIST, False, words, took())]
-        steps.append(Step(LIST, True, scrub.text(", ".join(list(tools)[:50])), took()))
-        return steps
+            return [*steps, Step(LIST, False, words, took())], {}
+        steps.append(Step(LIST, True, ", ".join(list(offers.get(listing.TOOL, {}))[:50]), took()))
+        return steps, offers
     finally:
         await session.close()

@@ -117,9 +117,17 @@ class ConnectionSpec:
         return {name: header_text(name, template, values) or "" for name, template in self.headers}
 
 
-def parse_headers(raw: Any) -> tuple[tuple[str, Template], ...]:
-    """Read `{name: text with {secret:NAME}}`; raise ValueError for what cannot be sent."""
-    parsed = _templates(raw, "headers")
+def names_credential(name: str) -> bool:
+    """Whether the value of a header or variable of this name is a secret."""
+    return _SECRET_NAME.search(name) is not None
+
+
+def parse_headers(raw: Any, *, has_literals: bool = False) -> tuple[tuple[str, Template], ...]:
+    """Read `{name: text with {secret:NAME}}`; raise ValueError for what cannot be sent.
+
+    `has_literals`: credentials may stand there as they are, since they are taken out next.
+    """
+    parsed = _templates(raw, "headers", has_literals)
     for name, _template in parsed:
         if not name.isascii() or not name.replace("-", "").replace("_", "").isalnum():
             raise ValueError(f"{name!r} is no name of a header.")
@@ -130,9 +138,9 @@ def parse_headers(raw: Any) -> tuple[tuple[str, Template], ...]:
     return parsed
 
 
-def parse_environment(raw: Any) -> tuple[tuple[str, Template], ...]:
+def parse_environment(raw: Any, *, has_literals: bool = False) -> tuple[tuple[str, Template], ...]:
     """Read `{name: text with {secret:NAME}}`; raise ValueError for variables that must not be set."""
-    parsed = _templates(raw, "environment")
+    parsed = _templates(raw, "environment", has_literals)
     for name, _template in parsed:
         if not name.isascii() or not name.replace("_", "a").isalnum() or name[:1].isdigit():
             raise ValueError(f"{name!r} is no name of a variable.")
@@ -160,12 +168,12 @@ def parse_paths(raw: Any) -> tuple[str, ...]:
     return tuple(raw)
 
 
-def _templates(raw: Any, where: str) -> tuple[tuple[str, Template], ...]:
+def _templates(raw: Any, where: str, has_literals: bool) -> tuple[tuple[str, Template], ...]:
     if not isinstance(raw, dict) or not all(isinstance(text, str) for text in raw.values()):
         raise ValueError("This must be an object of names and texts.")
     parsed = tuple((name, Template.parse(text, f"{where}.{name}")) for name, text in raw.items())
     for name, template in parsed:
-        if _SECRET_NAME.search(name) and not any(template.secrets) and template.parts:
+        if not has_literals and names_credential(name) and not any(template.secrets) and template.parts:
             raise ValueError(f"{name}: put the value into a secret, and write {{secret:NAME}} here.")
         for argument in template.arguments:
             raise ValueError(

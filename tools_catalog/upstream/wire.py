@@ -7,7 +7,6 @@ this one writes bytes and lets llhttp read the response. A connection carries on
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import select
 import ssl
 from collections import deque
@@ -19,9 +18,10 @@ import httpx2
 
 from sessions_app.protocol import errors
 from tools_catalog.egress import guard as egress
+from tools_catalog.egress import proxy as proxies
+from tools_catalog.egress.proxy import ProxyAddress
 from tools_catalog.egress.rules import EgressPolicy
 from tools_catalog.upstream import unreached
-from tools_catalog.upstream.proxy import ProxyAddress
 
 _IDLE_SECONDS = 60.0
 _HELD_BYTES = 256 * 1024
@@ -320,52 +320,47 @@ class ConnectionPool:
             self._all.discard(connection)
         return None
 
-    async def check_name(self) -> None:
-        """Raise EgressRefused for a name that leads inside, as far as is known here: a proxy asks for it elsewhere."""
-        with contextlib.suppress(httpcore2.ConnectError):
-            await egress.checked_addresses(self._policy, self._host, self._port, self._resolve)
-
     async def _connect(self) -> _HttpConnection:
         self._all = {connection for connection in self._all if connection.is_open}
         try:
             async with asyncio.timeout(self._seconds):
-                made = await (self._connect_directly() if self._proxy is None else self._connect_through(self._proxy))
+                made = await self._connect_anywhere()
         except (OSError, httpcore2.ConnectError) as error:  # a timeout is one, too
             raise NotSent(unreached.reason(error)) from error
         self._all.add(made)
         return made
 
-    async def _connect_directly(self) -> _HttpConnection:
+    async def _connect_anywhere(self) -> _HttpConnection:
+        """Connect to the first of the checked addresses that takes connections, or through the proxy to it."""
         failure: Exception = httpcore2.ConnectError("The name has no address.")
-        for address in await egress.checked_addresses(self._policy, self._host, self._port, self._resolve):
+        proxy = self._proxy
+        for target in await egress.checked_targets(self._policy, self._host, self._port, self._resolve, proxy):
             try:
-                return await self._open(str(address), self._port, self._tls, self._host)
-            except OSError as error:  # TLS's errors are too
+                if proxy is not None:
+                    return await self._connect_through(proxy, target)
+                return await self._open(target, self._port, self._tls, self._host)
+            except (OSError, NotSent) as error:  # TLS's errors are of the first
                 failure = error
         raise failure
 
-    async def _connect_through(self, proxy: ProxyAddress) -> _HttpConnection:
+    async def _connect_through(self, proxy: ProxyAddress, target: str) -> _HttpConnection:
         tls = egress.tls_context() if proxy.is_tls else None
         try:
             made = await self._open(proxy.host, proxy.port, tls, proxy.host)
         except OSError as error:
-            raise NotSent(f"{egress.PROXY} takes no connections.") from error
-        if self._tls is None:
-            return made
+            raise NotSent(proxies.SILENT) from error
         try:
-            status = await made.tunnel(proxy.tunnel_request(self._host, self._port))
-            if status == 407:
-                raise NotSent(f"{egress.PROXY} refuses the hub's name and password.")
-            if not 200 <= status < 300:
-                raise NotSent(f"{egress.PROXY} does not let the request through.")
-            loop = asyncio.get_running_loop()
-            inside = await loop.start_tls(made.transport, made, self._tls, server_hostname=self._host)
-            assert inside is not None
-            made.transport = inside
+            if refused := proxies.refusal_of(await made.tunnel(proxy.tunnel_request(target, self._port))):
+                raise NotSent(refused)
+            if self._tls is not None:
+                loop = asyncio.get_running_loop()
+                inside = await loop.start_tls(made.transport, made, self._tls, server_hostname=self._host)
+                assert inside is not None
+                made.transport = inside
         except BaseException as error:
             made.close()
             if isinstance(error, Broken):
-                raise NotSent(f"{egress.PROXY} does not let the request through.") from error
+                raise NotSent(proxies.refusal_of(0)) from error
             raise
         return made
 

@@ -83,7 +83,7 @@ class ChatApprovalAdmin(RecordedReading):
         return [
             (None, {"fields": ["shown_status", "shown_tool", "tool_version"]}),
             (_t("Arguments"), {"fields": [arguments]}),
-            (_t("Who"), {"fields": ["shown_caller", "decided_by", "reason"]}),
+            (_t("Who"), {"fields": ["shown_caller", "needs_another", "decided_by", "reason"]}),
             (_t("When"), {"fields": [_ASKED, _DECIDED, _EXPIRES]}),
             (_t("Ids"), {"fields": ["id", "shown_turn", "shown_call"]}),
         ]
@@ -212,3 +212,11 @@ class ToolApprovalAdmin(RecordedAdmin):
     list_filter = ["policy"]
     search_fields = ["tool__name"]
     autocomplete_fields = ["tool"]
+
+    def get_readonly_fields(self, request: HttpRequest, obj: ToolApproval | None = None) -> list[str]:
+        # Moved to another tool, a policy would end for the first one without a second person.
+        return ["tool"] if obj is not None else []
+
+    def has_delete_permission(self, request: HttpRequest, obj: ToolApproval | None = None) -> bool:
+        # Who may not loosen a policy alone must not remove it.
+        return bool(request.user.is_superuser) and super().has_delete_permission(request, obj)

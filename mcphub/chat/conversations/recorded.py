@@ -19,6 +19,7 @@ from sessions_app.protocol import json
 from sessions_app.protocol.errors import ParseError
 from sessions_app.protocol.json import Json
 from tools_catalog.catalog.snapshot import Tool
+from tools_catalog.catalog.toolsets import CALL
 
 _MOST_GONE_OVER = 1000
 """Rows of each kind, the newest, that are searched for what was found out after they were written."""
@@ -26,29 +27,38 @@ _MOST_GONE_OVER = 1000
 
 def shown(turn: Turn, messages: Sequence[Message]) -> list[tuple[Json, Json]]:
     """Give content and tool calls of each message as rows show them, each itself where nothing is hidden."""
-    tools = {function_name(tool.name): tool for tool in turn.tools}
+    tools = {function_name(tool.name): tool for tool in [*turn.reached, *turn.tools]}
     for _ in range(2):  # what a later one marks goes from an earlier one too
         size = turn.record.size
-        found = [_shown(turn.record, tools, message) for message in messages]
+        found = [_shown(turn, tools, message) for message in messages]
         if turn.record.size == size:
             break
     return found
 
 
-def _shown(record: Record, tools: dict[str, Tool], message: Message) -> tuple[Json, Json]:
+def _shown(turn: Turn, tools: dict[str, Tool], message: Message) -> tuple[Json, Json]:
     calls = message.get("tool_calls") or None
     if calls:
-        calls = _changed(calls, lambda name, text: _arguments(record, tools.get(name), name, text))
-    return record.words(message.get("content")), calls
+        calls = _changed(calls, lambda name, text: _arguments(turn, tools, name, text))
+    return turn.record.words(message.get("content")), calls
 
 
-def _arguments(record: Record, tool: Tool | None, name: str, text: str) -> str:
+def _arguments(turn: Turn, tools: dict[str, Tool], name: str, text: str) -> str:
     try:
         value = json.loads(text.encode("utf-8", "replace"))
     except ParseError:
-        return str(record.words(text))
-    fresh = record.arguments(tool.name if tool else name, tool.definition if tool else None, value)
+        return str(turn.record.words(text))
+    fresh = _recorded(turn.record, tools.get(name), name, value)
+    meant = turn.searched.meant(value) if turn.searched is not None and name == CALL else None
+    if meant is not None:  # the arguments of the tool that is called stand within
+        called, arguments = meant
+        inner = _recorded(turn.record, tools.get(function_name(called)), called, arguments)
+        fresh = value if inner is arguments else {**value, "arguments": inner}
     return text if fresh is value else json.dumps(fresh).decode()
+
+
+def _recorded(record: Record, tool: Tool | None, name: str, value: Json) -> Json:
+    return record.arguments(tool.name if tool else name, tool.definition if tool else None, value)
 
 
 def _changed(calls: list[Json], change: Callable[[str, str], str]) -> list[Json]:

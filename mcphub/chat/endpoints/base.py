@@ -233,11 +233,11 @@ class ChatEndpoint(HubConsumer):
             error.retry_after = 1
         if error.retry_after is not None:
             headers.append((b"retry-after", b"%d" % max(1, round(error.retry_after + 0.499))))
-        if error.http_status == 401:
-            headers.append((b"www-authenticate", b'Bearer realm="mcphub"'))
         await self.respond_json(self.error_body(error), status=error.http_status, headers=headers)
 
     async def refuse(self, error: HubError) -> None:
         if isinstance(error, MethodNotAllowed):
             self.more_headers.append((b"allow", ", ".join(self.allowed_methods).encode()))
+        if (challenge := self.challenge(error)) is not None:
+            self.more_headers.append((b"www-authenticate", challenge))
         await self.fail(ChatError.of(error))

@@ -8,7 +8,7 @@ from mcphub.chat.engine import tool_selection
 from mcphub.chat.engine.tool_selection import RequestedServer, tools_named
 from mcphub.chat.errors import ChatError, invalid
 from mcphub.chat.messages import ROLES, Unpaired, text_of, units
-from mcphub.chat.tools.functions import PLAIN
+from mcphub.chat.tools.functions import LONGEST_CLIENT_NAME, function_name
 from sessions_app.protocol.json import Json
 
 _NUMBERS = frozenset({"temperature", "top_p", "presence_penalty", "frequency_penalty"})
@@ -139,6 +139,7 @@ def _message(message: Json, at: str) -> None:
             or not isinstance(function.get("arguments"), str)
         ):
             raise _invalid(f"{at}.tool_calls[{number}]", "must have id, and function with name and arguments as texts.")
+        call["function"] = {**function, "name": function_name(function["name"])}  # as the model knows it
 
 
 def _tools(value: Json) -> tuple[list[dict[str, Json]], list[RequestedServer] | None]:
@@ -166,8 +167,8 @@ def _tools(value: Json) -> tuple[list[dict[str, Json]], list[RequestedServer] | 
 
 def _function(value: Json, at: str) -> str:
     name = value.get("name") if isinstance(value, dict) else None
-    if not isinstance(name, str) or not PLAIN.fullmatch(name):
-        raise _invalid(f"{at}.name", "must be 1 to 64 of a-z, A-Z, 0-9, _ and -.")
+    if not isinstance(name, str) or not 0 < len(name) <= LONGEST_CLIENT_NAME:
+        raise _invalid(f"{at}.name", f"must be a text of 1 to {LONGEST_CLIENT_NAME} characters.")
     parameters = value.get("parameters")
     if parameters is not None and not isinstance(parameters, dict):
         raise _invalid(f"{at}.parameters", "must be a JSON Schema, an object.")

@@ -7,6 +7,7 @@ sign of life, and `x_mcp` tells it to those that ask (`stream_options.include_x_
 from __future__ import annotations
 
 import time
+from functools import partial
 
 from django.conf import settings
 
@@ -29,7 +30,6 @@ from mcphub.chat.engine.turn import Turn
 from mcphub.chat.models.conversations import Query
 from sessions_app.protocol import json, sse
 from sessions_app.protocol.json import Json
-from tools_catalog.catalog.snapshot import Tool
 
 NEW_SESSION = "new"
 """In the place of a session's id: begin one."""
@@ -62,20 +62,19 @@ class CompletionsEndpoint(ChatEndpoint):
             shown = "".join(sign if "!" <= sign <= "~" else "?" for sign in session_id[:64])
             self.more_headers.append((b"x-session-id", shown.encode()))
 
-        def needs_approval(tool: Tool) -> bool:
-            return chosen[tool.name][1].needs_approval(tool, default=False)
-
         return Turn(
             source=await self.turn_source(Query.EntryPoint.COMPLETIONS),
             choice=choice,
             asked_for=request.model or "",
             messages=request.messages,
-            tools=[tool for tool, _ in chosen.values()],
+            tools=[tool for tool, _ in chosen.offered.values()],
+            reached=[tool for tool, _ in chosen.reached.values()],
+            searched=chosen.searched,
             client_tools=request.client_tools,
             may_mix_calls=session_id is not None,
             parameters=request.parameters,
             stream=request.stream,
-            gate=StoredApprovalGate(self.chat.approval_policies, needs_approval),
+            gate=StoredApprovalGate(self.chat.approval_policies, partial(chosen.needs_approval, default=False)),
             session_id=session_id,
         )
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 
 from mcphub.chat.endpoints.completion_requests import bound_question
 from mcphub.chat.engine import tool_selection
 from mcphub.chat.engine.tool_selection import RequestedServer
 from mcphub.chat.errors import invalid
-from mcphub.chat.tools.functions import function_name
+from mcphub.chat.tools.functions import LONGEST_CLIENT_NAME, function_name
 from sessions_app.protocol.json import Json
 
 _REFUSED = {
@@ -174,26 +173,22 @@ def _add_item(messages: list[dict[str, Json]], item: dict[str, Json], where: str
         messages.append({"role": "tool", "tool_call_id": _required_text(item, "call_id", where), "content": content})
     elif kind == "mcp_call":
         call_id = _required_text(item, "id", where)
-        _hub_call(messages, call_id, item, where)
+        _call(messages, call_id, item, where)
         output = item.get("output")
         content = output if isinstance(output, str) else f"The call failed: {item.get('error') or 'no output'}"
         messages.append({"role": "tool", "tool_call_id": call_id, "content": content})
     elif kind == "mcp_approval_request":
         call_id = _required_text(item, "id", where)
-        _hub_call(messages, call_id, item, where)
+        _call(messages, call_id, item, where)
         messages.append({"role": "tool", "tool_call_id": call_id, "content": "Nobody has approved this call yet."})
     elif kind not in ("mcp_list_tools", "reasoning"):
         raise invalid(f"{where}.type", f"{where} is of the type {str(kind)[:60]!r}, which the hub does not take.")
 
 
-def _hub_call(messages: list[dict[str, Json]], call_id: str, item: dict[str, Json], where: str) -> None:
-    """Add a call of a tool of the hub, which the model knows by the name of its function."""
-    _call(messages, call_id, {**item, "name": function_name(_required_text(item, "name", where))}, where)
-
-
 def _call(messages: list[dict[str, Json]], call_id: str, item: dict[str, Json], where: str) -> None:
-    """Add a call; calls that stand together were made in one round."""
-    function = {"name": _required_text(item, "name", where), "arguments": _required_text(item, "arguments", where)}
+    """Add a call, by the name that the model knows; calls that stand together were made in one round."""
+    name = function_name(_required_text(item, "name", where))
+    function = {"name": name, "arguments": _required_text(item, "arguments", where)}
     call = {"id": call_id, "type": "function", "function": function}
     last = messages[-1] if messages else {}
     if last.get("role") == "assistant":
@@ -281,8 +276,8 @@ def _tools(request: ResponseRequest, tools: Json) -> None:
 def _function(tool: dict[str, Json], where: str) -> dict[str, Json]:
     """Give a flat function of this wire in the nested shape of chat completions."""
     name = tool.get("name")
-    if not isinstance(name, str) or not re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", name):
-        raise invalid(f"{where}.name", f"{where}.name must be 1 to 64 letters, digits, _ or -.")
+    if not isinstance(name, str) or not 0 < len(name) <= LONGEST_CLIENT_NAME:
+        raise invalid(f"{where}.name", f"{where}.name must be a text of 1 to {LONGEST_CLIENT_NAME} characters.")
     members = ("name", "description", "parameters", "strict")
     return {"type": "function", "function": {each: tool[each] for each in members if tool.get(each) is not None}}
 

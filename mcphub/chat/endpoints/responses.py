@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection
+from functools import partial
 
 from channels.db import database_sync_to_async
 from django.conf import settings
@@ -26,14 +27,12 @@ from mcphub.chat.engine.events import (
     TurnEvent,
     TurnFinished,
 )
-from mcphub.chat.engine.tool_selection import RequestedServer
 from mcphub.chat.engine.turn import DecidedCall, Turn, TurnLimits
 from mcphub.chat.errors import ChatError, invalid
 from mcphub.chat.models.conversations import Query
 from mcphub.chat.models.responses import ChatApproval, ChatResponse
 from sessions_app.protocol import json, sse
 from sessions_app.protocol.json import Json
-from tools_catalog.catalog.snapshot import Tool
 
 
 class ResponsesEndpoint(ChatEndpoint):
@@ -51,29 +50,32 @@ class ResponsesEndpoint(ChatEndpoint):
         choice = self.chat.providers.choose(request.model or (previous.model if previous else None))
         chosen = tool_selection.select(self.hub.configuration.catalog, self.caller, request.servers)
         messages = [*(previous.said() if previous else []), *request.messages]
-        decided = [await self._decide(each, messages, chosen) for each in request.decisions]
+        decided = [await self._decide(each, messages, chosen.labels()) for each in request.decisions]
         instructions = [{"role": "system", "content": request.instructions}] if request.instructions else []
         turn = Turn(
             source=await self.turn_source(Query.EntryPoint.RESPONSES),
             choice=choice,
             asked_for=request.model or "",
             messages=[*instructions, *messages],
-            tools=[tool for tool, _ in chosen.values()],
+            tools=[tool for tool, _ in chosen.offered.values()],
+            reached=[tool for tool, _ in chosen.reached.values()],
+            searched=chosen.searched,
             client_tools=request.functions,
             may_mix_calls=request.store,
             parameters=request.parameters,
             stream=request.stream,
             limits=_limits(request),
             decided=decided,
-            gate=approvals.StoredApprovalGate(self.chat.approval_policies, lambda tool: _needs_approval(chosen, tool)),
+            gate=approvals.StoredApprovalGate(
+                self.chat.approval_policies, partial(chosen.needs_approval, default=True)
+            ),
         )
         listed = previous.labels if previous else []
         new = [server.label for server in request.servers if server.label not in listed]
-        labels = {name: server.label for name, (_, server) in chosen.items()}
-        builder = ResponseBuilder(new_id("resp"), choice.asked_for, labels, request.echo)
+        builder = ResponseBuilder(new_id("resp"), choice.asked_for, chosen.labels(), request.echo)
         builder.approved = {each.call_id: each.approval_id for each in decided if each.approve}
         writer = _ResponseWriter(self, request, turn, builder, labels=[*listed, *new], skip=len(instructions))
-        writer.begin([(label, [t.definition for t, s in chosen.values() if s.label == label]) for label in new])
+        writer.begin([(label, [t.definition for t, s in chosen.offered.values() if s.label == label]) for label in new])
         try:
             async with self.attended(turn), self.chat.turn(turn) as events:
                 async for event in events:
@@ -131,6 +133,13 @@ class ResponsesEndpoint(ChatEndpoint):
             raise invalid(
                 "input",
                 f"The tool {tool.name} has changed since its call was to be approved. Ask again.",
+                http_status=409,
+                openai_code="approval_outdated",
+            )
+        if not row.needs_another and approvals.operator_demands(tool, self.chat.approval_policies):
+            raise invalid(
+                "input",
+                f"The operator demands an approval of {tool.name} since this one was asked for. Ask again.",
                 http_status=409,
                 openai_code="approval_outdated",
             )
@@ -240,11 +249,6 @@ def _previous(id_: str, principal: str) -> ChatResponse:
     except ChatError as error:
         error.http_status = 400  # as OpenAI answers it; 404 would say that the address is wrong
         raise
-
-
-def _needs_approval(chosen: dict[str, tuple[Tool, RequestedServer]], tool: Tool) -> bool:
-    found = chosen.get(tool.name)
-    return found is not None and found[1].needs_approval(tool, default=True)
 
 
 def _limits(request: ResponseRequest) -> TurnLimits:

@@ -15,6 +15,7 @@ import contextlib
 import logging
 import time
 from collections.abc import AsyncGenerator, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 
 from invocations.calling import Calls
@@ -93,7 +94,11 @@ class TurnRun:
             calls = self._with_ids(answer.calls)
             client_tools = self._functions.client_tools
             hub_calls = [call for call in calls if call.name not in client_tools]
-            client_calls = [call.wire() for call in calls if call.name in client_tools]
+            client_calls = [
+                replace(call, name=self._functions.client_name(call.name)).wire()
+                for call in calls
+                if call.name in client_tools
+            ]
             if hub_calls and client_calls and not self._turn.may_mix_calls:
                 raise self._with_progress(invalid("tools", _MIXED_CALLS))
             yield self._add({**_assistant(answer), "tool_calls": [call.wire() for call in calls]})

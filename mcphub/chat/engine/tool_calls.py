@@ -28,6 +28,9 @@ from sessions_app.protocol import json
 from sessions_app.protocol.errors import ArgumentsInvalid, ExecutionError, HubError, ParseError, ToolNotFound
 from sessions_app.protocol.json import Json
 from tools_catalog.catalog.snapshot import Tool
+from tools_catalog.catalog.toolsets import CALL, DESCRIBE, SEARCH
+
+_SEARCHING = (SEARCH, DESCRIBE, CALL)
 
 
 class ToolCallRunner:
@@ -53,6 +56,9 @@ class ToolCallRunner:
         """Whether a call waits for an approval."""
         self._decided = {each.call_id for each in turn.decided}
         self._denials = {each.call_id: each.reason for each in turn.decided if not each.approve}
+        self._reached = {tool.name: tool for tool in turn.reached}
+        self._wrapped: set[str] = set()
+        """Ids of the calls that the model made by `call_tool`."""
         """Why a call was denied, by its id."""
         self.has_effects = False
         """A tool that is not marked read-only was, or may have been, run."""
@@ -101,8 +107,8 @@ class ToolCallRunner:
             beside.clear()
 
         try:
-            for number, call in enumerate(calls):
-                tool = self._functions.tools.get(call.name)
+            for number, made in enumerate(calls):
+                call, tool = self._meant(made)
                 if tool is not None and runs_alone(tool):
                     await settle()
                     await self._run_one(call, tool, number, round, emit, contents)
@@ -110,6 +116,21 @@ class ToolCallRunner:
                     beside.append(asyncio.create_task(self._run_one(call, tool, number, round, emit, contents)))
         finally:
             await settle()
+
+    def _meant(self, call: FunctionCall) -> tuple[FunctionCall, Tool | None]:
+        """Give the call that the model means, and its tool: of `call_tool` the one that it wraps."""
+        tool, toolset = self._functions.tools.get(call.name), self._turn.searched
+        if toolset is None:
+            return call, tool
+        if tool is None and call.id in self._decided:
+            return call, next((each for name, each in self._reached.items() if function_name(name) == call.name), None)
+        arguments, refusal = _arguments(call.arguments)
+        meant = toolset.meant(arguments) if call.name == CALL and refusal is None else None
+        if meant is None:
+            return call, tool
+        name, wrapped = meant
+        self._wrapped.add(call.id)
+        return FunctionCall(call.id, name, json.dumps(wrapped).decode()), self._reached.get(name)
 
     async def _run_one(
         self,
@@ -157,7 +178,9 @@ class ToolCallRunner:
         arguments, refusal = _arguments(call.arguments)
         signature = f"{call.name}\n{json.canonical(arguments)}"
         self._times_called[signature] += 1
-        if tool is None:
+        if tool is None and call.id in self._wrapped:
+            refusal = ToolNotFound(f"There is no tool {call.name[:100]!r} to call here. Find the names with {SEARCH}.")
+        elif tool is None:
             known = ", ".join(self._functions.tools)[:500]
             refusal = ToolNotFound(f"There is no function {call.name[:100]!r} here. Call one of: {known}.")
         elif call.id in self._denials:
@@ -187,6 +210,7 @@ class ToolCallRunner:
                 idempotency_key=self._key(signature, tool) if refusal is None else None,
                 check=None if refusal is None else _refuse(refusal),
                 ends_by=self._until,
+                selection=turn.searched if call.name in self._functions.tools and call.name in _SEARCHING else None,
             )
             source = replace(turn.source.call, turn=(str(turn.id), call.id, round))
             result = await self._calls.call_tool(request, self._calls.exchange(source))

@@ -6,15 +6,15 @@ An `mcp` tool of a request names a server. Its `server_url` is a label that is l
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from mcphub.chat.errors import ChatError, invalid
 from mcphub.process import address
 from sessions_app.caller import Caller
 from sessions_app.protocol.json import Json
 from tools_catalog.catalog.snapshot import Catalog, Tool
-from tools_catalog.catalog.toolsets import ToolsetNotFound
+from tools_catalog.catalog.toolsets import Toolset, ToolsetNotFound
 
 MOST_TOOLS = 128
 """OpenAI's bound on the functions of a request."""
@@ -36,6 +36,10 @@ class ToolMatcher:
             self.read_only is None or tool.read_only == self.read_only
         )
 
+    def renamed(self, real_name: Callable[[str], str]) -> ToolMatcher:
+        """Give the same choice by the names that the tools have now."""
+        return self if self.names is None else replace(self, names=frozenset(map(real_name, self.names)))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestedServer:
@@ -51,6 +55,15 @@ class RequestedServer:
     never: tuple[ToolMatcher, ...] = ()
     by_default: bool | None = None
     """Whether a call of a tool that no filter names needs one; None where the request does not say."""
+
+    def renamed(self, real_name: Callable[[str], str]) -> RequestedServer:
+        """Give the same request with tools by the names that they have now."""
+        return replace(
+            self,
+            allowed=self.allowed.renamed(real_name),
+            always=tuple(each.renamed(real_name) for each in self.always),
+            never=tuple(each.renamed(real_name) for each in self.never),
+        )
 
     def needs_approval(self, tool: Tool, *, default: bool) -> bool:
         """`default`: what holds where the request says nothing. For Responses OpenAI's default is yes."""
@@ -135,17 +148,41 @@ def usable(catalog: Catalog, caller: Caller) -> list[Tool]:
     ]
 
 
-def select(
-    catalog: Catalog, caller: Caller, servers: Iterable[RequestedServer]
-) -> dict[str, tuple[Tool, RequestedServer]]:
-    """Give the tools by name, each with what asked for it first; raise ChatError for what is not there, or too many."""
-    servers = list(servers)
+@dataclass(slots=True)
+class ChosenTools:
+    """What a turn may call, by name, each with what asked for it first."""
+
+    offered: dict[str, tuple[Tool, RequestedServer]] = field(default_factory=dict)
+    """What the model is told of."""
+    reached: dict[str, tuple[Tool, RequestedServer]] = field(default_factory=dict)
+    """What it finds by searching, and calls by `call_tool`."""
+    searched: Toolset | None = None
+    """The toolset that it searches."""
+
+    def needs_approval(self, tool: Tool, *, default: bool) -> bool:
+        """Say what the request wants of calls of a tool. To look for a tool needs no approval."""
+        if self.searched is not None and self.searched.is_search(tool):
+            return False
+        found = self.offered.get(tool.name) or self.reached.get(tool.name)
+        return found is not None and found[1].needs_approval(tool, default=default)
+
+    def labels(self) -> dict[str, str]:
+        """Give the label of the server of each tool."""
+        return {name: server.label for name, (_, server) in {**self.reached, **self.offered}.items()}
+
+
+def select(catalog: Catalog, caller: Caller, servers: Iterable[RequestedServer]) -> ChosenTools:
+    """Give the tools that servers stand for; raise ChatError for what is not there, or too many.
+
+    A toolset that is searched stands for its three tools, unless the request chooses among its tools.
+    """
+    servers = [server.renamed(catalog.real_name) for server in servers]
+    found = ChosenTools()
     if not servers:
-        return {}
+        return found
     if "tools:call" not in caller.scopes:
         raise ChatError("FORBIDDEN", "The key lacks the scope tools:call. Ask without tools.", param="tools")
     offered = usable(catalog, caller)
-    chosen: dict[str, tuple[Tool, RequestedServer]] = {}
     labels: set[str] = set()
     for server in servers:
         if server.label in labels:
@@ -160,10 +197,39 @@ def select(
             raise ChatError(
                 "TOOL_NOT_FOUND", f"There is no tool {missing[0][:100]!r}{where} for this key.", param="tools"
             )
+        toolset = _searched(server, catalog, caller)
         for name, tool in matching.items():
-            chosen.setdefault(name, (tool, server))
-    check_count(len(chosen))
-    return dict(sorted(chosen.items()))
+            (found.offered if toolset is None else found.reached).setdefault(name, (tool, server))
+        if toolset is not None:
+            _offer_search(found, toolset, server, caller)
+    check_count(len(found.offered))
+    found.offered = dict(sorted(found.offered.items()))
+    return found
+
+
+def _searched(server: RequestedServer, catalog: Catalog, caller: Caller) -> Toolset | None:
+    """Give the toolset that the model searches for a server; None where it is told of the tools themselves."""
+    if server.allowed != ToolMatcher() or server.target == HUB:
+        return None
+    try:
+        toolset = catalog.toolset(_slug(server.target), caller)
+    except ToolsetNotFound:
+        return None
+    return toolset if toolset.searching else None
+
+
+def _offer_search(found: ChosenTools, toolset: Toolset, server: RequestedServer, caller: Caller) -> None:
+    if found.searched is not None:
+        raise invalid(
+            "tools",
+            f"The toolsets {found.searched.slug} and {toolset.slug} are searched, and a model can search one. Name one "
+            "of them, or the tools that are needed in allowed_tools.",
+        )
+    found.searched = toolset
+    for name in toolset.searching:
+        if name in found.offered:
+            raise invalid("tools", f"The hub has a tool {name}, and so has the toolset {toolset.slug}. Leave one out.")
+        found.offered[name] = (toolset.find(name, caller), server)
 
 
 def check_count(count: int) -> None:
@@ -183,11 +249,10 @@ def _tools_of(target: str, tools: list[Tool], catalog: Catalog, caller: Caller) 
     target = target.rstrip("/")
     if target == HUB:
         return tools
-    endpoint = address.endpoint()
-    if target in (endpoint, address.public_url()):
+    if target in (address.endpoint(), address.public_url()):
         return tools
     # What exists but is hidden must look like what does not exist.
-    slug = target.removeprefix(f"{endpoint}/s/")
+    slug = _slug(target)
     slugs = {slug for slug, spec in catalog.upstreams.specs.items() if target in (slug, spec.url.rstrip("/"))}
     found = _of_toolset(slug, tools, catalog, caller) or [tool for tool in tools if tool.connection in slugs]
     if not found:
@@ -199,6 +264,11 @@ def _tools_of(target: str, tools: list[Tool], catalog: Catalog, caller: Caller) 
             f"Known: {', '.join(known)}.",
         )
     return found
+
+
+def _slug(target: str) -> str:
+    """Give the name of the toolset that a client may mean by its name or address."""
+    return target.rstrip("/").removeprefix(f"{address.endpoint()}/s/")
 
 
 def _of_toolset(slug: str, tools: list[Tool], catalog: Catalog, caller: Caller) -> list[Tool]:

@@ -13,9 +13,11 @@ from invocations.call_source import CallSource
 from invocations.redaction.records import Record
 from mcphub.chat.messages import text_of
 from mcphub.chat.providers.snapshot import ModelChoice
+from mcphub.chat.tools.functions import function_name
 from sessions_app.caller import Caller
 from sessions_app.protocol.json import Json
 from tools_catalog.catalog.snapshot import Tool
+from tools_catalog.catalog.toolsets import Toolset
 
 if TYPE_CHECKING:
     from mcphub.chat.models.conversations import AIResponse, ChatSession
@@ -112,6 +114,10 @@ class Turn:
     the model is sent; paired: each call of a tool has its result."""
     tools: list[Tool] = field(default_factory=list)
     """Of the catalogue, all of which the caller may call."""
+    reached: list[Tool] = field(default_factory=list)
+    """Of the catalogue, too: the model is not told of them, but finds them by searching."""
+    searched: Toolset | None = None
+    """The toolset whose tools search the others."""
     client_tools: list[dict[str, Json]] = field(default_factory=list)
     """Functions that the client runs itself: `{"type": "function", "function": {…}}`, checked."""
     may_mix_calls: bool = False
@@ -153,5 +159,5 @@ class Turn:
 
     @property
     def client_functions(self) -> frozenset[str]:
-        """Names of the functions that the client runs itself."""
-        return frozenset(str(each["function"]["name"]) for each in self.client_tools)
+        """Names of the functions that the client runs itself, as the model knows them."""
+        return frozenset(function_name(str(each["function"]["name"])) for each in self.client_tools)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any, ClassVar
+
 from django.db import models
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
 from invocations.redaction import records
-from sessions_app.history.recording import RecordedModel
+from sessions_app.history.guarding import GuardedModel
 from sessions_app.kit.fields import JSONText
 from sessions_app.protocol.json import Json
 
@@ -73,6 +75,11 @@ class ChatApproval(models.Model):
     binding = models.CharField(
         _("fingerprint"), max_length=64, help_text=_("Of the tool, its definition and the arguments.")
     )
+    needs_another = models.BooleanField(
+        _("another must approve"),
+        default=True,
+        help_text=_("The operator demands the approval, so who asked cannot give it."),
+    )
     status = models.CharField(_("status"), max_length=10, choices=Status, default=Status.PENDING)
     reason = models.TextField(_("reason"), blank=True)
     decided_by = models.CharField(_("decided by"), max_length=150, blank=True)
@@ -117,8 +124,10 @@ class ChatApproval(models.Model):
         return f"approval {id_}"
 
 
-class ToolApproval(RecordedModel):
+class ToolApproval(GuardedModel):
     """What an operator demands of a tool when a model calls it. Clients may demand more, never less."""
+
+    GUARDED: ClassVar[dict[str, Any]] = {"policy": "always"}
 
     class Policy(models.TextChoices):
         NEVER = "never", _("Runs at once")

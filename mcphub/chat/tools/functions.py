@@ -2,6 +2,7 @@
 
 Providers take names of `[a-zA-Z0-9_-]`, at most 64. A tool's name that is one stays as it is; any other is written in
 that alphabet with a digest of the whole behind it, so that the same tool has the same function's name in every turn.
+Functions that a client brings are renamed in the same way, and the client hears of them by its own names.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from sessions_app.protocol.json import Json
 from tools_catalog.catalog.snapshot import Tool
 
 LONGEST_NAME = 64
+LONGEST_CLIENT_NAME = 512
+"""Characters of the name that a client gives a function of its own."""
 LONGEST_DESCRIPTION = 1024
 """OpenAI's bound on a function's description."""
 PLAIN = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -25,7 +28,7 @@ _DIGEST = 8
 
 
 def function_name(tool: str) -> str:
-    """Give the name of a tool's function."""
+    """Give the name of the function for a tool, or for a function of a client. It is its own function's name."""
     if PLAIN.fullmatch(tool):
         return tool
     digest = hashlib.sha256(tool.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST]
@@ -60,7 +63,15 @@ class Functions:
         """Raise ChatError where a function of the client has the name of a tool's."""
         self.tools = {function_of(tool).name: tool for tool in tools}
         """By the function's name."""
-        self.client_tools = {str(each["function"]["name"]): dict(each) for each in client_tools}
+        self.client_tools: dict[str, dict[str, Json]] = {}
+        self._client_names: dict[str, str] = {}
+        """Functions of the client -> what it calls them, where that is another name."""
+        for each in client_tools:
+            called = str(each["function"]["name"])
+            name = function_name(called)
+            if name != called:
+                self._client_names[name] = called
+            self.client_tools[name] = {**each, "function": {**each["function"], "name": name}}
         clash = sorted(self.tools.keys() & self.client_tools.keys())
         if clash:
             raise invalid(
@@ -78,9 +89,12 @@ class Functions:
 
     def named(self, name: str) -> str | None:
         """Give the function that a client means by `name`: the function's own, or the tool's."""
-        if name in self.tools or name in self.client_tools:
-            return name
-        return function_name(name) if function_name(name) in self.tools else None
+        name = function_name(name)
+        return name if name in self.tools or name in self.client_tools else None
+
+    def client_name(self, name: str) -> str:
+        """Give what the client calls a function of its own."""
+        return self._client_names.get(name, name)
 
     def only(self, name: str) -> Functions:
         """Give the one function alone."""

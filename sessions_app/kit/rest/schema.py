@@ -22,6 +22,7 @@ _REFUSALS = {
     "409": "The request keeps to the schema and cannot be done as things stand; `details` says why.",
     "413": "The body is larger than the hub accepts.",
     "415": "The body is not application/json.",
+    "429": "Too many requests of REST are at work, or wait; or the caller's limit of calls is reached.",
     "500": "The hub failed.",
     "503": "The database does not answer now.",
 }
@@ -59,6 +60,15 @@ class ErrorSerializer(serializers.Serializer[Any]):
     error = ErrorDetailSerializer()
 
 
+class HeldBackSerializer(serializers.Serializer[Any]):
+    """What of a request waits for a second person."""
+
+    detail = serializers.CharField(help_text="What became of the request, in words.")
+    waiting_change = serializers.IntegerField(help_text="See GET /api/waiting-changes/{id}/.")
+    fields_held = serializers.ListField(child=serializers.CharField(), help_text="The fields that did not change.")
+    expires_at = serializers.DateTimeField(help_text="Until when somebody can confirm it.")
+
+
 class HubSchema(AutoSchema):
     """Adds the errors; promises no members where the caller selects them, nor values that may be withheld: `INSIDE`."""
 
@@ -92,6 +102,11 @@ class HubSchema(AutoSchema):
                 ErrorSerializer, status, direction=direction
             )
             bodies.setdefault(status, {**answer, "description": words})
+        if self.method in _WRITES and getattr(self.view, "holds_back", False):
+            answer = self._get_response_for_code(  # type: ignore[no-untyped-call]
+                HeldBackSerializer, "202", direction=direction
+            )
+            bodies["202"] = {**answer, "description": "A part waits for a second person. The rest is saved."}
         return bodies
 
 

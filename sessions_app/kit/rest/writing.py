@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from itertools import chain
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from django.db import models, transaction
 from drf_spectacular.utils import extend_schema_field
@@ -112,6 +112,17 @@ _STRICT = {
 }
 
 
+@runtime_checkable
+class HoldsBack(Protocol):
+    """A row of which some edits wait for a second person."""
+
+    def admitted_links(self, links: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Give which links may be set now."""
+
+    def waiting_answer(self) -> Mapping[str, Any] | None:
+        """Give what is answered where the last save held something back."""
+
+
 class RowSerializer(serializers.ModelSerializer[_Model], Generic[_Model]):
     """A model's row. Members that are unknown, or cannot be changed, are refused rather than ignored."""
 
@@ -159,9 +170,12 @@ class RowSerializer(serializers.ModelSerializer[_Model], Generic[_Model]):
             if name not in many:
                 setattr(row, name, value)
         row.full_clean()
+        links = {name: values[name] for name in many & values.keys()}
+        if isinstance(row, HoldsBack):
+            links = row.admitted_links(links)
         row.save()
-        for name in many & values.keys():
-            getattr(row, name).set(values[name])
+        for name, rows in links.items():
+            getattr(row, name).set(rows)
         return row
 
 
@@ -188,6 +202,18 @@ class WritingViewSet(
     def update(self, request: Request, *args: object, **kwargs: object) -> Response:
         with transaction.atomic():
             return super().update(request, *args, **kwargs)
+
+    def get_serializer(self, *args: Any, **kwargs: Any) -> Any:
+        self._written = super().get_serializer(*args, **kwargs)
+        return self._written
+
+    def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
+        """Answer 202 where a part of what was written waits for a second person."""
+        written = getattr(self, "_written", None)
+        row = written.instance if isinstance(written, serializers.BaseSerializer) else None
+        if response.status_code in (200, 201) and isinstance(row, HoldsBack) and (waiting := row.waiting_answer()):
+            response.data, response.status_code = waiting, 202
+        return super().finalize_response(request, response, *args, **kwargs)
 
 
 def attribute(row: Any, request: Request, reason: str) -> tuple[Any, str]:

@@ -77,7 +77,7 @@ def test_its_page_says_since_when_it_stands_and_when_it_was_used(log_in) -> None
 def test_an_operator_adds_a_connection(log_in) -> None:
     response = log_in("Operator").post(reverse(ADD), WORDS)
     assert response.status_code == 302
-    assert McpConnection.objects.get().prefix == "tickets."
+    assert McpConnection.objects.get().prefix == "tickets_"
 
 
 @pytest.mark.parametrize(("role", "status"), [("Operator", 200), ("Viewer", 403)])
@@ -162,7 +162,7 @@ def test_many_are_approved_at_once_after_a_question(log_in) -> None:
     assert not McpToolDefinition.objects.filter(backend="upstream").exists()
     client.post(address, {**chosen, "confirmed": "1", "reason": "looked at both"})
     tools = McpToolDefinition.objects.filter(backend="upstream")
-    assert sorted(tools.values_list("name", flat=True)) == ["tickets.a", "tickets.b"]
+    assert sorted(tools.values_list("name", flat=True)) == ["tickets_a", "tickets_b"]
     assert tools[0].versions.first().reason == "looked at both"
     assert tools[0].versions.first().author_label == client.user.get_username()
 
@@ -218,7 +218,7 @@ def test_a_refresh_leads_to_what_waits_for_a_decision(log_in) -> None:
     assert link is not None
     listed = client.get(html.unescape(link[1])).content.decode()
     assert "approve_selected" in listed
-    assert 'class="hub-mono"' not in page or "tickets.a" in listed
+    assert 'class="hub-mono"' not in page or "tickets_a" in listed
 
 
 @pytest.mark.parametrize("deed", ["drain_it", "enable_it", "reconnect_it"])

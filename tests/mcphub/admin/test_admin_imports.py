@@ -38,12 +38,12 @@ def test_a_description_is_looked_at_and_then_chosen_from(log_in: Any) -> None:
     assert not HttpService.objects.exists()
     answer = client.post(reverse("admin:service_import"), {"chosen": "1", "operation": ["GET /tickets/[all]"]})
     assert answer.status_code == 302
-    assert list(McpToolDefinition.objects.values_list("name", flat=True)) == ["tickets.odd"]
+    assert list(McpToolDefinition.objects.values_list("name", flat=True)) == ["tickets_odd"]
     newest = McpToolDefinition.objects.get().versions.first()
     assert newest is not None
     assert newest.author == client.user
     listed = client.get(answer["Location"]).content.decode()
-    assert "tickets.odd" in listed
+    assert "tickets_odd" in listed
     changed = json.loads(json.dumps(TICKETS))
     changed["paths"]["/tickets/[all]"]["get"]["description"] = "Odd ones."
     page = look(client, changed).content.decode()

@@ -8,8 +8,8 @@ from django.urls import reverse
 from invocations.models import McpRedactionRule, McpToolInvocation
 from invocations.redaction import load
 from invocations.redaction.bodies import StoredBodies
-from invocations.redaction.forms import FORMS
 from sessions_app.history.models import AuditEvent
+from sessions_app.kit.secret_forms import FORMS
 from sessions_app.models import BusEvent
 from sessions_app.protocol import json
 

@@ -17,6 +17,7 @@ from tests.upstreams.attacking import attacked
 from tests.wire.speech import Speaker
 
 CANARY = "canary/of+the house"
+_TOOLS = "tools_catalog.McpToolDefinition"
 CARRIED = {"Authorization": "Bearer {secret:carried}"}
 
 
@@ -140,7 +141,9 @@ def careless_edits(target: Target) -> str:
         breaches.append("a literal credential is shown")
     if stored:
         breaches.append(f"a literal credential stands in {', '.join(stored)}")
-    if marked.status_code == 200:
+    if marked.status_code == 200 or target.hub.operate(operations.values, _TOOLS, "read_only", name="careless") != [
+        False
+    ]:
         breaches.append("a key with catalog:write marks a tool as read-only")
     need(not breaches, "; ".join(breaches))
     return f"the literal was answered with {made.status_code}, the mark with {marked.status_code}"

@@ -132,3 +132,42 @@ def test_shared_threads_are_made_once_from_the_settings() -> None:
     from tools_catalog.backends.threads import shared_threads
 
     assert shared_threads() is shared_threads()
+
+
+def test_a_caller_who_fills_the_threads_and_the_queue_keeps_nobody_else_waiting() -> None:
+    release, entered = threading.Event(), threading.Semaphore(0)
+
+    @tool
+    def fills() -> None:
+        """Hold a thread."""
+        entered.release()
+        release.wait(30)
+
+    @tool
+    def passes() -> str:
+        """Be quick."""
+        return "passed"
+
+    async def go() -> None:
+        threads = ToolThreads(4)
+        greedy = PythonBackend(reference_of(fills), threads=threads)
+        other = PythonBackend(reference_of(passes), threads=threads)
+        tasks = [
+            asyncio.create_task(greedy.call({}, ScriptedContext(caller_principal="key:1")))
+            for _ in range(4 * (1 + WAITING_PER_THREAD))
+        ]
+        try:
+            for _ in range(3):
+                assert await asyncio.to_thread(entered.acquire, timeout=5)
+            for _ in range(5):
+                answer = await asyncio.wait_for(other.call({}, ScriptedContext(caller_principal="key:2")), 5)
+                assert answer.content[0]["text"] == "passed"
+            assert not entered.acquire(blocking=False)
+        finally:
+            release.set()
+            told = await asyncio.gather(*tasks, return_exceptions=True)
+            threads.close()
+        # One more than the queue holds, as the fourth thread was never the greedy one's.
+        assert [type(each) for each in told if isinstance(each, BaseException)] == [errors.ServerBusy]
+
+    asyncio.run(go())

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import httpx2
 
+from sessions_app.kit import decoding
 from sessions_app.protocol import errors, json
 from tools_catalog.backends.http.answer import content_of, data, optional, picked, read, scrubbed, shaped
 from tools_catalog.backends.http.configuration import HttpConfiguration, Pages, Service
@@ -95,7 +96,9 @@ class HttpBackend:
                     said = f"The service answered with status {received.status} and no content."
                     return ToolResult(content=[text_block(said)])
                 uri = str(request.url.copy_with(query=None))
-                return content_of(configuration, received.body, received.kind, received.charset, uri)
+                return await decoding.answers.decoded(
+                    received.body, lambda body: content_of(configuration, body, received.kind, received.charset, uri)
+                )
         except TimeoutError as exc:
             raise errors.ToolTimeout(
                 f"The service did not answer within {seconds:g} seconds.", timeout_seconds=seconds
@@ -154,7 +157,7 @@ class HttpBackend:
             received = await self._send(request, deadline, left)
             left -= len(received.body)
             try:
-                page = json.loads(received.body)
+                page = await decoding.answers.decoded(received.body, json.loads)
             except (errors.ProtocolError, ValueError) as exc:
                 raise errors.ResultInvalid("The service's answer is not valid JSON.") from exc
             found = picked(page, pages.items)

@@ -114,7 +114,8 @@ async def fetch_url(
         raise errors.TransportError("The connection to the site broke.") from exc
 
     kind = response.headers.get("content-type", "")
-    text = await _text_of(body, kind, response.charset_encoding, str(response.url))
+    caller = context.caller_principal
+    text = await _text_of(body, kind, response.charset_encoding, str(response.url), caller)
     page = FetchedPage(
         url=str(response.url), status=response.status_code, content_type=kind, text=text, truncated=not is_whole
     )
@@ -133,7 +134,7 @@ def _zone(name: str) -> tzinfo:
         raise ToolError(f"'{name}' is not a known time zone. Use an IANA name such as Europe/Berlin, or UTC.") from exc
 
 
-async def _text_of(body: bytes, content_type: str, charset: str | None, url: str) -> str:
+async def _text_of(body: bytes, content_type: str, charset: str | None, url: str, caller: str) -> str:
     kind = content_type.partition(";")[0].strip().lower()
     is_html = kind in ("text/html", "application/xhtml+xml") or (not kind and body.lstrip()[:1] == b"<")
     is_text = is_html or kind.startswith("text/") or kind.endswith(("json", "xml", "javascript", "yaml"))
@@ -144,4 +145,4 @@ async def _text_of(body: bytes, content_type: str, charset: str | None, url: str
     except LookupError:
         text = body.decode("utf-8", "replace")
     # Foreign markup can be slow to read; the loop does not wait for it.
-    return await shared_threads().run(lambda: readable(text, url)) if is_html else text
+    return await shared_threads().run(lambda: readable(text, url), caller=caller) if is_html else text

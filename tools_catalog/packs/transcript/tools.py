@@ -68,7 +68,7 @@ async def get_transcript(
     languages = [code.strip() for code in lang.split(",") if code.strip()] or ["en"]
     loop = asyncio.get_running_loop()
     guarded = Guarded(egress.shared_client(), loop, context.remaining_seconds())
-    made = await shared_threads().run(lambda: read(video, languages, guarded))
+    made = await shared_threads().run(lambda: read(video, languages, guarded), caller=context.caller_principal)
     text = made.text
     if timestamps:
         text = "\n".join(f"[{_clock(line.start_seconds)}] {line.text}" for line in made.snippets)

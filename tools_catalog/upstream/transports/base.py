@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from sessions_app.kit import decoding
 from sessions_app.protocol import errors, json
 from sessions_app.protocol.envelope import ParamHeader
 from sessions_app.protocol.json import Json
@@ -102,6 +103,11 @@ class Transport(Protocol):
     async def close(self) -> None:
         """End the session and everything that belongs to it."""
         ...
+
+
+async def decoded(raw: bytes) -> Message:
+    """Read one message, a large one in a thread. Raises ResultInvalid for what is none of JSON-RPC."""
+    return await decoding.answers.decoded(raw, decode)
 
 
 def decode(raw: bytes) -> Message:

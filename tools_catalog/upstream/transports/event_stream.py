@@ -13,7 +13,7 @@ from sessions_app.protocol import errors, sse
 from tools_catalog.upstream.http import HttpEndpoint, is_within
 from tools_catalog.upstream.limits import TOO_MANY
 from tools_catalog.upstream.spec import ConnectionSpec
-from tools_catalog.upstream.transports.base import Message, MessageHandler, decode
+from tools_catalog.upstream.transports.base import Message, MessageHandler, decoded
 from tools_catalog.upstream.transports.shared import SharedStream
 from tools_catalog.upstream.wire import WireResponse
 
@@ -100,7 +100,7 @@ class EventStream(SharedStream):
                 if event.event == "endpoint" and not self._endpoint.done():
                     self._endpoint.set_result(_endpoint(response.url, event.data))
                 elif event.event == "message" and self._endpoint.done():
-                    message = _read_event(event)
+                    message = await _read_event(event)
                     if self.is_too_much(message):
                         return TOO_MANY
                     if self.flood.is_pausing:
@@ -110,10 +110,10 @@ class EventStream(SharedStream):
         return "The upstream closed the connection."
 
 
-def _read_event(event: sse.ServerSentEvent) -> Message | None:
+async def _read_event(event: sse.ServerSentEvent) -> Message | None:
     """Give the message of an event; None for what is none, which is passed over, as on other streams."""
     try:
-        return decode(event.data.encode("utf-8", "surrogatepass"))
+        return await decoded(event.data.encode("utf-8", "surrogatepass"))
     except errors.ResultInvalid:
         return None
 

@@ -16,7 +16,7 @@ from tools_catalog.upstream.confinement import hints, plan
 from tools_catalog.upstream.confinement.folders import ChildFolders
 from tools_catalog.upstream.limits import TOO_MANY
 from tools_catalog.upstream.spec import ConnectionSpec
-from tools_catalog.upstream.transports.base import Message, MessageHandler, decode
+from tools_catalog.upstream.transports.base import Message, MessageHandler, decoded
 from tools_catalog.upstream.transports.shared import SharedStream
 
 logger = logging.getLogger(__name__)
@@ -152,7 +152,7 @@ class Stdio(SharedStream):
                 if isinstance(line, lines.TooLong):
                     self._refuse(f"The upstream sent a message of more than {self._spec.max_response_bytes} bytes.")
                     return
-                message = _read_line(line)
+                message = await _read_line(line)
                 if message is None:
                     garbage += 1
                     if garbage > _GARBAGE_LINES:
@@ -181,8 +181,8 @@ class Stdio(SharedStream):
             await asyncio.sleep(0 if heard < _TALKATIVE_BYTES else _PAUSE_SECONDS)
 
 
-def _read_line(line: bytes) -> Message | None:
+async def _read_line(line: bytes) -> Message | None:
     try:
-        return decode(line)
+        return await decoded(line)
     except errors.ResultInvalid:
         return None

@@ -23,7 +23,7 @@ from tools_catalog.upstream.transports.base import (
     OutgoingRequest,
     SessionLost,
     Transport,
-    decode,
+    decoded,
 )
 from tools_catalog.upstream.wire import TooLarge, WireResponse
 
@@ -72,8 +72,8 @@ class StreamableHttp(Transport):
             raise StatusError(status)
         body = await response.read(self._spec.max_response_bytes)
         if status >= 400:
-            return _error_of(body, status)
-        message = decode(body)
+            return await _error_of(body, status)
+        message = await decoded(body)
         if "error" not in message and message.get("id") != request.id:
             raise errors.ResultInvalid("The upstream answered another request than it was asked.")
         return message
@@ -97,7 +97,7 @@ class StreamableHttp(Transport):
                 for event in decoder.feed(chunk):
                     if not event.data:
                         continue  # it has an id alone, to be resumed from
-                    message = _message_of(event, is_for_request=request is not None)
+                    message = await _message_of(event, is_for_request=request is not None)
                     if message is None:
                         continue
                     if "method" not in message:
@@ -296,10 +296,10 @@ class SessionHttp(StreamableHttp):
             await asyncio.sleep(_pause_after(decoder))
 
 
-def _error_of(body: bytes, status: int) -> Message:
+async def _error_of(body: bytes, status: int) -> Message:
     """Give the error that a response with a status of failure holds. Raises StatusError where it is no message."""
     try:
-        message = decode(body)
+        message = await decoded(body)
     except errors.ResultInvalid:
         raise StatusError(status) from None
     if "error" not in message:
@@ -307,10 +307,10 @@ def _error_of(body: bytes, status: int) -> Message:
     return message
 
 
-def _message_of(event: sse.ServerSentEvent, *, is_for_request: bool) -> Message | None:
+async def _message_of(event: sse.ServerSentEvent, *, is_for_request: bool) -> Message | None:
     """Give the message of an event. What is none ends a request; on the stream of what comes unasked it is left out."""
     try:
-        return decode(event.data.encode("utf-8", "surrogatepass"))
+        return await decoded(event.data.encode("utf-8", "surrogatepass"))
     except errors.ResultInvalid:
         if is_for_request:
             raise

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from invocations.redaction.bodies import StoredBodies
-from invocations.redaction.forms import FORMS, Forms, is_card
 from invocations.redaction.policy import RedactionRule, Redactor
+from sessions_app.kit.secret_forms import FORMS, Forms, is_card
 from sessions_app.protocol import json
 
 KEYS = (("k1", b"1" * 32),)

@@ -1,0 +1,70 @@
+"""What every login form of the hub does with an attempt, so that passwords cannot be guessed at."""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections.abc import Callable
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.http import HttpRequest
+from django.utils import timezone
+
+from mcphub import failing
+from sessions_app.login import events, limits
+from sessions_app.login.hashing import HubIsBusy
+from sessions_app.login.limits import TooManyGuesses
+
+_MOST_NAME = 150
+"""Characters of a name; Django's accounts have no longer one."""
+
+
+class CountedLogin:
+    """Beside Django's AuthenticationForm: counts an attempt before the password is looked at.
+
+    Raises TooManyGuesses or HubIsBusy from `clean`.
+    """
+
+    request: Any
+    cleaned_data: dict[str, Any]
+    get_user: Callable[[], Any]
+
+    def clean(self) -> dict[str, Any]:
+        name, password = self.cleaned_data.get("username"), self.cleaned_data.get("password")
+        form: Any = super()
+        if not name or not password:
+            cleaned: dict[str, Any] = form.clean()
+            return cleaned
+        attempt = limits.admit(name, _address(self.request))
+        try:
+            cleaned = form.clean()
+        except HubIsBusy:
+            attempt.withdraw()
+            raise
+        except ValidationError:
+            events.failed(attempt)
+            raise
+        attempt.succeed()
+        events.succeeded(attempt, self.get_user())
+        return cleaned
+
+
+def guarded(request: HttpRequest, page: Callable[[HttpRequest], Any], again: str) -> Any:
+    """Give the page of a login, or one that says when to try again."""
+    try:
+        if request.method == "POST":
+            # Before the page is built: what is refused shall be cheap.
+            name = unicodedata.normalize("NFKC", request.POST.get("username", "").strip())[:_MOST_NAME]
+            limits.look(name, _address(request))
+        return page(request)
+    except TooManyGuesses as refusal:
+        seconds = math.ceil((refusal.until - timezone.now()).total_seconds())
+        return failing.too_many_guesses(max(1, seconds), again)
+    except HubIsBusy:
+        return failing.busy_with_logins(again)
+
+
+def _address(request: HttpRequest) -> str:
+    """Give the client's address: behind a trusted proxy the server has already put it in the place of the proxy's."""
+    return str(request.META.get("REMOTE_ADDR") or "")

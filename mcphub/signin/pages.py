@@ -1,0 +1,255 @@
+"""What a person sees of signing in: the login, and the page that asks whether a client is let in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+from django.contrib.auth.forms import AuthenticationForm
+from django.contrib.auth.views import LoginView
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import render
+from django.template.response import TemplateResponse
+from django.urls import reverse, reverse_lazy
+from django.utils.decorators import method_decorator
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.utils.translation import gettext as _
+from django.views.decorators.cache import never_cache
+from oauth2_provider.exceptions import OAuthToolkitError
+from oauth2_provider.models import Application
+from oauth2_provider.views.base import BaseAuthorizationView
+from oauthlib.oauth2.rfc6749 import errors
+
+from mcphub import failing, policy
+from mcphub.process import runtime
+from mcphub.signin import clients
+from mcphub.signin.advice import ADVICE
+from mcphub.signin.guesses import CountedLogin, guarded
+from mcphub.signin.models import Consent
+from mcphub.signin.server import endpoint_asked
+from sessions_app import endpoints
+from sessions_app.caller import Caller, caller_of
+from sessions_app.kit.shown import clipped
+from sessions_app.login.session_store import OPENED_AT
+from sessions_app.protocol.errors import HubError
+
+_MOST_TOOLS = 200
+"""Names of tools on the page; of more there is the number."""
+_SHOWN_TO = "asked_since"
+"""The name in the session of the login for which a page of consent was shown."""
+
+
+class LoginForm(CountedLogin, AuthenticationForm):
+    """Of everybody who has an account, with or without rights in the console."""
+
+
+class _Login(LoginView):
+    template_name = "signin/login.html"
+    authentication_form = LoginForm
+
+    def get_default_redirect_url(self) -> str:
+        return reverse("admin:index")
+
+    def get_redirect_url(self, request: HttpRequest | None = None) -> str:
+        """Lead on to pages of this hub alone, whatever the address says."""
+        wanted = str(self.request.POST.get("next") or self.request.GET.get("next") or "")
+        is_own = url_has_allowed_host_and_scheme(wanted, allowed_hosts=None) and wanted.startswith("/oauth/")
+        return wanted if is_own else ""
+
+
+_login = _Login.as_view()
+
+
+@never_cache
+def log_in(request: HttpRequest) -> HttpResponse:
+    page: HttpResponse = guarded(request, lambda asked: _rendered(_login(asked)), request.get_full_path())
+    return page
+
+
+def _rendered(response: HttpResponseBase) -> HttpResponseBase:
+    """The form is looked at while the guard still watches."""
+    return response.render() if isinstance(response, TemplateResponse) else response
+
+
+@dataclass(frozen=True, slots=True)
+class AuthorizationRequest:
+    """What a client asks a person for, checked."""
+
+    client: Application
+    endpoint: str
+    scopes: tuple[str, ...]
+    redirect_uri: str
+    credentials: dict[str, Any]
+
+    @property
+    def is_local(self) -> bool:
+        return clients.is_local(self.redirect_uri)
+
+
+@method_decorator(never_cache, name="dispatch")
+class Authorize(BaseAuthorizationView):  # type: ignore[misc]
+    """`/oauth/authorize/`: what GET shows is what POST decides; the address says it both times."""
+
+    login_url = reverse_lazy("sign-in")
+
+    def get(self, request: HttpRequest) -> HttpResponse:
+        try:
+            asked = self._asked(request)
+            if self._is_remembered(request, asked):
+                return self._let_in(request, asked)
+        except OAuthToolkitError as error:
+            return self.error_response(error, application=None)
+        return _consent_page(request, asked)
+
+    def post(self, request: HttpRequest) -> HttpResponse:
+        try:
+            asked = self._asked(request)
+            if "allow" not in request.POST:
+                error = errors.AccessDeniedError(state=asked.credentials.get("state"))
+                raise _with_target(error, asked.redirect_uri)
+            Consent.give(request.user, asked.client, asked.endpoint, asked.scopes)
+            return self._let_in(request, asked)
+        except OAuthToolkitError as error:
+            return self.error_response(error, application=None)
+
+    def _asked(self, request: HttpRequest) -> AuthorizationRequest:
+        """Read the request; raise OAuthToolkitError, whose kind says whether the client can be told."""
+        if "\x00" in request.get_full_path() or "%00" in request.get_full_path():
+            raise _fatal("A parameter holds a NUL character.")
+        scopes, credentials = self.validate_authorization_request(request)
+        client = Application.objects.get(client_id=credentials["client_id"])
+        redirect_uri, state = credentials["redirect_uri"], credentials.get("state")
+        try:
+            endpoint = endpoint_asked(request.GET.getlist("resource"), state)
+            if credentials.get("code_challenge_method") != "S256":
+                raise errors.InvalidRequestError(description="code_challenge_method must be S256.", state=state)
+            needed = endpoints.scopes_of(endpoint)
+            granted = [scope for scope in scopes if scope in needed] if request.GET.get("scope") else needed
+            if not _toolset_is_there(request.user, endpoint):
+                raise endpoint_refused(state)
+        except errors.OAuth2Error as error:
+            raise _with_target(error, redirect_uri) from error
+        return AuthorizationRequest(client, endpoint, tuple(granted or needed), redirect_uri, credentials)
+
+    def _is_remembered(self, request: HttpRequest, asked: AuthorizationRequest) -> bool:
+        """Whether the page need not ask again.
+
+        It asks where a program of this machine gets the answer, since any program could be it, and once after each
+        login: whoever logs in sees for whom.
+        """
+        since = request.session.get(OPENED_AT)
+        has_just_logged_in = request.session.get(_SHOWN_TO) != since
+        request.session[_SHOWN_TO] = since
+        if asked.is_local or has_just_logged_in or "consent" in request.GET.get("prompt", "").split():
+            return False
+        return Consent.objects.covering(request.user, asked.client, asked.endpoint, asked.scopes)
+
+    def _let_in(self, request: HttpRequest, asked: AuthorizationRequest) -> HttpResponse:
+        credentials = {**asked.credentials, "resource": [endpoints.identifier(asked.endpoint)]}
+        uri, _headers, _body, _status = self.create_authorization_response(
+            request=request, scopes=" ".join(asked.scopes), credentials=credentials, allow=True
+        )
+        answer: HttpResponse = self.redirect(uri, asked.client)
+        return answer
+
+    def error_response(self, error: OAuthToolkitError, application: Any, **kwargs: Any) -> HttpResponse:
+        """Tell the client, with the issuer's name, or the person where nobody knows who the client is."""
+        cause = error.oauthlib_error
+        if not _can_be_told(error):
+            words = _(
+                "The address of this page is not one that a client of this hub can have made: %(reason)s. Nobody was "
+                "let in. Go back to the client and connect again; if it happens again, tell the operator of the hub."
+            ) % {"reason": clipped(cause.description or cause.error, 200)}
+            return failing.refused_client(words)
+        told = {"error_description": ADVICE.get(cause.error, ""), **dict(cause.twotuples), "iss": endpoints.issuer()}
+        separator = "&" if "?" in cause.redirect_uri else "?"
+        answer: HttpResponse = self.redirect(f"{cause.redirect_uri}{separator}{urlencode(told)}", None)
+        return answer
+
+
+def endpoint_refused(state: str | None) -> errors.OAuth2Error:
+    return errors.CustomOAuth2Error(
+        error="invalid_target", description="There is no such toolset for this person.", state=state
+    )
+
+
+def _with_target(error: errors.OAuth2Error, redirect_uri: str) -> OAuthToolkitError:
+    error.redirect_uri = redirect_uri
+    return OAuthToolkitError(error=error)
+
+
+def _fatal(description: str) -> OAuthToolkitError:
+    return OAuthToolkitError(error=errors.InvalidRequestFatalError(description=description))
+
+
+def _can_be_told(error: OAuthToolkitError) -> bool:
+    """Whether the address in the error is one that the client registered: the toolkit has checked it by then."""
+    cause = error.oauthlib_error
+    return bool(cause.redirect_uri) and not isinstance(cause, errors.FatalClientError)
+
+
+# The page ----------------------------------------------------------------------------------------------
+
+
+def _consent_page(request: HttpRequest, asked: AuthorizationRequest) -> HttpResponse:
+    words = {
+        "tools:list": _("see which tools there are for you"),
+        "tools:call": _("use these tools in your name; each call is recorded under your name and the client's"),
+        "chat": _("ask the models of this hub in your name"),
+    }
+    names = _tools_for(request.user, asked.endpoint) if "tools:call" in asked.scopes else []
+    host = urlsplit(asked.client.client_id).hostname if "://" in asked.client.client_id else ""
+    by_itself = asked.client.registration_source == Application.RegistrationSource.DCR
+    context = {
+        "name": clipped(asked.client.name, 100) or _("A client without a name"),
+        "client_host": host,
+        "by_itself": by_itself,
+        "target": clients.target_of(asked.redirect_uri),
+        "is_local": asked.is_local,
+        "endpoint": endpoints.identifier(asked.endpoint, request.get_host()),
+        "toolset": endpoints.toolset_of(asked.endpoint),
+        "scopes": [words[scope] for scope in ("tools:list", "tools:call", "chat") if scope in asked.scopes],
+        "tools": [clipped(name, 100) for name in names[:_MOST_TOOLS]],
+        "more_tools": max(0, len(names) - _MOST_TOOLS),
+        "tool_count": len(names),
+        "was_allowed": Consent.objects.covering(request.user, asked.client, asked.endpoint, asked.scopes),
+        "person": request.user.get_username(),
+        "other_login": f"{reverse('sign-in')}?{urlencode({'next': request.get_full_path()})}",
+    }
+    response = render(request, "signin/consent.html", context)
+    response["Content-Security-Policy"] = policy.leading_to(_source_of(asked.redirect_uri))
+    return response
+
+
+def _source_of(redirect_uri: str) -> str:
+    """Give an address as a content security policy names where a form may lead."""
+    parts = urlsplit(redirect_uri)
+    return f"{parts.scheme}://{parts.netloc}" if parts.scheme in ("http", "https") else f"{parts.scheme}:"
+
+
+def _person(user: Any) -> Caller:
+    """Give the caller that a token of the person makes: a superuser's client sees no more than their groups do."""
+    own = caller_of(user)
+    return Caller(principal=own.principal, label=own.label, scopes=own.scopes, groups=own.groups)
+
+
+def _toolset_is_there(user: Any, endpoint: str) -> bool:
+    hub, name = runtime.current(), endpoints.toolset_of(endpoint)
+    if hub is None or not name:
+        return True
+    try:
+        hub.configuration.catalog.toolset(name, _person(user))
+    except HubError:
+        return False
+    return True
+
+
+def _tools_for(user: Any, endpoint: str) -> list[str]:
+    hub, name, person = runtime.current(), endpoints.toolset_of(endpoint), _person(user)
+    if hub is None:
+        return []
+    catalog = hub.configuration.catalog
+    selection = catalog.toolset(name, person) if name else catalog
+    return [tool.name for tool in selection.tools.values() if tool.enabled and tool.visible_to(person)]

@@ -1,0 +1,200 @@
+"""What clients call without a person: the documents that describe the hub, registration, tokens, their end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http.response import HttpResponseBase
+from django.utils.decorators import method_decorator
+from django.views import View
+from django.views.decorators.csrf import csrf_exempt
+from oauth2_provider.generators import generate_client_id, generate_client_secret
+from oauth2_provider.models import Application
+from oauth2_provider.views import RevokeTokenView, TokenView
+
+from mcphub.signin import clients
+from mcphub.signin.advice import ADVICE
+from mcphub.signin.clients import ClientRefused
+from sessions_app import endpoints
+from sessions_app.history import events
+from sessions_app.history.events import Actor
+from sessions_app.protocol import json
+from sessions_app.protocol.errors import ParseError
+from sessions_app.protocol.json import Json
+
+_MOST_BYTES = 32 * 1024
+"""Of a request to these addresses."""
+_AUTH_METHODS = ("none", "client_secret_basic", "client_secret_post")
+_GRANTS = ("authorization_code", "refresh_token")
+
+
+class _ForPrograms(View):
+    """Pages of other origins may call it: nothing here depends on a cookie."""
+
+    @method_decorator(csrf_exempt)
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        response: HttpResponseBase
+        if request.method == "OPTIONS":
+            response = HttpResponse(status=204)
+            response["Access-Control-Allow-Methods"] = "GET, POST"
+            response["Access-Control-Allow-Headers"] = "Authorization, Content-Type, MCP-Protocol-Version"
+        elif int(request.META.get("CONTENT_LENGTH") or 0) > _MOST_BYTES:
+            response = _error("invalid_request", f"The body is larger than {_MOST_BYTES} bytes. Send less.", 413)
+        else:
+            response = super().dispatch(request, *args, **kwargs)
+        response["Access-Control-Allow-Origin"] = "*"
+        response.headers.setdefault("Cache-Control", "no-store")
+        return response
+
+    def http_method_not_allowed(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        served = "POST" if hasattr(self, "post") else "GET"
+        response = _error("invalid_request", f"{request.method} is not served here. Use {served}.", 405)
+        response["Allow"] = served
+        return response
+
+
+class ServerDocument(_ForPrograms):
+    """The authorization server's metadata (RFC 8414)."""
+
+    def get(self, request: HttpRequest) -> HttpResponse:
+        base = endpoints.issuer()
+        methods = list(_AUTH_METHODS)
+        document: dict[str, Json] = {
+            "issuer": base,
+            "authorization_endpoint": f"{base}/oauth/authorize/",
+            "token_endpoint": f"{base}/oauth/token/",
+            "revocation_endpoint": f"{base}/oauth/revoke/",
+            "response_types_supported": ["code"],
+            "response_modes_supported": ["query"],
+            "grant_types_supported": list(_GRANTS),
+            "code_challenge_methods_supported": ["S256"],
+            "token_endpoint_auth_methods_supported": methods,
+            "revocation_endpoint_auth_methods_supported": methods,
+            "scopes_supported": list(endpoints.SCOPES),
+            "authorization_response_iss_parameter_supported": True,
+            "client_id_metadata_document_supported": True,
+            "ui_locales_supported": [code for code, _name in settings.LANGUAGES],
+        }
+        if settings.MCPHUB_CLIENT_REGISTRATION:
+            document["registration_endpoint"] = f"{base}/oauth/register/"
+        return JsonResponse(document)
+
+
+class EndpointDocument(_ForPrograms):
+    """What a client must know of an endpoint before it signs in (RFC 9728)."""
+
+    def get(self, request: HttpRequest, path: str = "") -> HttpResponse:
+        endpoint = f"/{path}".removesuffix("/")
+        if endpoint and endpoints.of_path(endpoint) != endpoint:
+            return _error("not_found", "The hub has no endpoint of this address. MCP is at /mcp.", 404)
+        scopes = endpoints.scopes_of(endpoint or endpoints.MAIN)
+        document = {
+            "resource": endpoints.identifier(endpoint, request.get_host()),
+            "authorization_servers": [endpoints.issuer()],
+            "scopes_supported": list(scopes),
+            "bearer_methods_supported": ["header"],
+            "resource_name": "MCP Hub",
+        }
+        return JsonResponse(document)
+
+
+class Registration(_ForPrograms):
+    """A client makes itself known (RFC 7591). It is trusted with nothing until a person allows it something."""
+
+    def post(self, request: HttpRequest) -> HttpResponse:
+        try:
+            told = json.loads(request.body)
+            if not isinstance(told, dict):
+                raise ClientRefused("The body must be a JSON object.")
+            fields = _registered(told)
+        except ParseError as error:
+            return _error("invalid_client_metadata", f"The body must be JSON. {error}")
+        except ClientRefused as refusal:
+            return _error(refusal.error, str(refusal))
+        secret = generate_client_secret() if fields["client_type"] == Application.CLIENT_CONFIDENTIAL else ""
+        with transaction.atomic():
+            if not clients.make_room():
+                answer = _error("temporarily_unavailable", "Too many clients registered just now. Try again.", 429)
+                answer["Retry-After"] = "60"
+                return answer
+            client = Application.objects.create(client_id=generate_client_id(), client_secret=secret, **fields)
+            address = str(request.META.get("REMOTE_ADDR") or "")[:64]
+            events.record(
+                "client.registered",
+                actor=Actor("anonymous"),
+                model=Application,
+                subject=client.pk,
+                label=client.name,
+                after={"redirect_uris": client.redirect_uris.split(), "address": address},
+            )
+        body = {
+            "client_id": client.client_id,
+            "client_id_issued_at": int(time.time()),
+            "client_name": client.name,
+            "redirect_uris": client.redirect_uris.split(),
+            "grant_types": list(_GRANTS),
+            "response_types": ["code"],
+            "token_endpoint_auth_method": told.get("token_endpoint_auth_method") or _AUTH_METHODS[1],
+        }
+        if secret:
+            body |= {"client_secret": secret, "client_secret_expires_at": 0}
+        return JsonResponse(body, status=201)
+
+
+def _registered(told: dict[str, Json]) -> dict[str, str]:
+    """Give the columns of a client; raise ClientRefused."""
+    method = told.get("token_endpoint_auth_method") or _AUTH_METHODS[1]
+    if method not in _AUTH_METHODS:
+        raise ClientRefused(f"token_endpoint_auth_method must be one of {', '.join(_AUTH_METHODS)}.")
+    for name, needed in (("grant_types", "authorization_code"), ("response_types", "code")):
+        given = told.get(name)
+        if given is not None and (not isinstance(given, list) or needed not in given):
+            raise ClientRefused(f"{name} must be an array with {needed}.")
+    return {
+        "name": clients.checked_name(told.get("client_name")),
+        "redirect_uris": " ".join(clients.checked_redirects(told.get("redirect_uris"))),
+        "client_type": Application.CLIENT_PUBLIC if method == "none" else Application.CLIENT_CONFIDENTIAL,
+        "authorization_grant_type": Application.GRANT_AUTHORIZATION_CODE,
+        "registration_source": Application.RegistrationSource.DCR,
+    }
+
+
+class Token(_ForPrograms, TokenView):  # type: ignore[misc]
+    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        return _as_oauth(request, lambda: self.authorization_flow_token_response(request))
+
+
+class Revocation(_ForPrograms, RevokeTokenView):  # type: ignore[misc]
+    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        return _as_oauth(request, lambda: super(Revocation, self).post(request, *args, **kwargs))
+
+
+def _has_nul(request: HttpRequest) -> bool:
+    """No parameter has one, and PostgreSQL cannot even be asked about it."""
+    return any("\x00" in value for values in request.POST.lists() for value in values[1])
+
+
+def _as_oauth(request: HttpRequest, answer: Callable[[], HttpResponse]) -> HttpResponse:
+    """Answer in JSON, which the toolkit does not say of every answer that has a body, with advice for each error."""
+    if _has_nul(request):
+        return _error("invalid_request", "A parameter holds a NUL character. Send it without.")
+    response = answer()
+    if response.content:
+        response["Content-Type"] = "application/json"
+        told = json.loads(response.content)
+        if (
+            isinstance(told, dict)
+            and "error_description" not in told
+            and (advice := ADVICE.get(str(told.get("error"))))
+        ):
+            response.content = json.dumps({**told, "error_description": advice})
+    return response
+
+
+def _error(error: str, description: str, status: int = 400) -> HttpResponse:
+    return JsonResponse({"error": error, "error_description": description}, status=status)

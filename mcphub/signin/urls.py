@@ -1,0 +1,18 @@
+"""Where signing in is served, if it is."""
+
+from django.conf import settings
+from django.urls import path
+
+from mcphub.signin import pages, programs
+
+urlpatterns = [
+    path(".well-known/oauth-authorization-server", programs.ServerDocument.as_view()),
+    path(".well-known/oauth-protected-resource", programs.EndpointDocument.as_view()),
+    path(".well-known/oauth-protected-resource/<path:path>", programs.EndpointDocument.as_view()),
+    path("oauth/login/", pages.log_in, name="sign-in"),
+    path("oauth/authorize/", pages.Authorize.as_view(), name="authorize"),
+    path("oauth/token/", programs.Token.as_view(), name="token"),
+    path("oauth/revoke/", programs.Revocation.as_view(), name="revoke"),
+]
+if settings.MCPHUB_CLIENT_REGISTRATION:
+    urlpatterns += [path("oauth/register/", programs.Registration.as_view(), name="register")]

@@ -1,0 +1,137 @@
+"""Access tokens of people who signed in: what they look like, and the caller that one of them makes.
+
+The one place where a token is judged: whether it is known, for which endpoint it is, when it ends, what it allows. Rows
+are read when a token is first seen and kept until it ends or the change bus says that it changed, so a hub with many
+tokens starts as quickly as one with none, and a call by token asks the database nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import secrets
+import time
+from dataclasses import dataclass
+
+from channels.db import database_sync_to_async
+from django.conf import settings
+
+from sessions_app import endpoints
+from sessions_app.caller import Caller
+from sessions_app.protocol.errors import ServerBusy, Unauthenticated
+
+ACCESS, REFRESH = "mcpa", "mcpr"
+"""What the texts of access and refresh tokens begin with."""
+_TAG_CHARACTERS = 16
+_MOST_KEPT = 20_000
+_AT_ONCE = 4
+"""Tokens that a process looks up at one moment; the other requests keep their connections to the database."""
+_MOST_WAITING = 200
+
+
+def new_text(kind: str) -> str:
+    """Make the text of a token. Its end proves that this hub made it, so that guesses cost no look at the database."""
+    body = f"{kind}_{secrets.token_urlsafe(32)}"
+    return f"{body}.{_tag(body)}"
+
+
+def is_own(text: str) -> bool:
+    """Whether the hub made this access token, at whatever time."""
+    body, _, tag = text.rpartition(".")
+    return body.startswith(f"{ACCESS}_") and text.isascii() and hmac.compare_digest(tag, _tag(body))
+
+
+def _tag(body: str) -> str:
+    key = b"mcphub tokens " + settings.SECRET_KEY.encode()
+    return hmac.digest(key, body.encode(), hashlib.sha256).hex()[:_TAG_CHARACTERS]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccessGrant:
+    """What one token says: who lets which endpoint be used, and until when."""
+
+    caller: Caller
+    endpoint: str
+    expires_at: float
+    """Seconds since the epoch."""
+
+    def caller_at(self, endpoint: str) -> Caller:
+        """Give the caller; raise Unauthenticated where the token is over, or for another endpoint."""
+        if self.expires_at <= time.time():
+            raise Unauthenticated("The access token has expired. Get another with the refresh token, or sign in again.")
+        if self.endpoint != endpoint:
+            raise Unauthenticated("The access token is for another endpoint. Sign in for this one.")
+        return self.caller
+
+
+class AccessTokens:
+    """The tokens that one process has seen, by the digest of their text."""
+
+    def __init__(self) -> None:
+        self._grants: dict[bytes, AccessGrant] = {}
+        self._version = 0
+        """How often something was forgotten: what was read before that may be old."""
+        self._room = asyncio.Semaphore(_AT_ONCE)
+        self._waiting = 0
+
+    def known(self, digest: bytes) -> AccessGrant | None:
+        return self._grants.get(digest)
+
+    async def find(self, digest: bytes, text: str) -> AccessGrant:
+        """Give what a token says; raise Unauthenticated where it is none of this hub's, or was revoked."""
+        found = self._grants.get(digest)
+        if found is not None:
+            return found
+        if not is_own(text):
+            raise Unauthenticated("The key is unknown or was revoked. Ask the operator for a new one.")
+        if self._waiting >= _MOST_WAITING:
+            raise ServerBusy
+        self._waiting += 1
+        try:
+            async with self._room:
+                version = self._version
+                found = await database_sync_to_async(read)(digest)
+        finally:
+            self._waiting -= 1
+        if found is None:
+            raise Unauthenticated("The access token was revoked, or has expired. Sign in again.")
+        if version == self._version:
+            if len(self._grants) >= _MOST_KEPT:
+                self._grants.clear()
+            self._grants[digest] = found
+        return found
+
+    def forget(self, digest: str) -> None:
+        """Read a token again when it is next seen; all of them where `digest`, in hexadecimal, is empty."""
+        self._version += 1
+        if digest:
+            self._grants.pop(bytes.fromhex(digest), None)
+        else:
+            self._grants.clear()
+
+    def drop_expired(self, now: float) -> set[str]:
+        """Forget what is over; give the principals of whom no token is left."""
+        over = {digest for digest, grant in self._grants.items() if grant.expires_at <= now}
+        gone = {self._grants.pop(digest).caller.principal for digest in over}
+        return gone - {grant.caller.principal for grant in self._grants.values()}
+
+
+def read(digest: bytes) -> AccessGrant | None:
+    """Read a token from the database; None where there is none, or its person may not come in any more."""
+    from oauth2_provider.models import AccessToken
+
+    row = AccessToken.objects.filter(token_checksum=digest.hex()).select_related("user", "application").first()
+    if row is None or row.user is None or not row.user.is_active or row.application is None:
+        return None
+    if len(row.resource) != 1 or not (endpoint := endpoints.named(row.resource[0])):
+        return None
+    scopes = {allowed for scope in row.scope.split() for allowed in endpoints.SCOPES.get(scope, ())}
+    caller = Caller(
+        principal=f"user:{row.user.pk}",
+        label=f"{row.user.get_username()} via {row.application.name or 'a client'} (client {row.application.pk})",
+        scopes=frozenset(scopes),
+        groups=frozenset(row.user.groups.values_list("pk", flat=True)),
+        is_signed_in=True,
+    )
+    return AccessGrant(caller=caller, endpoint=endpoint, expires_at=row.expires.timestamp())

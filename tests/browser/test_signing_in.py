@@ -1,0 +1,158 @@
+"""Clients that others wrote come to a call with nothing but an address; a browser does the person's part."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.clients import install
+from tests.servers import ROOT, Hub, free_port
+from tests.wire.signing_in import Client
+
+SECONDS = 120
+AUTHORIZE = r"(http://127\.0\.0\.1:\d+/oauth/authorize/\S+)"
+NAME, PASSWORD = "anna", "a long password"
+
+
+def make_person() -> None:
+    from django.contrib.auth.models import User
+
+    User.objects.create_user(NAME, password=PASSWORD)
+
+
+@pytest.fixture(scope="module")
+def hub(program: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
+    with Hub(tmp_path_factory.mktemp("hub"), packs=["starter"]) as running:
+        running.operate(make_person)
+        yield running
+
+
+class Visitor:
+    """A client of others at work, and what it says."""
+
+    def __init__(self, words: list[str], environment: dict[str, str] | None = None) -> None:
+        self.process = subprocess.Popen(
+            words,
+            cwd=ROOT,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self._watch = threading.Timer(SECONDS, self.process.kill)
+        self._watch.start()
+
+    def __enter__(self) -> Visitor:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._watch.cancel()
+        self.process.kill()
+        self.process.communicate()
+
+    def sends(self, id: int | None, method: str, params: Any) -> None:
+        assert self.process.stdin is not None
+        numbered = {} if id is None else {"id": id}
+        self.process.stdin.write(json.dumps({"jsonrpc": "2.0", **numbered, "method": method, "params": params}) + "\n")
+        self.process.stdin.flush()
+
+    def says(self, pattern: str) -> str:
+        """Read on until a line says it; give what is in its brackets."""
+        assert self.process.stdout is not None
+        said = []
+        for line in self.process.stdout:
+            said.append(line)
+            if found := re.search(pattern, line):
+                return found[1]
+        raise AssertionError("".join(said))
+
+
+def visitor_of(runtime: str, hub: Hub) -> Visitor:
+    address = f"{hub.url}/mcp"
+    if runtime == "node":
+        folder = install.needed("node")
+        script = install.scripts(folder) / "signin.mjs"
+        return Visitor([str(folder / "node_modules/.bin/node"), str(script), address], install.node_environment(folder))
+    script = Path(install.__file__).parent / f"signin_v{runtime[0]}.py"
+    python = sys.executable if runtime == "2.3.0" else str(install.needed(runtime))
+    return Visitor([python, str(script), address])
+
+
+def lets_in(page: Any, address: str, closing: str = "You may close this page") -> None:
+    """The person logs in where that is asked, by keyboard, and allows it; `closing` is what the client then shows."""
+    from playwright.sync_api import expect
+
+    page.goto(address)
+    if "/oauth/login/" in page.url:
+        page.keyboard.type(NAME)
+        page.keyboard.press("Tab")
+        page.keyboard.type(PASSWORD)
+        page.keyboard.press("Enter")
+    allow = page.get_by_role("button", name="Allow", exact=True)
+    expect(allow).to_be_visible()
+    allow.focus()
+    page.keyboard.press("Enter")
+    if closing:
+        expect(page.get_by_text(closing)).to_be_visible()
+
+
+@pytest.fixture
+def page(chromium: Any) -> Iterator[Any]:
+    context = chromium.new_context()
+    blocked: list[str] = []
+    page = context.new_page()
+    page.on("console", lambda said: blocked.append(said.text) if "Content Security Policy" in said.text else None)
+    yield page
+    context.close()
+    assert blocked == []
+
+
+@pytest.mark.parametrize("runtime", ["1.30.0", "2.3.0", "node"])
+def test_an_sdk_signs_in_with_nothing_but_the_address(hub: Hub, page: Any, runtime: str) -> None:
+    with visitor_of(runtime, hub) as visitor:
+        lets_in(page, visitor.says(r"^visit (\S+)$"))
+        assert json.loads(visitor.says(r'^(".*")$')) == "signed in"
+        assert visitor.process.wait(SECONDS) == 0
+    row = hub.rows(tool="echo")[0]
+    assert row["caller_label"].startswith(f"{NAME} via ")
+    assert row["principal"].startswith("user:")
+
+
+def test_mcp_remote_signs_in_with_nothing_but_the_address(hub: Hub, page: Any, tmp_path: Path) -> None:
+    folder = install.needed("node")
+    words = [str(folder / "node_modules/.bin/mcp-remote"), f"{hub.url}/mcp", "--transport", "http-only"]
+    with Visitor(words, {**install.node_environment(folder), "MCP_REMOTE_CONFIG_DIR": str(tmp_path)}) as visitor:
+        lets_in(page, visitor.says(AUTHORIZE), closing="Authorization successful")
+        whom = {"name": "bridged", "version": "1"}
+        visitor.sends(1, "initialize", {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": whom})
+        assert visitor.says(r'^{"jsonrpc":"2.0","id":1,"(\w+)"') == "result"
+        visitor.sends(None, "notifications/initialized", {})
+        visitor.sends(2, "tools/call", {"name": "echo", "arguments": {"text": "bridged"}})
+        assert visitor.says(r'^{"jsonrpc":"2.0","id":2,.*"text":"(\w+)"') == "bridged"
+    assert hub.rows(tool="echo")[0]["caller_label"].startswith(f"{NAME} via MCP CLI Proxy")
+
+
+def test_the_official_suite_finds_nothing_amiss_with_the_server(hub: Hub, page: Any, tmp_path: Path) -> None:
+    folder = install.needed("node")
+    port = free_port()
+    callback = f"http://127.0.0.1:{port}/callback"
+    with Client(hub, redirect_uri=callback) as client:
+        words = ["conformance", "authorization", "--url", hub.url, "--client-id", client.id, "--port", str(port)]
+    words += ["--resource", f"{hub.url}/mcp"]
+    words[0] = str(folder / "node_modules/.bin/conformance")
+    with Visitor([*words, "--output-dir", str(tmp_path)], install.node_environment(folder)) as visitor:
+        lets_in(page, visitor.says(AUTHORIZE), closing="")
+        out, _ = visitor.process.communicate(timeout=SECONDS)
+    assert visitor.process.returncode == 0, out
+    found = [check for file in tmp_path.rglob("checks.json") for check in json.loads(file.read_text())]
+    assert len(found) >= 3
+    assert [check for check in found if check["status"] not in ("SUCCESS", "INFO")] == []

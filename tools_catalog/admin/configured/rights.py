@@ -1,0 +1,46 @@
+"""Who may save which draft: as strict as the pages of connections, launch profiles and secrets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest
+from django.utils.translation import gettext as _t
+
+from tools_catalog.importers.configured.drafts import EXISTING, Draft
+
+NEEDED: Final = ("tools_catalog.add_mcpconnection", "tools_catalog.change_mcpconnection")
+LAUNCH: Final = ("tools_catalog.launch_mcpconnection", "tools_catalog.add_launchprofile")
+_SECRETS: Final = "tools_catalog.add_secret"
+APPROVE: Final = "tools_catalog.approve_mcpupstreamtool"
+
+
+def check(request: HttpRequest) -> None:
+    """Raise PermissionDenied for who may not make connections."""
+    if not request.user.has_perms(NEEDED):
+        raise PermissionDenied
+
+
+def refusal_of(user: Any, draft: Draft) -> str:
+    """Say why the person may not save this draft at all; empty where they may."""
+    if draft.runs_program and not user.has_perms(LAUNCH):
+        return _t("It runs a program, which an upstream manager may add.")
+    return ""
+
+
+def refusal_of_values(user: Any, draft: Draft, values: Mapping[str, str]) -> str:
+    """Say why the person may not save it with these values: secrets are written by who may write secrets."""
+    if user.has_perm(_SECRETS):
+        return ""
+    told = [
+        blank.name
+        for blank in draft.blanks
+        if blank.is_secret and (value := values.get(blank.name) or blank.value) and not EXISTING.fullmatch(value)
+    ]
+    if not told:
+        return ""
+    return _t(
+        "You may not write secrets. Have somebody add them, and write {secret:NAME} instead of the value: %(names)s"
+    ) % {"names": ", ".join(told)}

@@ -1,0 +1,188 @@
+"""Drafts become rows: secrets, launch profiles and connections. The one place that makes them of a draft."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx2
+from django.conf import settings
+from django.core.exceptions import ValidationError
+from django.db import transaction
+
+from tools_catalog.bindings import CONNECTION, PROFILE, origin_of
+from tools_catalog.importers.configured.drafts import Draft, DraftRefused, Filled, Needed, filled
+from tools_catalog.models import LaunchProfile, McpConnection, Secret
+
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """A draft that somebody decided to save, under a name that is free."""
+
+    draft: Draft
+    slug: str
+    values: Mapping[str, str] = field(default_factory=dict)
+    has_network: bool = False
+
+
+@dataclass(slots=True)
+class Saved:
+    """What became of drafts. With anything in `refused` nothing was saved."""
+
+    connections: list[McpConnection] = field(default_factory=list)
+    refused: list[tuple[str, str]] = field(default_factory=list)
+    """Name of the connection, and why."""
+
+
+class _Undone(Exception):
+    """Rolls back what was refused, or only tried."""
+
+
+def save(chosen: Sequence[Chosen], *, reason: str, dry_run: bool = False) -> Saved:
+    """Make the rows of all of these or of none. With `dry_run` nothing is kept; what would be refused is told."""
+    saved = Saved()
+    with suppress(_Undone), transaction.atomic():
+        for each in chosen:
+            try:
+                with transaction.atomic():
+                    saved.connections.append(_save(each, reason))
+            except DraftRefused as error:
+                saved.refused.append((each.slug, str(error)))
+            except ValidationError as error:
+                saved.refused.append((each.slug, _told(error)))
+        if saved.refused or dry_run:
+            raise _Undone
+    return saved
+
+
+def free_slugs(drafts: Sequence[Draft]) -> list[str]:
+    """Give each draft the name of a connection: its own, or with a number where that is taken."""
+    taken = {
+        *McpConnection.objects.values_list("slug", flat=True),
+        *LaunchProfile.objects.values_list("name", flat=True),
+    }
+    # Secrets of a connection that is gone would be taken for those of the new one.
+    taken |= {name.partition(".")[0] for name in Secret.objects.values_list("name", flat=True) if "." in name}
+    found = []
+    for draft in drafts:
+        slug = next(each for each in _numbered(draft.slug) if each not in taken)
+        taken.add(slug)
+        found.append(slug)
+    return found
+
+
+def there_already(drafts: Sequence[Draft]) -> dict[str, str]:
+    """Give the drafts that the hub has, by name, with the connection that reaches the same address or runs the same."""
+    rows = list(McpConnection.objects.select_related("profile"))
+    by_url = {row.url: row.slug for row in rows if row.url}
+    by_words = {_words(row.profile): row.slug for row in rows if row.profile}
+    found: dict[str, str] = {}
+    for draft in drafts:
+        try:
+            made = filled(replace(draft, problem=""), {blank.name: "-" for blank in draft.missing})
+        except DraftRefused:
+            continue
+        key = (made.command, made.arguments)
+        there = by_words.get(key) if draft.runs_program else by_url.get(made.url)
+        if there:
+            found[draft.name] = there
+    return found
+
+
+def _words(profile: LaunchProfile) -> tuple[str, tuple[str, ...]]:
+    return profile.command, tuple(profile.arguments) if isinstance(profile.arguments, list) else ()
+
+
+def _numbered(slug: str) -> Iterator[str]:
+    yield slug
+    number = 2
+    while True:
+        end = f"-{number}"
+        yield f"{slug[: 32 - len(end)]}{end}"
+        number += 1
+
+
+def _save(chosen: Chosen, reason: str) -> McpConnection:
+    made = filled(chosen.draft, chosen.values, chosen.slug)
+    draft, slug = chosen.draft, chosen.slug
+    if draft.runs_program:
+        origin, users = f"{slug}{PROFILE}", ""
+    else:
+        _check_foreign(made.url)
+        origin, users = _origin(made.url), f"{CONNECTION}:{slug}"
+    for needed in made.secrets:
+        _keep(needed, origin, users, reason)
+    row = McpConnection(
+        slug=slug, title=draft.title[:200], transport=draft.transport, url=made.url, headers=dict(made.headers)
+    )
+    row.enabled = draft.enabled
+    if draft.runs_program:
+        row.profile = _profile(chosen, made, reason)
+    row.change_reason = reason
+    row.full_clean()
+    row.save()
+    return row
+
+
+def _profile(chosen: Chosen, made: Filled, reason: str) -> LaunchProfile:
+    row = LaunchProfile(
+        name=chosen.slug,
+        command=made.command,
+        arguments=list(made.arguments),
+        environment=dict(made.environment),
+        directory=made.directory,
+        network=LaunchProfile.Network.OPEN if chosen.has_network else LaunchProfile.Network.NONE,
+    )
+    row.change_reason = reason
+    row.full_clean()
+    row.save()
+    return row
+
+
+def _keep(needed: Needed, origin: str, users: str, reason: str) -> None:
+    row = Secret(name=needed.name, origins=origin, places=" ".join(needed.places), users=users)
+    row.set_value(needed.value)
+    row.change_reason = reason
+    row.full_clean()
+    row.save()
+
+
+def _origin(url: str) -> str:
+    try:
+        return origin_of(url)
+    except (httpx2.InvalidURL, ValueError) as error:
+        raise DraftRefused(f"url: {url[:200]!r} is no address.") from error
+
+
+def _check_foreign(url: str) -> None:
+    """Refuse the hub itself: clients that use it already name it in their configuration."""
+    public, there = urlsplit(settings.MCPHUB_PUBLIC_URL), _split(url)
+    same_port = (public.port or public.scheme) == (there.port or there.scheme)
+    both_local = public.hostname in _LOOPBACK and there.hostname in _LOOPBACK
+    is_endpoint = re.match(r"/(mcp|sse)(/|\Z)", there.path) is not None
+    if is_endpoint and same_port and (both_local or public.hostname == there.hostname):
+        raise DraftRefused("it is this hub itself. Leave it out.")
+
+
+def _split(url: str) -> Any:
+    try:
+        found = urlsplit(url)
+        _ = found.port  # read when asked for, and then refused
+    except ValueError as error:
+        raise DraftRefused(f"url: {url[:200]!r} is no address.") from error
+    return found
+
+
+def _told(error: ValidationError) -> str:
+    if not hasattr(error, "error_dict"):
+        return " ".join(error.messages)
+    return " ".join(
+        " ".join(messages) if name == "__all__" else f"{name}: {' '.join(messages)}"
+        for name, messages in error.message_dict.items()
+    )

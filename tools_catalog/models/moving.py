@@ -1,0 +1,119 @@
+"""Moves credentials that stand in a row as they are into secrets of their own, when the row is saved.
+
+The secret is bound to the row's origin, the place and the row itself, so nobody gains by it what the text did not give.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from django.utils.translation import gettext as _t
+
+from sessions_app.history import source
+from tools_catalog import secrets
+from tools_catalog.bindings import PROFILE, Destination
+from tools_catalog.literals import literal_in
+from tools_catalog.models.secrets import Secret
+
+ADD = "tools_catalog.add_secret"
+_NOT_IN_NAMES = re.compile(r"[^a-z0-9_.-]+")
+_LONGEST_NAME = 64
+
+
+class LiteralRefused(ValueError):
+    """A credential stands in the row, and stays out; the sentence says what to do."""
+
+
+def may_write_secrets() -> bool:
+    """Whether who makes the edit may add secrets: a person with that right, or whoever runs a command here."""
+    user: Any = source.current().user
+    return user is None or bool(user.has_perm(ADD))
+
+
+class Moving:
+    """The credentials of one row on their way: found when it is checked, stored when it is saved."""
+
+    def __init__(self) -> None:
+        self._new: list[Secret] = []
+
+    def taken(self, texts: Any, place: str, to: Destination, before: Any = None, *, is_moved: bool = False) -> Any:
+        """Give `texts` by name with references in place of credentials. Raises LiteralRefused.
+
+        `before` are the texts as they are stored, `is_moved` says that the row was sent to another origin since.
+        """
+        if not isinstance(texts, dict):
+            return texts
+        changed = dict(texts)
+        for name, text in texts.items():
+            found = literal_in(name, text) if isinstance(text, str) else None
+            if found is None:
+                continue
+            if is_moved and isinstance(before, dict) and before.get(name) == text:
+                raise LiteralRefused(
+                    _t(
+                        "%(where)s: the credential was written for another address. Leave it out, or save the row "
+                        "with its old address first: then it becomes a secret, and who may edit secrets adds "
+                        "%(origin)s to it."
+                    )
+                    % {"where": f"{place}.{name}", "origin": to.origin}
+                )
+            if not may_write_secrets():
+                raise LiteralRefused(
+                    _t(
+                        "%(where)s: this looks like a credential, which must not stand here as it is. Write "
+                        "{secret:NAME}, and let somebody who may edit secrets add the secret NAME."
+                    )
+                    % {"where": f"{place}.{name}"}
+                )
+            changed[name] = found.referring(self._secret(found.plain, f"{place}.{name}", to))
+        return changed
+
+    def store(self) -> None:
+        """Save what was found. Takes part in the caller's transaction."""
+        new, self._new = self._new, []
+        for secret in new:
+            secret.change_reason = _t("Taken out of a text that held it as it is")
+            secret.save()
+
+    def _secret(self, plain: str, place: str, to: Destination) -> str:
+        """Give the name of a secret of this value and binding: one that there is, or a new one."""
+        users = " ".join(to.users[:1])
+        bound = {"origins": to.origin, "places": place, "users": users}
+        same = Secret.objects.filter(fingerprint=secrets.fingerprint(plain), **bound).first()
+        if same is not None:
+            return same.name
+        owner = to.origin.removesuffix(PROFILE) if to.origin.endswith(PROFILE) else users.partition(":")[2]
+        made = Secret(name=self._free_name(f"{owner}-{place.partition('.')[2]}"), **bound)
+        made.set_value(plain)
+        self._new.append(made)
+        return made.name
+
+    def _free_name(self, wanted: str) -> str:
+        plain = _NOT_IN_NAMES.sub("-", wanted.lower()).strip("-")[: _LONGEST_NAME - 4] or "secret"
+        taken = {*Secret.objects.filter(name__startswith=plain).values_list("name", flat=True)}
+        taken |= {secret.name for secret in self._new}
+        return next(name for name in (plain, *(f"{plain}-{number}" for number in range(2, 1000))) if name not in taken)
+
+
+def rows_with_literals() -> list[str]:
+    """Name the rows that were stored before the hub looked for credentials, and still hold one as it is."""
+    from tools_catalog.models import HttpService, LaunchProfile, McpConnection, McpToolDefinition
+
+    rows: list[tuple[str, Any]] = [
+        *((f"service {row.slug}", row.headers) for row in HttpService.objects.all()),
+        *((f"connection {row.slug}", row.headers) for row in McpConnection.objects.all()),
+        *((f"launch profile {row.name}", row.environment) for row in LaunchProfile.objects.all()),
+        *(
+            (f"tool {row.name}", row.configuration.get(place))
+            for row in McpToolDefinition.objects.filter(backend="http")
+            if isinstance(row.configuration, dict)
+            for place in ("headers", "query")
+        ),
+    ]
+    return [
+        label
+        for label, texts in rows
+        if isinstance(texts, dict)
+        and any(isinstance(text, str) and literal_in(name, text) is not None for name, text in texts.items())
+    ]
