@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
@@ -93,7 +91,7 @@ def _page(
     return TemplateResponse(request, "admin/hub/servers_tried.html", context)
 
 
-def _row(row: McpConnection, tried: trying.Tried | None) -> dict[str, Any]:
+def _row(row: McpConnection, tried: trying.Tried | None) -> dict[str, object]:
     words = {probe.ADDRESS: _t("Address"), probe.CONNECT: _t("Connection"), probe.LIST: _t("List")}
     runs = [row.profile.command, *row.profile.arguments] if row.profile else []
     served = row.tools.filter(state=McpUpstreamTool.State.APPROVED).count()
@@ -117,7 +115,7 @@ def _row(row: McpConnection, tried: trying.Tried | None) -> dict[str, Any]:
     }
 
 
-def _offer(offer: McpUpstreamTool) -> dict[str, Any]:
+def _offer(offer: McpUpstreamTool) -> dict[str, object]:
     words = offer.seen.get("description") if isinstance(offer.seen, dict) else ""
     return {
         "value": f"{offer.pk}:{offer.seen_digest}",
