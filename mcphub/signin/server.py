@@ -25,6 +25,8 @@ MOST_CODES = 20
 """Of one person, not yet redeemed."""
 MOST_SIGN_INS = 20
 """Of one person with one client: so many devices may hold refresh tokens of their own."""
+TOKENS_A_MINUTE = 30
+"""Of one person with one client. Each is on record for ever."""
 _SAME_REFRESH = timedelta(seconds=10)
 """So long a second use of a refresh token is taken for a client that asked twice, and does not end the sign-in."""
 
@@ -117,6 +119,11 @@ class Validator(OAuth2Validator):  # type: ignore[misc]
         used = getattr(request, "refresh_token_instance", None)
         if used is not None and RefreshToken.objects.select_for_update().get(pk=used.pk).revoked is not None:
             raise errors.InvalidGrantError(request=request)  # another request has just used it
+        just_now = timezone.now() - timedelta(minutes=1)
+        own = RefreshToken.objects.filter(user=request.user, application=request.client, created__gt=just_now)
+        if own.count() >= TOKENS_A_MINUTE:
+            words = "Too many tokens were given just now. Try again in a minute."
+            raise errors.CustomOAuth2Error("temporarily_unavailable", description=words, status_code=429)
         super()._save_bearer_token(token, request, *args, **kwargs)
         if used is None:
             _bound_sign_ins(request.user, request.client)

@@ -96,6 +96,20 @@ def age_refreshes(name: str, seconds: int) -> int:
     return int(used.update(revoked=F("revoked") - timedelta(seconds=seconds)))
 
 
+def refresh_often(name: str) -> None:
+    """Leave what as many refreshes leave as may be in a minute."""
+    from django.utils import timezone
+    from oauth2_provider.models import RefreshToken
+
+    from mcphub.signin.server import TOKENS_A_MINUTE
+
+    one = RefreshToken.objects.filter(user__username=name).latest("pk")
+    for number in range(TOKENS_A_MINUTE):
+        RefreshToken.objects.create(
+            user=one.user, application=one.application, token=f"{name} {number}", revoked=timezone.now()
+        )
+
+
 def everything_stored() -> list[str]:
     """Give all text of all rows, to look for what must not be there."""
     from django.db import connection

@@ -23,6 +23,7 @@ from tests.wire.signing_in import (
     join,
     leave,
     make_toolset,
+    refresh_often,
     take_back,
     told_to,
 )
@@ -448,6 +449,12 @@ def test_a_replayed_refresh_token_ends_all_that_came_of_it(hub: Hub, anna: Perso
     refused(client.refresh(second["refresh_token"]))
     assert client.refresh(apart["refresh_token"]).status_code == 200
     assert kinds_of(hub, anna).count("token.replayed") == 1
+
+
+def test_a_client_that_refreshes_without_end_waits(hub: Hub, anna: Person, client: Client) -> None:
+    tokens = client.sign_in(anna)
+    hub.operate(refresh_often, anna.name)
+    refused(client.refresh(tokens["refresh_token"]), "temporarily_unavailable", 429)
 
 
 def test_a_client_gives_its_tokens_back(hub: Hub, anna: Person, client: Client) -> None:
