@@ -250,9 +250,8 @@ def attacking(job: dict[str, Any]) -> Any:
 def attack(job: dict[str, Any]) -> None:
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    os.setpriority(
-        os.PRIO_PROCESS, 0, 10
-    )  # it takes the processor time that nobody else wants: elsewhere it would have a machine of its own
+    # It takes the processor time that nobody else wants: elsewhere it would have a machine of its own.
+    os.setpriority(os.PRIO_PROCESS, 0, 10)
     made = Attack(job)
     asyncio.run(made.run())
     print(json.dumps(made.told))
