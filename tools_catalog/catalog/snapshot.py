@@ -132,8 +132,8 @@ class Catalog(Selection):
     def with_toolsets(self) -> Catalog:
         """Give the same tools with the toolsets as they are now: who makes one need not wait for all tools."""
         now = copy(self)
-        made = _toolsets(self.tools.values(), _aliases(), self.toolsets)
-        now.toolsets = {toolset.slug: toolset for toolset in made}
+        toolsets = _toolsets(self.tools.values(), _aliases(), self.toolsets)
+        now.toolsets = {toolset.slug: toolset for toolset in toolsets}
         return now
 
     @classmethod

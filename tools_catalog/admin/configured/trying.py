@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.db.models import Count, Q
@@ -96,7 +94,7 @@ def _page(
     return TemplateResponse(request, "admin/hub/servers_tried.html", context)
 
 
-def _row(row: McpConnection, tried: trying.Tried | None) -> dict[str, Any]:
+def _row(row: McpConnection, tried: trying.Tried | None) -> dict[str, object]:
     words = {probe.ADDRESS: _t("Address"), probe.CONNECT: _t("Connection"), probe.LIST: _t("List")}
     runs = [row.profile.command, *row.profile.arguments] if row.profile else []
     return {
@@ -119,7 +117,7 @@ def _row(row: McpConnection, tried: trying.Tried | None) -> dict[str, Any]:
     }
 
 
-def _offer(offer: McpUpstreamTool) -> dict[str, Any]:
+def _offer(offer: McpUpstreamTool) -> dict[str, object]:
     words = offer.seen.get("description") if isinstance(offer.seen, dict) else ""
     return {
         "value": f"{offer.pk}:{offer.seen_digest}",

@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from sessions_app.protocol import json
+from sessions_app.protocol.json import Json
 from tools_catalog.importers.documents import DocumentRefused
 from tools_catalog.importers.openapi.patterns import readable
 
@@ -32,13 +33,13 @@ class OperationRefused(DocumentRefused):
 class Resolver:
     """Looks references up in one document."""
 
-    def __init__(self, document: dict[str, Any]) -> None:
+    def __init__(self, document: dict[str, Json]) -> None:
         self._document = document
         self._left = 0
         self.unread: list[str] = []
         """Patterns that were left out of the schemas."""
 
-    def resolve(self, value: Any) -> Any:
+    def resolve(self, value: Json) -> Any:
         """Follow the references of a parameter, a body or the like; raises OperationRefused."""
         for _ in range(MOST_DEPTH):
             if not isinstance(value, dict) or "$ref" not in value:
@@ -46,12 +47,12 @@ class Resolver:
             value = self._find(value["$ref"])
         raise OperationRefused("A reference leads round in a circle.")
 
-    def schema(self, schema: Any) -> dict[str, Any]:
+    def schema(self, schema: Json) -> dict[str, Json]:
         """Give a schema that stands alone; raises OperationRefused."""
         self._left = MOST_NODES
         return self._inlined(schema, (), 0)
 
-    def _find(self, reference: Any) -> Any:
+    def _find(self, reference: object) -> Any:
         if not isinstance(reference, str) or not reference.startswith("#/"):
             raise OperationRefused(f"It refers to another document ({str(reference)[:100]}), which is not fetched.")
         found: Any = self._document
@@ -65,7 +66,7 @@ class Resolver:
                 raise OperationRefused(f"It refers to {reference[:100]}, which the document does not have.")
         return found
 
-    def _inlined(self, schema: Any, within: tuple[str, ...], depth: int) -> dict[str, Any]:
+    def _inlined(self, schema: Json, within: tuple[str, ...], depth: int) -> dict[str, Json]:
         self._left -= 1
         if self._left < 0:
             raise OperationRefused(
@@ -85,7 +86,7 @@ class Resolver:
             return {**self._inlined(self._find(schema["$ref"]), (*within, reference), depth + 1), **beside}
         return self._keywords(schema, within, depth + 1)
 
-    def _keywords(self, schema: dict[str, Any], within: tuple[str, ...], depth: int) -> dict[str, Any]:
+    def _keywords(self, schema: dict[str, Json], within: tuple[str, ...], depth: int) -> dict[str, Json]:
         made: dict[str, Any] = {name: schema[name] for name in _COPIED if name in schema}
         made |= {name: schema[name] for name in _BOUNDS if _is_bound(schema.get(name), schema)}
         made |= {name: int(schema[name]) for name in _COUNTS if _is_count(schema.get(name))}
@@ -119,7 +120,7 @@ class Resolver:
         return made
 
 
-def _as_2020(schema: dict[str, Any], made: dict[str, Any]) -> None:
+def _as_2020(schema: dict[str, Json], made: dict[str, Json]) -> None:
     """Say in JSON Schema 2020-12 what OpenAPI 3.0 says in its own way."""
     for name, bound in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
         if schema.get(name) is True and bound in made:
