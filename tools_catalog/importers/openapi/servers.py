@@ -33,14 +33,20 @@ class Servers:
         for holder in reversed(holders):
             given = _address(holder)
             if given is not None:
-                if (self._whole(given) or given.rstrip("/")) != (self.url or self._given.rstrip("/")):
+                if self._compared(given) != self._compared(self._given):
                     raise OperationRefused(f"It is served at another address, {given[:100]}, than the service.")
                 return
 
+    def _compared(self, url: str) -> str:
+        """Give an address as it is told from others; where the document leaves the scheme open, without."""
+        whole = self._whole(url) or url.rstrip("/")
+        is_open = self._given.startswith("//") and not self._source
+        return "//" + whole.partition("//")[2] if is_open and "//" in whole else whole
+
     def _whole(self, url: str) -> str:
         try:
-            if url.startswith("//"):  # on the scheme of the document itself
-                url = f"{urlsplit(self._source).scheme or 'https'}:{url}"
+            if url.startswith("//"):  # on the scheme of the document itself, which a file has not
+                return f"{urlsplit(self._source).scheme}:{url}".rstrip("/") if self._source else ""
             if not urlsplit(url).netloc:
                 url = urljoin(self._source, url) if self._source else ""
         except ValueError as error:
