@@ -93,16 +93,17 @@ def lets_in(page: Any, address: str, closing: str = "You may close this page") -
 
     page.goto(address)
     if "/oauth/login/" in page.url:
+        expect(page.get_by_label("Name")).to_be_focused()
         page.keyboard.type(NAME)
         page.keyboard.press("Tab")
         page.keyboard.type(PASSWORD)
         page.keyboard.press("Enter")
     allow = page.get_by_role("button", name="Allow", exact=True)
-    expect(allow).to_be_visible()
+    expect(allow).to_be_visible(timeout=SECONDS * 1000)
     allow.focus()
     page.keyboard.press("Enter")
     if closing:
-        expect(page.get_by_text(closing)).to_be_visible()
+        expect(page.get_by_text(closing)).to_be_visible(timeout=SECONDS * 1000)
 
 
 @pytest.fixture
