@@ -5,6 +5,9 @@
 #              KILLS=300 KILLS_BOTH=150 ROWS=100000 SPOILT=10000 CYCLES=1000 REPEATED=100 EXAMPLES=100
 #              STREAM_SECONDS=3500 BEAT_SECONDS=25 is the long form; they draw the same lots each time, and others with
 #              SEED=$RANDOM
+# make rig-openapi-survey   public OpenAPI documents as tools, and their operations called; brings packages of npm
+# make rig-published   servers as npm and PyPI publish them, behind a hub; not among the rigs, for it installs a gigabyte:
+#              python -m tests.clients.install first
 # make check   what must be clean before a commit
 # make pictures   those of docs/operators.md, by a browser that goes through a hub; needs Chromium. ARGS="--only calls"
 # make tool-api   docs/tool-api.md, from signatures and docstrings
@@ -64,10 +67,14 @@ rigs: $(VENV)/.installed-dev
 	@$(BIN)/python -m tests.rigs.two_workers
 	@$(MAKE) --no-print-directory -k -j$(RIGS_AT_ONCE) -Otarget $(RIGS)
 
+# By name only: it brings packages of a hundred MB, and takes minutes.
+BY_NAME := rig-openapi-survey rig-published
+rig-openapi-survey: WORDS = openapi_survey --seed $(SEED) $(ARGS)
+
 RIGS := $(addprefix rig-,rest-contract kill-nine-cluster nth-statement-postgresql nth-statement kill-nine-postgresql \
 	kill-nine no-audit-cluster mutations retries-postgresql retries no-audit tampering-postgresql tampering children \
 	streams-postgresql streams attacking-child attacks attacks-postgresql flood flood-postgresql)
-.PHONY: $(RIGS)
+.PHONY: $(RIGS) $(BY_NAME)
 rig-rest-contract: WORDS = rest_contract --seed $(SEED) --examples $(EXAMPLES)
 rig-kill-nine: WORDS = kill_nine --seed $(SEED) --kills $(KILLS) --ready-seconds 30
 rig-kill-nine-postgresql: WORDS = kill_nine --seed $(SEED) --kills $(KILLS) --ready-seconds 30 --database postgresql --workers 2
@@ -89,7 +96,8 @@ rig-flood-postgresql: WORDS = flood --seconds $(FLOOD_SECONDS) --database postgr
 rig-children: WORDS = children --seed $(SEED) --cycles $(CYCLES) --kills $(KILLS)
 rig-streams: WORDS = streams --seconds $(STREAM_SECONDS) --heartbeat $(BEAT_SECONDS)
 rig-streams-postgresql: WORDS = streams --seconds $(STREAM_SECONDS) --heartbeat $(BEAT_SECONDS) --database postgresql
-$(RIGS): $(VENV)/.installed-dev
+rig-published: WORDS = published
+$(RIGS) $(BY_NAME): $(VENV)/.installed-dev
 	@$(BIN)/python -m tests.rigs.$(WORDS)
 
 check: $(VENV)/.installed-dev

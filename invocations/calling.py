@@ -64,8 +64,6 @@ class CallResult:
     invocation_id: str
     wire: dict[str, Json]
     """A CallToolResult in its newest form."""
-    text: str | None
-    """The same as canonical JSON; None where the record leaves something out."""
     code: str = ""
     """The internal code of its failure; empty for a call that did well."""
     duplicate_of: str = ""
@@ -86,7 +84,6 @@ class _End:
     """The result as the record holds it: canonical JSON."""
     failure: HubError | None
     rendered: dict[str, Json] | None = None
-    is_sent_as_recorded: bool = True
     seconds: float = 0.0
 
     @property
@@ -237,9 +234,8 @@ class Calls:
             if end.failure is not None and not end.is_result:
                 raise end.failure
             assert end.wire is not None
-            text = end.recorded if end.is_sent_as_recorded else None
             hidden = call.stored.hidden if call.stored is not None else None
-            return CallResult(call.invocation_id, end.wire, text, code, hidden=hidden)
+            return CallResult(call.invocation_id, end.wire, code, hidden=hidden)
         finally:
             del end, task  # what is raised here holds this frame, and the task may hold what is raised
 
@@ -251,7 +247,7 @@ class Calls:
         try:
             end = await self._judged(call, await self._result(call, request, context, began))
         except Suspended as suspended:
-            end = _End(suspended.wire, json.canonical(suspended.recorded), None, is_sent_as_recorded=False)
+            end = _End(suspended.wire, json.canonical(suspended.recorded), None)
         except HubError as error:
             end = _End(None, None, error.parted())
         finally:
@@ -360,7 +356,7 @@ class Calls:
         rendered = await self.refusals.record(request, exchange, error, received, tool, is_valid=is_valid)
         if isinstance(error, ToolFailure):
             wire = as_result(rendered)
-            return CallResult(error.invocation_id, wire, json.canonical(wire), error.code)
+            return CallResult(error.invocation_id, wire, error.code)
         try:
             raise error
         finally:
@@ -392,10 +388,10 @@ class Calls:
         text = None if wire is None else json.canonical(wire)
         row = self.rows.outcome(call, time.time(), 0, text, code, rendered, duplicate_of=first)
         await self.record(Outcome(row, call.invocation_id))
-        if wire is None or text is None:
+        if wire is None:
             assert error is not None
             raise error
-        return CallResult(call.invocation_id, wire, text, code, first)
+        return CallResult(call.invocation_id, wire, code, first)
 
 
 def _invalid(wrong: Explanation) -> ArgumentsInvalid:

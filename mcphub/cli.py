@@ -1,5 +1,4 @@
-"""The command line: `mcphub serve`, `chat`, `token`, `connection`, `catalog`, `audit`, `client-config`, `doctor`,
-Django's commands.
+"""The command line: `mcphub serve`, `chat`, `token`, `catalog` and the like, and Django's commands.
 
 Flags become `MCPHUB_*` variables before the settings are read, so flags win and both go one way. What is
 wrong stops the command with one sentence on standard error: status 2 for flags and settings, 1 for the rest.
@@ -22,9 +21,11 @@ COMMANDS = {
     "chat": "ask a model that may use the hub's tools, once or in a conversation",
     "token": "make, list, rotate and revoke API keys",
     "connection": "bring, add, list, test and switch connections to other MCP servers",
+    "provider": "add a provider of models for the chat",
     "catalog": "load tools from a bundle or a pack, or write the catalogue out",
     "audit": "verify and export the audit, publish a checkpoint, change its key, remove what is too old",
     "client-config": "print the configuration for an MCP client",
+    "demo": "start a hub of its own with tools, clients and calls to look at, or remove it",
     "doctor": "say what is wrong and how to mend it",
 }
 """Command -> what it does. Each has a module of its name in `mcphub.commands`."""

@@ -29,7 +29,7 @@ class AddressNotFound(HubError):
 
 def malformed(request: HttpRequest, exception: Exception) -> HttpResponseBase:
     """Django's handler400: what is refused before any view."""
-    if _is_program(request):
+    if is_program(request):
         return render_outside(exception)
     words = _("The address or the data sent with it is malformed. Begin again at the start page.")
     return _page(400, _("The request cannot be read"), words)
@@ -37,7 +37,7 @@ def malformed(request: HttpRequest, exception: Exception) -> HttpResponseBase:
 
 def forbidden(request: HttpRequest, exception: Exception) -> HttpResponseBase:
     """Django's handler403: a page that this person may not open."""
-    if _is_program(request):
+    if is_program(request):
         return render_outside(exception)
     words = _("Your account lacks the permission for it. Whoever manages the accounts of this hub can give it.")
     return _page(403, _("You may not open this page"), words)
@@ -45,7 +45,7 @@ def forbidden(request: HttpRequest, exception: Exception) -> HttpResponseBase:
 
 def unverified(request: HttpRequest, reason: str = "") -> HttpResponseBase:
     """Django's CSRF_FAILURE_VIEW: a form that came without its token, or with another."""
-    if _is_program(request):
+    if is_program(request):
         return render_outside(AddressNotFound())  # a client that sends JSON has no forms; it took this for an endpoint
     words = _(
         "The page was opened too long ago or before you logged in, or the browser keeps no cookies. Nothing was "
@@ -56,7 +56,7 @@ def unverified(request: HttpRequest, reason: str = "") -> HttpResponseBase:
 
 def missing(request: HttpRequest, exception: Exception) -> HttpResponseBase:
     """Django's handler404."""
-    if _is_program(request):
+    if is_program(request):
         return render_outside(AddressNotFound())
     words = _("The address may be mistyped, or the object was removed.")
     return _page(404, _("There is no such page"), words)
@@ -65,7 +65,7 @@ def missing(request: HttpRequest, exception: Exception) -> HttpResponseBase:
 def failed(request: HttpRequest) -> HttpResponseBase:
     """Django's handler500: what a view or the middleware raised. A database that is away is soon back."""
     error = sys.exc_info()[1]
-    if isinstance(error, Exception) and _is_program(request):
+    if isinstance(error, Exception) and is_program(request):
         return render_outside(error)
     again = request.get_full_path() if request.method == "GET" else ""
     if is_away(error) or isinstance(error, AuditUnavailable):
@@ -122,7 +122,7 @@ def _retry_after(seconds: int) -> dict[str, str]:
     return {"Retry-After": str(seconds), "Cache-Control": "no-store"}
 
 
-def _is_program(request: HttpRequest) -> bool:
+def is_program(request: HttpRequest) -> bool:
     """Whether JSON is understood and a page is not: under /api/, and wherever a client looks for an endpoint."""
     return (
         request.path.startswith("/api/")

@@ -6,8 +6,8 @@ import logging
 from typing import Any
 
 from mcphub.chat.endpoints import routes as chat
-from mcphub.django_places import Application, DjangoPlaces
 from mcphub.process import runtime
+from mcphub.process.django_places import Application, DjangoPlaces
 from mcphub.transports import health, refused, remote, sse, streamable_http, wellknown
 from sessions_app import transports
 from sessions_app.transports import ClientTransport

@@ -231,6 +231,14 @@ OAUTH2_PROVIDER = {
 
 MCPHUB_MAX_BODY_BYTES = env.whole("MCPHUB_MAX_BODY_BYTES", 4 * 1024 * 1024, least=1024, most=256 * 1024 * 1024)
 """nginx ships 1 MiB, the TypeScript MCP SDK 4 MB."""
+MCPHUB_MAX_IMPORT_BYTES = env.whole(
+    "MCPHUB_MAX_IMPORT_BYTES", 64 * 1024 * 1024, least=64 * 1024, most=1024 * 1024 * 1024
+)
+"""What an import needs of the description of an API; GitHub's has 12 MB, of which 2 are needed."""
+MCPHUB_IMPORT_MEMORY_BYTES = env.whole(
+    "MCPHUB_IMPORT_MEMORY_BYTES", 2 * 1024 * 1024 * 1024, least=256 * 1024 * 1024, most=64 * 1024 * 1024 * 1024
+)
+"""Of the process that reads a description."""
 MCPHUB_BODY_TIMEOUT_SECONDS = env.number("MCPHUB_BODY_TIMEOUT_SECONDS", 15, least=0.1, most=600)
 MCPHUB_CALL_TIMEOUT_SECONDS = env.number("MCPHUB_CALL_TIMEOUT_SECONDS", 60, least=0.1, most=3600)
 """Ceiling of every tool's own timeout; --request-timeout-ms."""

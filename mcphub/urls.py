@@ -10,7 +10,7 @@ from tools_catalog.rest.registry import ServersView, VersionsView, VersionView
 admin.autodiscover()
 
 urlpatterns = [
-    path("", RedirectView.as_view(pattern_name="admin:index")),
+    path("", include("mcphub.console.welcome")),
     path("connect", RedirectView.as_view(pattern_name="connect", query_string=True)),
     path("connect/", RedirectView.as_view(pattern_name="connect", query_string=True)),
     path("admin/", include("mcphub.console.login")),

@@ -23,6 +23,8 @@ from sessions_app.kit.database import Dedicated, delete_in_slices, persistently
 logger = logging.getLogger(__name__)
 
 TOOLS_CHANGED = "tools_changed"
+TOOLSETS_CHANGED = "toolsets_changed"
+"""Which tools a toolset has; the tools are as they were."""
 PROMPTS_CHANGED = "prompts_changed"
 RESOURCES_CHANGED = "resources_changed"
 RESOURCE_UPDATED = "resource_updated"
@@ -58,7 +60,15 @@ TASK_CHANGED = "task_changed"
 
 REDACTION_CHANGED = "redaction_changed"
 
-FOLLOWED = (TOOLS_CHANGED, PROMPTS_CHANGED, RESOURCES_CHANGED, ERRORS_CHANGED, KEYS_CHANGED, REDACTION_CHANGED)
+FOLLOWED = (
+    TOOLS_CHANGED,
+    TOOLSETS_CHANGED,
+    PROMPTS_CHANGED,
+    RESOURCES_CHANGED,
+    ERRORS_CHANGED,
+    KEYS_CHANGED,
+    REDACTION_CHANGED,
+)
 """Of what every process holds a snapshot."""
 _READ_AGAIN = (*FOLLOWED, TOKENS_CHANGED)
 """What may have changed unheard while the bus could not be read."""

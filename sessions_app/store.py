@@ -23,8 +23,8 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from sessions_app import bus
-from sessions_app.batching import Batcher
 from sessions_app.caller import Caller
+from sessions_app.kit.batching import Batcher
 from sessions_app.models import McpSession
 from sessions_app.protocol import json
 from sessions_app.protocol.errors import AlreadyInitialized, AuditUnavailable, ServerBusy, SessionNotFound

@@ -120,7 +120,7 @@ def approve_offers(connection: str) -> None:
     from tools_catalog.discovery import reconcile
     from tools_catalog.models import McpUpstreamTool
 
-    for offer in McpUpstreamTool.objects.filter(connection__slug=connection):
+    for offer in McpUpstreamTool.objects.filter(connection__slug=connection, refusal=""):
         reconcile.approve(offer, author=User.objects.first(), reason="tutorial")
 
 

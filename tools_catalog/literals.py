@@ -12,7 +12,7 @@ from typing import Final
 from urllib.parse import parse_qsl, urlsplit
 
 from sessions_app.kit.secret_forms import FORMS, Forms
-from tools_catalog.upstream.credential_fields import names_credential
+from tools_catalog.upstream.credential_fields import tells_of_credential
 
 _ALWAYS: Final = frozenset({"authorization", "proxy-authorization", "cookie"})
 _KEYS: Final = re.compile(r"(?i)(?:^|[-_.])(?:subscription|application|functions|app|auth|access|account)[-_.]?key$")
@@ -23,7 +23,7 @@ _SCHEME: Final = re.compile(r"(?P<before>[A-Za-z][A-Za-z0-9-]{1,20}\s+)(?P<value
 
 
 @dataclass(frozen=True, slots=True)
-class Literal:
+class PlainCredential:
     """A credential within a text: what stands before it, itself, what stands behind it."""
 
     before: str
@@ -40,15 +40,15 @@ class Literal:
         return self.value.replace("{{", "{").replace("}}", "}")
 
 
-def literal_in(name: str, text: str) -> Literal | None:
+def literal_in(name: str, text: str) -> PlainCredential | None:
     """Give the credential that a header, a parameter or a variable holds as it is; None where there is none."""
     has_placeholder = _PLACEHOLDER.search(text.replace("{{", "").replace("}}", "")) is not None
     if _is_telling(name) and text.strip() and not has_placeholder:
         found = _SCHEME.fullmatch(text)
-        return Literal(found["before"], found["value"]) if found else Literal("", text)
+        return PlainCredential(found["before"], found["value"]) if found else PlainCredential("", text)
     for begin, end in _TOKENS.spans(text):
         if not _PLACEHOLDER.search(text[begin:end]):
-            return Literal(text[:begin], text[begin:end], text[end:])
+            return PlainCredential(text[:begin], text[begin:end], text[end:])
     return None
 
 
@@ -62,4 +62,4 @@ def parameter_with_credential(url: str) -> str:
 
 
 def _is_telling(name: str) -> bool:
-    return name.lower() in _ALWAYS or names_credential(name) or _KEYS.search(name) is not None
+    return name.lower() in _ALWAYS or tells_of_credential(name) or _KEYS.search(name) is not None

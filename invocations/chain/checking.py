@@ -6,6 +6,7 @@ import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from invocations.chain import records
 from invocations.chain.keys import KeyFolder
@@ -24,7 +25,9 @@ from invocations.chain.verifier import (
     leaf_hash,
     loads,
 )
-from sessions_app.protocol.json import Json
+
+if TYPE_CHECKING:
+    from sessions_app.protocol.json import Json
 
 _ENDS = ("after", "through")
 _SIGNATURES_AT_ONCE = 1000

@@ -12,13 +12,16 @@ import os
 import secrets
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from invocations.chain.commanding import CommandFailed, CommandSigner, SigningCommand, Signs, read_public_key
 from invocations.chain.verifier import Bad, PublicKey, checkpoint_text, make_key_id, read_keys, tombstone_bytes
-from sessions_app.protocol.json import Json
+
+if TYPE_CHECKING:
+    from sessions_app.protocol.json import Json
 
 _MARK = "PRIVATE+KEY+"
 

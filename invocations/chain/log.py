@@ -11,13 +11,15 @@ import struct
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from invocations.chain import counting
 from invocations.chain.tables import AUDITED, Audited
 from invocations.chain.verifier import NOTHING, TABLES, Bad, Frontier, canonical, leaf_hash, loads, node_hash, row_bytes
 from invocations.figures.tallies import Key, Tally
-from sessions_app.protocol.json import Json
+
+if TYPE_CHECKING:
+    from sessions_app.protocol.json import Json
 
 _LEAF = struct.Struct(">q32s")
 _AT_ONCE, _DIGESTED_AT_ONCE = 100, 1000

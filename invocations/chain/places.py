@@ -15,11 +15,13 @@ import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
 from invocations.chain.watching import append
-from sessions_app.protocol.json import Json
+
+if TYPE_CHECKING:
+    from sessions_app.protocol.json import Json
 
 PATIENCE_SECONDS = 10.0
 """For one attempt of a place on the network."""

@@ -17,7 +17,7 @@ import sys
 import time
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from invocations.chain import checking, counting, marks, watching
 from invocations.chain.keys import KeyFolder, KeyProblem, KeySource
@@ -28,8 +28,10 @@ from invocations.chain.publishing import Publisher
 from invocations.chain.sealer import Sealer
 from invocations.chain.verifier import Bad
 from invocations.chain.watching import Rewritten
-from sessions_app.protocol.json import Json
 from tools_catalog.upstream.confinement.kernel import be_undumpable
+
+if TYPE_CHECKING:
+    from sessions_app.protocol.json import Json
 
 TAKEN = 3
 """Exit status: another process seals."""

@@ -26,14 +26,12 @@ from typing import Any, NoReturn
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from sessions_app.protocol.json import Json
-
 try:  # three times as fast, and the same bytes; not needed
     import orjson
 
     loads: Callable[[Any], Any] = orjson.loads
 
-    def _dumps(value: Json) -> bytes:
+    def _dumps(value: Any) -> bytes:
         try:
             return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
         except TypeError:  # text that is not UTF-8, or a huge integer: nothing that the hub writes
@@ -41,7 +39,7 @@ try:  # three times as fast, and the same bytes; not needed
 except ImportError:  # pragma: no cover - tried in an environment of its own
     loads = json.loads
 
-    def _dumps(value: Json) -> bytes:
+    def _dumps(value: Any) -> bytes:
         return _dumps_slowly(value)
 
 
@@ -63,17 +61,17 @@ class Bad(Exception):
 # Hashes ------------------------------------------------------------------------------------------------
 
 
-def canonical(value: Json) -> bytes:
+def canonical(value: Any) -> bytes:
     """JSON in UTF-8: names sorted by code point, no blanks, nothing escaped that need not be."""
     return _dumps(value)
 
 
-def _dumps_slowly(value: Json) -> bytes:
+def _dumps_slowly(value: Any) -> bytes:
     text = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
     return text.encode("utf-8", "surrogatepass")
 
 
-def row_bytes(table: str, values: dict[str, Json]) -> bytes:
+def row_bytes(table: str, values: dict[str, Any]) -> bytes:
     """Give what the hash of a row covers: its columns, of which those that are null are left out, bodies by digest."""
     shown = dict(values)
     for name in BODIES[table]:
@@ -379,7 +377,7 @@ class Verifier:
         self._gone = {"rows": Spans(), "bodies": Spans()}
         self._ended = False
 
-    def feed(self, record: dict[str, Json]) -> None:
+    def feed(self, record: dict[str, Any]) -> None:
         try:
             if "row" in record:
                 self._row(record)
@@ -428,7 +426,7 @@ class Verifier:
         self.summary.keys = sorted(self._keys)
         return self.summary
 
-    def _follow(self, tombstone: dict[str, Json]) -> None:
+    def _follow(self, tombstone: dict[str, Any]) -> None:
         """Raise Bad where a tombstone does not follow the one before it. Its event may have been removed later."""
         due = tombstone_hash(self._tombstones[-1][0]) if self._tombstones else NOTHING
         if tombstone.get("previous", due) != due:
@@ -437,7 +435,7 @@ class Verifier:
     def _so_far(self) -> str:
         return f"{self.summary.blocks} blocks and {self.summary.rows} rows"
 
-    def _begin(self, record: dict[str, Json]) -> None:
+    def _begin(self, record: dict[str, Any]) -> None:
         if record["export"] != 1 or self._origin:
             raise Bad("Not an export of the kind that this verifier knows.")
         self._origin = record["origin"]
@@ -457,7 +455,7 @@ class Verifier:
             self._checkpoints.setdefault(checkpoint.size, []).append(checkpoint)
         self._check_checkpoints()
 
-    def _open(self, record: dict[str, Json]) -> None:
+    def _open(self, record: dict[str, Any]) -> None:
         header = record["block"]
         number = self._tree.size
         if header["number"] != number:
@@ -483,7 +481,7 @@ class Verifier:
         if self._state == "removed" and not self._gone["rows"].cover(number):
             raise Bad(f"The rows of block {number} are gone, and no tombstone says so.")
 
-    def _row(self, record: dict[str, Json]) -> None:
+    def _row(self, record: dict[str, Any]) -> None:
         table, row_id = record["row"], record["id"]
         header = self._header
         if header is None or self._state != "here":
@@ -561,7 +559,7 @@ class Verifier:
 
 
 def check_signature(
-    header: dict[str, Json], signature: str, keys: Mapping[str, PublicKey], tree: Frontier, origin: str | None = None
+    header: dict[str, Any], signature: str, keys: Mapping[str, PublicKey], tree: Frontier, origin: str | None = None
 ) -> None:
     """Raise Bad unless the block, the last one of `tree`, bears the signature of the key that it names."""
     number, key = header["number"], keys.get(header["key"])
@@ -579,23 +577,23 @@ def check_signature(
         raise Bad(f"Block {number} does not bear the signature of key {key.key_id}: header or signature changed.")
 
 
-def tombstone_bytes(tombstone: dict[str, Json]) -> bytes:
+def tombstone_bytes(tombstone: dict[str, Any]) -> bytes:
     return b"mcphub audit tombstone\n" + canonical(tombstone)
 
 
-def tombstone_hash(tombstone: dict[str, Json]) -> str:
+def tombstone_hash(tombstone: dict[str, Any]) -> str:
     """Give what the next tombstone names this one by."""
     return hashlib.sha256(tombstone_bytes(tombstone)).hexdigest()
 
 
-def _span(tombstone: dict[str, Json]) -> str:
+def _span(tombstone: dict[str, Any]) -> str:
     return f"{tombstone.get('first_block')} to {tombstone.get('last_block')}"
 
 
 # One row -----------------------------------------------------------------------------------------------
 
 
-def check_proof(proof: dict[str, Json], keys: Iterable[PublicKey]) -> list[dict[str, Json]]:
+def check_proof(proof: dict[str, Any], keys: Iterable[PublicKey]) -> list[dict[str, Any]]:
     """Give what the log holds of the rows of a proof; raise Bad unless all are in the log that a trusted key signed."""
     try:
         checkpoint = Checkpoint.parse(proof["checkpoint"])
@@ -612,7 +610,7 @@ def check_proof(proof: dict[str, Json], keys: Iterable[PublicKey]) -> list[dict[
         raise Bad(f"Not a proof: {error!r}.") from None
 
 
-def _proved(table: str, row: dict[str, Json], checkpoint: Checkpoint) -> dict[str, Json]:
+def _proved(table: str, row: dict[str, Any], checkpoint: Checkpoint) -> dict[str, Any]:
     header, index, covered = row["block"], row["index"], row["covered"].encode()
     name, values = f"{table} {row['id']}", loads(row["covered"])
     after, through, _ = header[table]
@@ -633,7 +631,7 @@ def _proved(table: str, row: dict[str, Json], checkpoint: Checkpoint) -> dict[st
 # The command -------------------------------------------------------------------------------------------
 
 
-def read_export(lines: Iterable[bytes], read: Callable[[int], None] | None = None) -> Iterator[dict[str, Json]]:
+def read_export(lines: Iterable[bytes], read: Callable[[int], None] | None = None) -> Iterator[dict[str, Any]]:
     """Give the records of an export; `read` hears how many bytes each took."""
     for number, line in enumerate(lines, 1):
         try:

@@ -12,11 +12,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from invocations.chain.log import Block, Head, Log
 from invocations.chain.verifier import TABLES, Bad, Checkpoint, Frontier, PublicKey, check_signature
-from sessions_app.protocol.json import Json
+
+if TYPE_CHECKING:
+    from sessions_app.protocol.json import Json
 
 _AGAIN = 200
 """Of the checkpoints that were compared, so many are compared at each look; of older ones the signature is not read."""

@@ -16,6 +16,11 @@ from sessions_app.protocol import json
 from sessions_app.protocol.json import Json
 
 _LONGEST_MESSAGE = 4096
+_LARGEST_REFUSED = 64 * 1024
+"""Characters of refused arguments that are looked through as a whole. Each text costs a digest, on the event loop, and
+4096 characters are kept in any case."""
+_BEGINNING = 1000
+"""Members of larger ones that are looked through."""
 
 
 class StoredBodies:
@@ -50,14 +55,20 @@ class StoredBodies:
         self._redactor = redactor
         self._longest_result = longest_result
         self._hidden: Hidden | None = None
+        whole: int | None = None
         if redactor is not None:
             self._hidden = redactor.hidden()
+            if redactor.is_refused and len(text) > _LARGEST_REFUSED:
+                whole = len(text.encode("utf-8", "surrogatepass"))
+                arguments = _beginning(arguments)
+                text = json.canonical(arguments)
+                self._hidden.seek([None])  # of what is not looked at no text may show elsewhere
         if redactor is not None and self._hidden is not None and not is_spared:
             text = redactor.arguments(arguments, text, self._hidden)
         self.digest = json.digest(text)
         """Of the arguments before they were cut short."""
         self.left_out: dict[str, Any] = {}
-        self.arguments = self._kept("arguments", text, limit)
+        self.arguments = self._kept("arguments", text, limit, whole=whole)
 
     def outcome(self, result: str | None, error: dict[str, Json] | None) -> tuple[str | None, str | None]:
         """Give result and error as canonical JSON to store; complete `left_out`."""
@@ -109,13 +120,23 @@ class StoredBodies:
         """`left_out` as the row holds it; None where nothing is."""
         return json.canonical(self.left_out) if self.left_out else None
 
-    def _kept(self, name: str, text: str, limit: int | None = None, error: dict[str, Json] | None = None) -> str:
+    def _kept(
+        self,
+        name: str,
+        text: str,
+        limit: int | None = None,
+        error: dict[str, Json] | None = None,
+        *,
+        whole: int | None = None,
+    ) -> str:
+        """Give what is kept of `text`. `whole`: the bytes of the body that it is the beginning of."""
         mark: dict[str, Any] = {}
         if self._hidden is not None and self._hidden.places:
             mark["redacted"] = self._hidden.places
         limit = settings.MCPHUB_AUDIT_BODY_CHARACTERS if limit is None else limit
-        if len(text) > limit:
-            size = {"bytes": len(text.encode("utf-8", "surrogatepass")), "sha256": json.digest(text), "truncated": True}
+        if whole is not None or len(text) > limit:
+            length = len(text.encode("utf-8", "surrogatepass")) if whole is None else whole
+            size = {"bytes": length, "sha256": json.digest(text), "truncated": True}
             mark |= size
             if error is not None:
                 data_kept = error["data"]
@@ -128,6 +149,22 @@ class StoredBodies:
         if mark:
             self.left_out[name] = mark
         return text
+
+
+def _beginning(value: Json) -> Json:
+    """Give the value with its first members alone, each text cut short."""
+    left = _BEGINNING
+
+    def cut(value: Json) -> Json:
+        nonlocal left
+        left -= 1
+        if isinstance(value, str):
+            return value[:_LONGEST_MESSAGE]
+        if isinstance(value, dict):
+            return {name[:_LONGEST_MESSAGE]: cut(value[name]) for name in sorted(value) if left > 0}
+        return [cut(each) for each in value if left > 0] if isinstance(value, list | tuple) else value
+
+    return cut(value)
 
 
 def stored(arguments: Json, text: str, redactor: Redactor | None) -> StoredBodies | None:

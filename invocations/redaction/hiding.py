@@ -6,11 +6,11 @@ that equal values stay findable and nobody without the key can try guesses.
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import re
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 from urllib.parse import quote, quote_plus
 
@@ -58,9 +58,13 @@ def tags(value: Json, keys: Keys) -> list[str]:
     text = json.canonical(value).encode("utf-8", "surrogatepass")
     found = []
     for key_id, key in keys:
-        purpose = hmac.digest(key, _PURPOSE, hashlib.sha256)
-        found.append(f"redacted:{key_id}:{hmac.new(purpose, text, hashlib.sha256).hexdigest()[:32]}")
+        found.append(f"redacted:{key_id}:{hmac.digest(_purpose(key), text, 'sha256').hex()[:32]}")
     return found
+
+
+@lru_cache(maxsize=16)
+def _purpose(key: bytes) -> bytes:
+    return hmac.digest(key, _PURPOSE, "sha256")
 
 
 class Hidden:

@@ -56,6 +56,7 @@ class Redactor:
         "_same",
         "_texts",
         "_texts_of_result",
+        "is_refused",
     )
 
     def __init__(
@@ -84,6 +85,7 @@ class Redactor:
             if annotated is not None:
                 self._in_arguments.append(annotated)
                 needles = None
+        self.is_refused = is_refused
         if is_refused:
             self._in_arguments.append(Undescribed(described))
             needles = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
 from django.db import models
 from django.db.models import Q
@@ -142,15 +143,8 @@ class McpTask(models.Model):
     def view(self) -> tasks.Task:
         """The task as its caller sees it."""
         kept = self.kept()
-        return tasks.Task(
-            task_id=self.task_id,
-            state=tasks.TaskState(self.state),
-            created_at=self.created_at,
-            updated_at=self.updated_at,
-            ttl_ms=self.ttl_ms,
-            poll_ms=self.poll_ms,
-            message=self.message,
-            invocation_id=self.invocation_id,
+        return replace(
+            self.outline(tool_failed=False),
             result=kept.get("result", self.result),
             error=kept.get("error", self.error),
             requests=self.open_requests,

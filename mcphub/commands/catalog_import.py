@@ -23,6 +23,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--prefix", help="put this before the names of the tools (default: the service's name and _)")
     parser.add_argument("--url", default="", help="address of the API, where the description does not say it")
     parser.add_argument("--only", action="append", metavar="PATTERN", help='operations to choose: "GET /pets*", list_*')
+    parser.add_argument("--tag", action="append", metavar="TAG", help="of these only operations with this tag")
     parser.add_argument(
         "--reads-only", action="store_true", help="mark queries as read-only, where you know that they change nothing"
     )
@@ -30,16 +31,22 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from tools_catalog.importers import operations
+    from tools_catalog.importers import apart, operations
     from tools_catalog.importers.documents import DocumentRefused
 
     try:
         raw, source = _read(options)
         prefix = options.prefix if options.prefix is not None else f"{options.service}_"
-        found = operations.look(raw, options.kind, slug=options.service, prefix=prefix, source=source)
+        found = apart.look(raw, options.kind, slug=options.service, prefix=prefix, source=source)
         url = options.url or (source if options.kind == "graphql" else "")
         report = operations.bring(
-            found, options.service, only=options.only, url=url, reads_only=options.reads_only, dry_run=options.dry_run
+            found,
+            options.service,
+            only=options.only,
+            tags=options.tag,
+            url=url,
+            reads_only=options.reads_only,
+            dry_run=options.dry_run,
         )
     except DocumentRefused as error:
         raise Stop(f"mcphub catalog import: {error}") from error
@@ -75,12 +82,16 @@ def run(options: argparse.Namespace) -> int:
 
 def _read(options: argparse.Namespace) -> tuple[bytes, str]:
     """Give the description, and its address where it has one."""
-    from tools_catalog.importers import fetching
+    from tools_catalog.importers import apart, fetching
 
     source = options.source
     if source.startswith(("https://", "http://")):
         return asyncio.run(fetching.fetch(source, options.kind, options.service)), source
     try:
-        return (sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()), ""
+        most = apart.most_raw_bytes() + 1
+        if source == "-":
+            return sys.stdin.buffer.read(most), ""
+        with Path(source).open("rb") as file:
+            return file.read(most), ""
     except OSError as error:
         raise Stop(f"mcphub catalog import: {source!r} cannot be read: {error.strerror}.", status=2) from error

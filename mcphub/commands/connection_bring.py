@@ -43,6 +43,13 @@ def declare(verbs: Any) -> None:
             "--from-environment", action="store_true", help="fill in what is missing from variables of the same name"
         )
         each.add_argument("--no-network", action="store_true", help="let no program of these reach the network")
+        for kind, does in (("read", "read"), ("write", "change")):
+            each.add_argument(
+                f"--{kind}",
+                action="append",
+                metavar="PATH",
+                help=f"let the programs {does} this too; repeated for more",
+            )
         each.add_argument("--dry-run", action="store_true", help="say what would be made and run, and change nothing")
         each.add_argument("--test", action="store_true", help="connect to each and list what it offers")
         each.add_argument("--approve", action="store_true", help="test, and serve all that they offer now")
@@ -97,6 +104,7 @@ def _approve(rows: Sequence[McpConnection]) -> int:
 
 
 def _import(options: argparse.Namespace, found: Read) -> int:
+    from tools_catalog.importers.configured import drafts as drafts_of
     from tools_catalog.importers.configured import saving
 
     drafts = _chosen(found, options)
@@ -118,7 +126,21 @@ def _import(options: argparse.Namespace, found: Read) -> int:
         elif missing and not options.dry_run:
             left.append((draft.name, f"{', '.join(missing)}: give it with --set NAME=VALUE or --from-environment."))
         elif not missing:
-            chosen.append(saving.Chosen(draft=draft, slug=slug, values=values, has_network=has_network))
+            try:
+                made = drafts_of.filled(draft, values, slug)
+            except drafts_of.DraftRefused as error:
+                left.append((draft.name, str(error)))
+                continue
+            chosen.append(
+                saving.Chosen(
+                    draft=draft,
+                    slug=slug,
+                    values=values,
+                    has_network=has_network,
+                    readable=[*made.readable, *(options.read or ())],
+                    writable=[*made.writable, *(options.write or ())],
+                )
+            )
     saved = saving.save(chosen, reason=_reason(options), dry_run=options.dry_run)
     for name, why in [*left, *saved.refused]:
         print(f"{name}: left out: {why}", file=sys.stderr)
@@ -164,6 +186,8 @@ def _lines(draft: Draft, slug: str, has_network: bool) -> list[str]:
         lines += [f"    {name}={shown(text)}" for name, text in draft.environment]
         if draft.directory:
             lines.append(f"    in: {shown(draft.directory)}")
+        lines += [f"    reads: {shown(path)}" for path in draft.readable]
+        lines += [f"    writes: {shown(path)}" for path in draft.writable]
         lines.append(f"    network: {'open' if has_network else 'none'}")
     else:
         lines.append(f"    reaches: {shown(draft.url)} ({draft.transport})")

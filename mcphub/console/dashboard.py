@@ -24,9 +24,10 @@ from invocations.models import McpToolInvocation
 from mcphub.chat import approvals
 from mcphub.chat.models.responses import ChatApproval
 from mcphub.console import charts
+from sessions_app.history import deciding
 from sessions_app.kit.admin.base import mark
 from sessions_app.kit.shown import breakable, clipped, duration
-from sessions_app.models import McpSession
+from sessions_app.models import McpSession, WaitingChange
 from tools_catalog.models import McpConnection, McpToolDefinition, McpUpstreamTool
 
 _MOST_COUNTED = 10_000
@@ -35,6 +36,7 @@ _LAST_CALLS = 10
 _RANGES = {"15m": timedelta(minutes=15), "1h": timedelta(hours=1), "24h": timedelta(days=1), "7d": timedelta(days=7)}
 _ACTIVE_FOR = timedelta(hours=1)
 _USUAL_RANGE = "24h"
+_WAITING = "?state=waiting"
 
 
 def show(request: HttpRequest, context: dict[str, object]) -> dict[str, object]:
@@ -63,6 +65,9 @@ def show(request: HttpRequest, context: dict[str, object]) -> dict[str, object]:
         )
     if may("chat.view_chatapproval"):
         tiles.append(_calls_waiting())
+    if may(deciding.PERMISSION):
+        open_ = WaitingChange.objects.filter(state="waiting", expires_at__gt=timezone.now()).order_by()
+        tiles.append(_counted(_("Changes waiting for a second person"), open_, "sessions_app_waitingchange", _WAITING))
     if may("invocations.view_auditblock"):
         tiles.append(_sealed())
     context["tiles"] = tiles

@@ -31,7 +31,7 @@ from tools_catalog import bindings
 from tools_catalog.bindings import TOOL, Destination
 
 if TYPE_CHECKING:
-    from tools_catalog.models import Secret
+    from tools_catalog.models import McpConnection, Secret
     from tools_catalog.upstream.spec import LaunchSpec
 
 Level = Literal["wrong", "hint"]
@@ -243,7 +243,6 @@ def _audit() -> Iterator[Finding]:
 def _tools() -> Iterator[Finding]:
     from django.core.exceptions import ValidationError
 
-    from sessions_app.history import comparing
     from tools_catalog.backends import python
     from tools_catalog.catalog.snapshot import Catalog
     from tools_catalog.importers import bundle
@@ -280,7 +279,7 @@ def _tools() -> Iterator[Finding]:
         except SecretError as error:
             yield Finding("wrong", f"The secret {secret.name} cannot be used: {error}", "Enter it again in the admin.")
     if rows := moving.rows_with_literals():
-        said = f"Credentials stand as they are, for all who may read the row: {comparing.words_of(rows)}."
+        said = f"Readable credentials stand in {len(rows)} rows, such as {', '.join(rows[:_NAMED])}."
         yield Finding("wrong", said, "Save each row again: that moves them into secrets. Then renew the credentials.")
     if not McpToolDefinition.objects.filter(enabled=True).exists():
         yield Finding("hint", "No tool is enabled.", "mcphub catalog load starter, or enable some in the admin.")
@@ -313,7 +312,6 @@ def _problem(secret: Secret | None, to: Destination) -> str:
 
 def _upstreams() -> Iterator[Finding]:
     from tools_catalog.models import McpConnection, McpUpstreamTool, Secret
-    from tools_catalog.upstream.states import LinkState
 
     secrets = {secret.name: secret for secret in Secret.objects.all()}
     needed: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
@@ -328,9 +326,8 @@ def _upstreams() -> Iterator[Finding]:
             continue
         if spec.launch is not None:
             yield from _confinement(who, spec.launch)
-        link = row.links.filter(status=LinkState.ERROR.value).first()
-        if link is not None:
-            yield Finding("wrong", f"{who} has failed: {link.error_message}", "Test it on its page in the admin.")
+        if row.has_never_connected or row.error_message:
+            yield _unconnected(who, row)
     yield from _secrets_of("connection", needed, secrets)
     state = McpUpstreamTool.State
     for row in McpConnection.objects.filter(enabled=True, tools__state__in=[state.NEW, state.CHANGED]).distinct():
@@ -340,6 +337,12 @@ def _upstreams() -> Iterator[Finding]:
             f"Waiting for a decision: {count} of what {row.slug} offers.",
             "Look at Upstream offers in the admin.",
         )
+
+
+def _unconnected(who: str, row: McpConnection) -> Finding:
+    state = "has never connected" if row.has_never_connected else "has failed"
+    why = f"{state}: {row.error_message}" if row.error_message else f"{state}, and no process says why."
+    return Finding("wrong" if row.error_message else "hint", f"{who} {why}", "Test it on its page in the admin.")
 
 
 def _confinement(who: str, launch: LaunchSpec) -> Iterator[Finding]:

@@ -24,6 +24,8 @@ def changes(known: Configuration, stale: set[str]) -> dict[str, Any]:
         found["redaction"] = redaction_rules.load()
     if bus.TOOLS_CHANGED in stale:
         found["catalog"] = Catalog.load(known.catalog)
+    elif bus.TOOLSETS_CHANGED in stale:
+        found["catalog"] = known.catalog.with_toolsets()
     # A connection that is switched off, or changes what it offers, withholds what is read of it.
     is_offer = bus.TOOLS_CHANGED in stale and bool(found["catalog"].upstreams.specs)
     if bus.PROMPTS_CHANGED in stale or is_offer:

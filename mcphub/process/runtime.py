@@ -105,6 +105,7 @@ class Hub:
                 report=self.links.report,
                 lasts_seconds=settings.MCPHUB_CALL_TIMEOUT_SECONDS,
                 discovered=self._discovered,
+                unprobed=self.links.unprobed,
                 lease=self.links.lease,
                 updated=self._reads_differently,
                 updated_for_all=self._tell_all,
@@ -296,6 +297,7 @@ class Hub:
         self._end_callers(now.keys.ended(before.keys, time.time()))
         if bus.TOOLS_CHANGED in stale:
             self.upstreams.follow(now.catalog.upstreams.specs, now.catalog.upstreams.undiscovered)
+        if stale & {bus.TOOLS_CHANGED, bus.TOOLSETS_CHANGED}:
             self.streams.tell_list_changed("tools")
         if bus.PROMPTS_CHANGED in stale or before.prompts.states != now.prompts.states:
             self.streams.tell_list_changed("prompts")

@@ -173,18 +173,18 @@ def _prepare(listen: Listen) -> None:
 def _print_credentials(made: FirstCredentials, public_url: str) -> None:
     from django.conf import settings
 
-    from mcphub.clients import PLACEHOLDER, snippets
+    from mcphub.clients import PLACEHOLDER
 
-    lines = []
-    if made.key:
-        for snippet in snippets(f"{public_url}/mcp", PLACEHOLDER):
-            lines += [f"{snippet.title} — {snippet.where}:", *(f"    {line}" for line in snippet.text.splitlines()), ""]
-        lines += [f"API key             {made.key}"]
-        days = settings.MCPHUB_FIRST_KEY_DAYS
-        lines += [f"                    Put it in place of {PLACEHOLDER}. {_validity(days)}"]
+    lines = [f"MCP Hub {settings.MCPHUB_VERSION} is set up. Password and key are shown only now.", ""]
+    lines += [f"MCP endpoint        {public_url}/mcp", f"Console             {public_url}/admin/"]
     if made.username:
-        lines += [f"Admin               {public_url}/admin/", f"Operator, password  {made.username}, {made.password}"]
-    lines += ["These are shown only now. `mcphub token create NAME` makes another key.", ""]
+        lines += [f"Operator, password  {made.username}, {made.password}"]
+    lines += [f"Connect a client    {public_url}/connect"]
+    if made.key:
+        lines += [f"API key             {made.key}"]
+        lines += [f"                    {_validity(settings.MCPHUB_FIRST_KEY_DAYS)}"]
+    lines += [f"Without that page   mcphub client-config NAME, the key in place of {PLACEHOLDER}; --help has the names"]
+    lines += ["Another key         mcphub token create NAME", ""]
     print("\n".join(lines), flush=True)
 
 

@@ -161,9 +161,9 @@ def _answered(exchange: McpExchange, answer: CallResult) -> Result:
     if answer.duplicate_of:
         meta["mcphub/duplicateOf"] = answer.duplicate_of
     revision = exchange.revision
-    if answer.text is not None and "_meta" not in answer.wire and shapes.carries(revision, answer.wire):
-        # What was recorded is what is sent: its JSON is there already.
-        return b"%b%b%b}" % (answer.text[:-1].encode(), _CALL_TAIL[revision.result_type], json.dumps(meta)[1:])
+    if "_meta" not in answer.wire and shapes.carries(revision, answer.wire):
+        # In the tool's own order: the record is canonical, the answer is not.
+        return b"%b%b%b}" % (json.dumps(answer.wire)[:-1], _CALL_TAIL[revision.result_type], json.dumps(meta)[1:])
     if revision.result_type:
         meta |= IDENTITY
     result = {**answer.wire, "_meta": {**answer.wire.get("_meta", {}), **meta}}

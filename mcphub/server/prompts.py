@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, TypeGuard
 
 from invocations.call.context import CallContext
 from invocations.reading import Reading
@@ -55,13 +55,15 @@ def _prompt_reading(exchange: McpExchange, params: dict[str, Json]) -> Reading:
     source = prompt.messages
 
     async def messages(call: CallContext) -> dict[str, Json]:
-        result: dict[str, Any] = {"messages": await source.get(arguments, call)}
+        result = await source.get(arguments, call)
         if "description" in prompt.definition:
-            result["description"] = prompt.definition["description"]
+            result.setdefault("description", prompt.definition["description"])
         return result
 
     def answer(result: dict[str, Json]) -> Result:
-        told = {**result, "_meta": IDENTITY} if exchange.revision.result_type else result
+        told = result
+        if exchange.revision.result_type:
+            told = {**result, "_meta": {**result.get("_meta", {}), **IDENTITY}}
         return bounded(shapes.prompt_result_for(exchange.revision, told))
 
     return Reading(

@@ -11,7 +11,7 @@ from invocations.reading import Reading
 from invocations.subject import RESOURCES_READ, RowSubject
 from mcphub.server.listening import Filter, Streams
 from mcphub.server.reading import read
-from mcphub.server.results import LIST_TTL_MS, bounded, hints, listed, text
+from mcphub.server.results import IDENTITY, LIST_TTL_MS, bounded, hints, listed, text
 from sessions_app import bus, subscriptions
 from sessions_app.protocol import shapes
 from sessions_app.protocol.errors import InvalidParams, ResourceNotFound
@@ -116,14 +116,15 @@ def _reading(exchange: McpExchange, params: dict[str, Json]) -> Reading:
 
     async def contents(call: CallContext) -> dict[str, Json]:
         found = await source.read(uri, values, call)
-        if not found:
+        if not found["contents"]:
             raise ResourceNotFound(uri, exchange.revision.resource_not_found_code)
-        return {"contents": found}
+        return found
 
     def answer(result: dict[str, Json]) -> Result:
         # What a function reads may depend on who asks and when, so caches may not keep it.
         is_public = source.is_static and not resource.groups
         told = {**result, **hints(is_public=is_public, ttl_ms=LIST_TTL_MS if source.is_static else 0)}
+        told["_meta"] = {**result.get("_meta", {}), **IDENTITY}
         return bounded(shapes.read_result_for(exchange.revision, told))
 
     subject = RowSubject(

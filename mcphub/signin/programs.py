@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
 
 from django.conf import settings
 from django.db import transaction
@@ -37,7 +36,7 @@ class _ForPrograms(View):
     """Pages of other origins may call it: nothing here depends on a cookie."""
 
     @method_decorator(csrf_exempt)
-    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+    def dispatch(self, request: HttpRequest, *args: object, **kwargs: object) -> HttpResponseBase:
         response: HttpResponseBase
         if request.method == "OPTIONS":
             response = HttpResponse(status=204)
@@ -51,7 +50,7 @@ class _ForPrograms(View):
         response.headers.setdefault("Cache-Control", "no-store")
         return response
 
-    def http_method_not_allowed(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+    def http_method_not_allowed(self, request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
         served = "POST" if hasattr(self, "post") else "GET"
         response = _error("invalid_request", f"{request.method} is not served here. Use {served}.", 405)
         response["Allow"] = served
@@ -165,12 +164,12 @@ def _registered(told: dict[str, Json]) -> dict[str, str]:
 
 
 class Token(_ForPrograms, TokenView):  # type: ignore[misc]
-    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+    def post(self, request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
         return _as_oauth(request, lambda: self.authorization_flow_token_response(request))
 
 
 class Revocation(_ForPrograms, RevokeTokenView):  # type: ignore[misc]
-    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+    def post(self, request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
         return _as_oauth(request, lambda: super(Revocation, self).post(request, *args, **kwargs))
 
 

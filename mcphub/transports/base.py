@@ -143,11 +143,6 @@ class HubConsumer(AsyncConsumer):
         caller: Caller | None = getattr(self, "caller", None)
         return caller is not None and caller.is_signed_in
 
-    def need_json(self) -> None:
-        """Refuse a body that does not say it is JSON."""
-        if self.checked is None or not self.checked.is_json:
-            raise UnsupportedMediaType
-
     async def read_body(self) -> bytes:
         """Read the body within its bounds in bytes and time; raise PayloadTooLarge, BodyTimeout, Disconnected."""
         limit, deadlines = self.hub.max_body_bytes, self.hub.body_deadlines
@@ -175,12 +170,14 @@ class HubConsumer(AsyncConsumer):
         return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
     async def read_json(self) -> Json:
-        """Read a body of JSON; raise what `read_body` raises, ParseError, or ServerBusy."""
+        """Read what says that it is JSON; raise UnsupportedMediaType, ParseError, ServerBusy, or as `read_body`."""
+        if self.checked is None or not self.checked.is_json:
+            raise UnsupportedMediaType
         raw = await self.read_body()
         return json.loads(raw) if len(raw) <= decoding.SMALL_BYTES else await decoding.body(raw)
 
     async def read_message(self) -> Json:
-        """Read a body of JSON; raise what `read_body` raises, or ParseError."""
+        """Read a message, or several; raise as `read_json`."""
         value = await self.read_json()
         self.is_notification = jsonrpc.is_notification(value)
         return value

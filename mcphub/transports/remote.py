@@ -223,7 +223,6 @@ class RemoteMessages(RemoteConsumer):
     """`POST /mcp/messages`: takes one request; what it answers goes out on the stream, wherever that is."""
 
     async def handle(self) -> None:
-        self.need_json()
         value = await self.read_json()
         message = value.get("message") if isinstance(value, dict) else None
         try:

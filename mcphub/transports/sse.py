@@ -63,7 +63,6 @@ class SseMessages(HubConsumer):
 
     async def handle(self) -> None:
         query = parse_qs(self.scope["query_string"].decode("latin-1"))
-        self.need_json()
         value = await self.read_message()
         parts = batch.parse(value) if isinstance(value, list) else [jsonrpc.parse(value)]
         try:

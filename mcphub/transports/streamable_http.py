@@ -62,7 +62,6 @@ class StreamableHttpEndpoint(HubConsumer):
         assert self.checked is not None
         if not self.checked.accepts:
             raise NotAcceptable
-        self.need_json()
         return await self.read_message()
 
     async def _describing_itself(self, value: Json) -> None:

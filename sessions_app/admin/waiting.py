@@ -49,18 +49,18 @@ class WaitingChangeAdmin(ReadOnlyAdmin):
     def has_decide_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm(deciding.PERMISSION)
 
-    def has_confirm_it_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
+    def has_confirm_it_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
         return self._may(request, object_id, confirm=True)
 
-    def has_reject_it_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
+    def has_reject_it_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
         return self._may(request, object_id, confirm=False)
 
     @admin.action(description=_("Confirm the selected changes"), permissions=["decide"])
-    def confirm_selected(self, request: HttpRequest, queryset: QuerySet[WaitingChange]) -> Any:
+    def confirm_selected(self, request: HttpRequest, queryset: QuerySet[WaitingChange]) -> HttpResponse | None:
         return self._decide(request, queryset, confirm=True, action="confirm_selected")
 
     @admin.action(description=_("Reject the selected changes"), permissions=["decide"])
-    def reject_selected(self, request: HttpRequest, queryset: QuerySet[WaitingChange]) -> Any:
+    def reject_selected(self, request: HttpRequest, queryset: QuerySet[WaitingChange]) -> HttpResponse | None:
         return self._decide(request, queryset, confirm=False, action="reject_selected")
 
     @detail_action(description=_("Confirm"), permissions=["confirm_it"], icon="check", url_path="confirm")
@@ -71,8 +71,8 @@ class WaitingChangeAdmin(ReadOnlyAdmin):
     def reject_it(self, request: HttpRequest, object_id: str) -> HttpResponse:
         return self._decide_one(request, object_id, confirm=False)
 
-    def _may(self, request: HttpRequest, object_id: Any, *, confirm: bool) -> bool:
-        change = WaitingChange.objects.filter(pk=object_id).first() if str(object_id).isdecimal() else None
+    def _may(self, request: HttpRequest, object_id: str | None, *, confirm: bool) -> bool:
+        change = WaitingChange.objects.filter(pk=object_id or 0).first() if str(object_id).isdecimal() else None
         return change is not None and not deciding.refusal_of(change, request.user, confirm=confirm)
 
     def _decide_one(self, request: HttpRequest, object_id: str, *, confirm: bool) -> HttpResponse:
@@ -174,7 +174,7 @@ def _lines(change: WaitingChange) -> list[str]:
     ]
 
 
-def _value(value: Any) -> str:
+def _value(value: object) -> str:
     if isinstance(value, list):
         return clipped(", ".join(map(str, value)), _MOST_CHARACTERS) or _t("everybody")
     if isinstance(value, bool):

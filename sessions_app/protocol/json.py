@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json as stdlib
 import re
+from collections.abc import Callable
 from typing import Any, NoReturn, TypeAlias
 
 import orjson
@@ -39,12 +40,14 @@ _ORJSON_ENCODER_DEPTH = 250
 """orjson refuses to encode values nested deeper than about this."""
 
 
-def loads(raw: bytes, *, max_depth: int = 64) -> Json:
+def loads(raw: bytes, *, max_depth: int = 64, are_long_integers_floats: bool = False) -> Json:
     """Decode one JSON text, or raise `ParseError` with a sentence that says what is wrong with it.
 
     Refused: anything but UTF-8 without a byte order mark, duplicate names in an object, NaN, Infinity and
     numbers that overflow to it, integers outside -2^63..2^64-1, lone surrogates, nesting beyond `max_depth`
     containers (at most 1024).
+
+    With `are_long_integers_floats` integers outside that range are not refused, and come as the nearest float.
     """
     try:
         value = orjson.loads(raw)
@@ -54,13 +57,13 @@ def loads(raw: bytes, *, max_depth: int = 64) -> Json:
         _refuse_depth(value, max_depth)
     if (
         max_depth > _ORJSON_ENCODER_DEPTH
-        or _may_hold_long_number(raw)
+        or (not are_long_integers_floats and _may_hold_long_number(raw))
         or (raw.find(b"\\") >= 0 and raw.find(b"\\u003") >= 0)
         or raw.count(b":") != orjson.dumps(value).count(b":")
     ):
         # The cheap proofs failed. A dropped duplicate takes its colon along, while the encoder writes every colon of
         # every name and string; only an escaped colon (\u003a) spoils that comparison.
-        _examine(raw)
+        _examine(raw, float if are_long_integers_floats else _bounded)
     return value
 
 
@@ -160,10 +163,10 @@ def _refuse_depth(value: Json, max_depth: int) -> None:
         ]
 
 
-def _examine(raw: bytes) -> None:
+def _examine(raw: bytes, parse_integer: Callable[[str], object]) -> None:
     """Read the text once more, slowly, for what orjson hides: duplicate names, integers it made floats."""
     try:
-        stdlib.loads(raw.decode(), object_pairs_hook=_unique, parse_int=_bounded, parse_constant=_no_constant)
+        stdlib.loads(raw.decode(), object_pairs_hook=_unique, parse_int=parse_integer, parse_constant=_no_constant)
     except RecursionError as error:
         raise ParseError("The body is nested too deeply. Send it flatter.") from error
 

@@ -145,6 +145,15 @@ _ONE_REVISION: Mapping[str, Mapping[str, str]] = MappingProxyType(
 )
 """Members that went as they came."""
 
+KNOWN: Mapping[str, frozenset[str]] = MappingProxyType(
+    {
+        kind: frozenset(name for names in table.values() for name in names.split())
+        | frozenset(name for passing in _ONE_REVISION.values() for name in passing.get(kind, "").split())
+        for kind, table in _MEMBERS.items()
+    }
+)
+"""Members that any revision has, by the kind of object: all others belong to whoever sends them."""
+
 
 def _row(version: str) -> Revision:
     def since(first: str) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from sessions_app.protocol.errors import URL_ELICITATION_REQUIRED
 from sessions_app.protocol.json import Json, dumps
-from sessions_app.protocol.revisions import Revision
+from sessions_app.protocol.revisions import KNOWN, Revision
 
 Object = dict[str, Json]
 
@@ -50,7 +50,7 @@ def template_for(rev: Revision, template: Mapping[str, Json]) -> Object:
 def prompt_for(rev: Revision, prompt: Mapping[str, Json]) -> Object:
     shown = _only(rev, "prompt", prompt)
     if isinstance(shown.get("arguments"), list):
-        shown["arguments"] = [_only(rev, "prompt argument", argument) for argument in shown["arguments"]]
+        shown["arguments"] = [_without_later(rev, "prompt argument", each) for each in shown["arguments"]]
     return shown
 
 
@@ -114,10 +114,9 @@ def block_for(rev: Revision, block: Json) -> Json:
     kind = block.get("type")
     if kind == "text" and len(block) == 2:
         return block
-    members = rev.members.get(f"{kind} block")
-    if not members:
+    if not rev.members.get(f"{kind} block"):
         return _noted(rev, block)
-    shown = _annotated(rev, {name: value for name, value in block.items() if name in members})
+    shown = _annotated(rev, _without_later(rev, f"{kind} block", block))
     if kind == "resource" and isinstance(shown.get("resource"), dict):
         shown["resource"] = contents_for(rev, shown["resource"])
     return shown
@@ -125,11 +124,11 @@ def block_for(rev: Revision, block: Json) -> Json:
 
 def contents_for(rev: Revision, contents: Mapping[str, Json]) -> Object:
     """One text or blob of a resource."""
-    return _only(rev, "contents", contents)
+    return _without_later(rev, "contents", contents)
 
 
 def prompt_message_for(rev: Revision, message: Mapping[str, Json]) -> Object:
-    return {"role": message["role"], "content": block_for(rev, message["content"])}
+    return {**message, "content": block_for(rev, message["content"])}
 
 
 # What the hub says and asks on its own ------------------------------------------------------------
@@ -220,9 +219,15 @@ def _only(rev: Revision, kind: str, value: Mapping[str, Json]) -> Object:
     return {name: each for name, each in value.items() if name in members}
 
 
+def _without_later(rev: Revision, kind: str, value: Mapping[str, Json]) -> Object:
+    """The object of another server without what later revisions brought; what none of them has stays."""
+    members, known = rev.members[kind], KNOWN[kind]
+    return {name: each for name, each in value.items() if name in members or name not in known}
+
+
 def _annotated(rev: Revision, value: Object) -> Object:
     if isinstance(value.get("annotations"), dict):
-        value["annotations"] = _only(rev, "annotations", value["annotations"])
+        value["annotations"] = _without_later(rev, "annotations", value["annotations"])
     return value
 
 

@@ -3,7 +3,7 @@
 The RFC defines how values become a URI; a server needs the reverse. Matching goes through the URI once, without
 backtracking, so no URI is slow: a value ends at the first place where the text after it stands, the last value
 where the template's end begins. Variables of `{?…}` and `{&…}` may be absent, in any order; all others must be
-there and not empty.
+there and not empty. `{path*}` takes several segments, as the servers take it that have such templates.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ _LITERAL = re.compile(r"[^\x00-\x20\x7f\"'<>\\^`{|}]*")
 _UNRESERVED = rf"(?:[A-Za-z0-9._~-]|[^\x00-\x7f]|{_ESCAPED})"
 _SIMPLE = re.compile(rf"{_UNRESERVED}+")
 _SEGMENTS = re.compile(rf"(?:{_UNRESERVED}|/)+")
+_SEVERAL = re.compile(rf"(?:{_UNRESERVED}|[/:@!$&()*+,;=]|')+")
 _RESERVED = re.compile(rf"(?:[A-Za-z0-9._~:/?#\[\]@!$&()*+,;=-]|'|[^\x00-\x7f]|{_ESCAPED})+")
 
+_MAY_EXPLODE = frozenset({"", "+", "/"})
 _BEFORE = {"": "", "+": "", "#": "#", ".": ".", "/": "/", ";": ";"}
 _BETWEEN = {"": ",", "+": ",", "#": ",", ".": ".", "/": "/", ";": ";"}
 
@@ -146,8 +148,8 @@ def _specs(expression: str) -> tuple[str, list[tuple[str, str]]]:
         found = _VARIABLE.fullmatch(spec)
         if found is None:
             raise ValueError(f"{{{expression[:60]}}} is no expression of RFC 6570: write {{name}} or {{?one,two}}.")
-        if found[2] == "*" and operator != "/":
-            raise ValueError(f"{{{expression[:60]}}}: the hub knows * in {{/path*}} only.")
+        if found[2] == "*" and operator not in _MAY_EXPLODE:
+            raise ValueError(f"{{{expression[:60]}}}: the hub knows * in {{path*}}, {{+path*}} and {{/path*}} only.")
         specs.append((found[1], found[2] or ""))
     return operator, specs
 
@@ -160,7 +162,9 @@ def _check_literal(text: str) -> None:
 def _allowed(operator: str, modifier: str) -> re.Pattern[str]:
     if operator in ("+", "#"):
         return _RESERVED
-    return _SEGMENTS if modifier == "*" else _SIMPLE
+    if modifier != "*":
+        return _SIMPLE
+    return _SEGMENTS if operator == "/" else _SEVERAL
 
 
 def _decoded(text: str, longest: int | None) -> str | None:

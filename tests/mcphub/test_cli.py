@@ -339,7 +339,8 @@ tool("t", "other.example.org", wants)
 for number in range(5):
     tool(f"many{number}", "api.example.org", {"X-Key": "{secret:none}"})
 profile = LaunchProfile.objects.create(name="p", command="true", environment={"A": "{secret:lacking}"})
-McpConnection.objects.create(slug="child", transport="stdio", profile=profile)
+child = McpConnection.objects.create(slug="child", transport="stdio", profile=profile)
+child.links.create(process_id="a", status="connecting", error_message="The upstream closed the connection.")
 row = McpConnection.objects.create(slug="far", transport="sse", url="https://far.example.org/sse", headers=wants)
 McpUpstreamTool.objects.create(connection=row, upstream_name="a", name="far.a", seen={}, seen_digest="d",
     seen_schema_digest="d", seen_at=timezone.now(), state="new")
@@ -356,6 +357,8 @@ def test_doctor_looks_at_upstreams_and_at_whom_secrets_are_for(tmp_path: Path) -
     assert "The connection far needs the secret held, which is not for https://far.example.org." in told
     assert "The connection child needs the secret lacking, which does not exist." in told
     assert "Waiting for a decision: 1 of what far offers." in told
+    assert "The connection far has never connected, and no process says why." in told
+    assert "The connection child has never connected: The upstream closed the connection." in told
 
 
 def test_a_client_is_told_how_to_start_the_hub_itself(home: Path) -> None:
@@ -373,3 +376,23 @@ def test_a_client_is_told_how_to_start_the_hub_itself(home: Path) -> None:
     assert run(home, "client-config", "cursor", "--stdio", "--url", "http://x/mcp").returncode == 2
     refused = run(home, "client-config", "curl", "--stdio")
     assert (refused.returncode, len(refused.stderr.splitlines())) == (2, 1)
+
+
+def test_a_provider_is_added_once_with_its_models(home: Path) -> None:
+    words = ("provider", "add", "local", "http://127.0.0.1:8081/v1")
+    allowed = {"MCPHUB_EGRESS_ALLOW": "127.0.0.1"}
+    refused = run(home, *words, "--model", "small")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "MCPHUB_EGRESS_ALLOW" in refused.stderr
+    first = run(home, *words, "--model", "small", "--json-schema", "--default", **allowed)
+    assert first.stdout == "local/small, the default model\n"
+    assert run(home, *words, "--model", "large", "--default", **allowed).returncode == 0
+    again = run(home, *words, "--model", "large", **allowed)
+    assert (again.returncode, "already exists" in again.stderr) == (2, True)
+    elsewhere = run(home, "provider", "add", "local", "http://127.0.0.1:9/v1", "--model", "x", **allowed)
+    assert (elsewhere.returncode, "choose another name" in elsewhere.stderr) == (2, True)
+    with closing(sqlite3.connect(home / "hub.sqlite3")) as database:
+        rows = database.execute(
+            "SELECT name, is_default, tools, json_schema FROM chat_chatmodel ORDER BY name"
+        ).fetchall()
+    assert rows == [("large", 1, 1, 0), ("small", 0, 0, 1)]

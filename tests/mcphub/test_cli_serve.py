@@ -70,6 +70,8 @@ def test_first_start_prints_credentials_once_that_work_and_ends_with_status_0(tm
     home = tmp_path / "home"
     with serve(home) as hub:
         assert hub.lines[-1] == f"ready http://127.0.0.1:{hub.port}/mcp"
+        assert len(hub.lines) <= 13
+        assert _printed(hub, "Connect a client") == f"http://127.0.0.1:{hub.port}/connect"
         key = _printed(hub, "API key")
         assert _printed(hub, "Operator, password").startswith("operator, ")
         assert _post(hub, key, _INITIALIZE)[0] == 200

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mcphub.django_places import DjangoPlaces
+from mcphub.process.django_places import DjangoPlaces
 
 
 class Django:

@@ -116,6 +116,21 @@ LINK = {"type": "resource_link", "uri": "hub://x", "name": "x"}
 PLAIN = {"type": "text", "text": "hi"}
 
 
+@pytest.mark.parametrize("version", ALL)
+def test_members_that_no_revision_has_stay_in_what_others_send(version):
+    rev, vendor = revision(version), {"vendor": {"z": 1, "a": 2}}
+    block = {**vendor, **PLAIN, "annotations": {"priority": 1, **vendor}}
+    inner = {"type": "resource", "resource": {"uri": "a:b", "text": "c", **vendor}, **vendor}
+    result = {"content": [block, inner], **vendor}
+    assert {name: value for name, value in shapes.result_for(rev, result).items() if name != "resultType"} == result
+    contents = {"contents": [inner["resource"]], **vendor}
+    assert contents.items() <= shapes.read_result_for(rev, contents).items()
+    messages = {"messages": [{"role": "user", "content": block, **vendor}], **vendor}
+    assert messages.items() <= shapes.prompt_result_for(rev, messages).items()
+    prompt = {"name": "p", "arguments": [{"name": "a", **vendor}]}
+    assert shapes.prompt_for(rev, prompt) == prompt
+
+
 def texts(version, *blocks):
     result = shapes.result_for(revision(version), {"content": list(blocks)})
     return [block.get("text") for block in result["content"]]

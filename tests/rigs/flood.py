@@ -2,6 +2,7 @@
 
     python -m tests.rigs.flood [--seconds 40] [--sockets 1000] [--rate 50] [--rows 20000]
         [--database postgresql] [--workers 2]
+        [--only sockets calls holds bodies upstream searches]
 
 One key makes so many calls a second, each at its moment, whether those before it were answered or not. That goes on for
 a third of the time in quiet. Then another process attacks: sockets that dribble, garble or say nothing and come back
@@ -45,6 +46,7 @@ from tests.wire.speech import BOTH, META, MODERN, Speaker
 MOST_GROWTH_MIB = 400
 """Of all processes together, from the end of the quiet time on: buffers of a thousand sockets, threads, caches."""
 PATIENCE_SECONDS = 30
+ATTACKS = ["sockets", "calls", "holds", "bodies", "upstream", "searches"]
 WARM_SECONDS = 10
 """What the first calls import and open stays, and the rows before are sealed."""
 NAME = "patient"
@@ -130,12 +132,13 @@ class Attack:
     def __init__(self, job: dict[str, Any]) -> None:
         self.url, self.port, self.sockets = job["url"], job["port"], job["sockets"]
         self.greedy, self.relayed, self.searcher = job["greedy"], job["relayed"], job["searcher"]
-        self.seed = job["seed"]
+        self.seed, self.only = job["seed"], job["only"]
         self.told: Counter[str] = Counter()
 
     async def run(self) -> None:
         """Attack until the process is told to end by the end of its input."""
         tasks = [asyncio.create_task(each) for each in self._all()]
+        print("ready", flush=True)
         await asyncio.to_thread(sys.stdin.read)
         for task in tasks:
             task.cancel()
@@ -143,16 +146,23 @@ class Attack:
 
     def _all(self) -> list[Coroutine[Any, Any, None]]:
         numbers = random.Random(self.seed)
-        sockets = [self._socket(number, numbers.random()) for number in range(self.sockets)]
-        loops = [
-            *(self._loop(self.greedy, "add", lambda: {"a": 1, "b": 2}) for _ in range(8)),
-            *(self._loop(self.greedy, "hold", lambda: {"name": "never"}) for _ in range(150)),
-            *(self._loop(self.greedy, "add", lambda: {"a": 1, "b": 2, "c": ["x"] * 90_000}) for _ in range(2)),
-            *(self._loop(self.relayed, "bad_http.be", lambda: {"mode": "flood"}) for _ in range(3)),
-            *(self._loop(self.relayed, "bad_http.be", lambda: {"mode": "huge"}) for _ in range(3)),
-        ]
-        searches = [self._search(number) for number in range(8)]
-        return [*sockets, *loops, *searches]
+        large = {"a": 1, "b": 2, "c": ["x"] * 90_000}
+        attacks: dict[str, list[Coroutine[Any, Any, None]]] = {
+            "sockets": [self._socket(number, numbers.random()) for number in range(self.sockets)],
+            "calls": [self._loop(self.greedy, "add", {"a": 1, "b": 2}) for _ in range(8)],
+            "holds": [self._loop(self.greedy, "hold", {"name": "never"}) for _ in range(150)],
+            "bodies": [self._loop(self.greedy, "add", large) for _ in range(2)],
+            "upstream": [
+                self._loop(self.relayed, "bad_http.be", {"mode": mode}) for mode in ("flood", "huge") for _ in range(3)
+            ],
+            "searches": [self._search(number) for number in range(8)],
+        }
+        assert list(attacks) == ATTACKS
+        for name, each in attacks.items():
+            if self.only and name not in self.only:
+                for coroutine in each:
+                    coroutine.close()
+        return [each for name in self.only or attacks for each in attacks[name]]
 
     async def _socket(self, number: int, share: float) -> None:
         """Dribble a head, send half a body, garble, or say nothing; come again when the hub has closed."""
@@ -185,8 +195,8 @@ class Attack:
     def _client(self, key: str) -> httpx2.AsyncClient:
         return httpx2.AsyncClient(base_url=self.url, headers={"authorization": f"Bearer {key}"}, timeout=120)
 
-    async def _loop(self, key: str, tool: str, arguments: Callable[[], dict[str, Any]]) -> None:
-        body, headers = call_of(tool, arguments())
+    async def _loop(self, key: str, tool: str, arguments: dict[str, Any]) -> None:
+        body, headers = call_of(tool, arguments)
         async with self._client(key) as http:
             await self._again(lambda: http.post("/mcp", json=body, headers=headers), tool)
 
@@ -227,6 +237,8 @@ def attacking(job: dict[str, Any]) -> Any:
         text=True,
     )
     try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
         yield told
         out, _ = process.communicate("", timeout=60)
         told.update(json.loads(out.splitlines()[-1]))
@@ -238,7 +250,8 @@ def attacking(job: dict[str, Any]) -> Any:
 def attack(job: dict[str, Any]) -> None:
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    os.nice(10)  # it takes the processor time that nobody else wants: elsewhere it would have a machine of its own
+    # It takes the processor time that nobody else wants: elsewhere it would have a machine of its own.
+    os.setpriority(os.PRIO_PROCESS, 0, 10)
     made = Attack(job)
     asyncio.run(made.run())
     print(json.dumps(made.told))
@@ -287,6 +300,7 @@ async def measure(hub: Hub, options: argparse.Namespace, keys: dict[str, str]) -
         "relayed": keys["relayed"],
         "searcher": hub.key,
         "seed": options.seed,
+        "only": options.only,
     }
     with attacking(job) as told:
         flooded = await caller.during(options.seconds * 2 / 3)
@@ -305,6 +319,8 @@ async def measure(hub: Hub, options: argparse.Namespace, keys: dict[str, str]) -
     complaints = [*quiet.wrong[:5], *flooded.wrong[:5]]
     if (more := len(quiet.wrong) + len(flooded.wrong)) > len(complaints):
         complaints.append(f"{more} calls in all were not answered well")
+    if not told:
+        complaints.append("the attackers did nothing: the machine gave them no time")
     if memory.seen[-1] - before > MOST_GROWTH_MIB:
         complaints.append(f"the hub grew by {memory.seen[-1] - before:.0f} MiB")
     made = int(WARM_SECONDS * options.rate) + len(quiet.took) + len(flooded.took)
@@ -329,6 +345,7 @@ def main() -> int:
     parser.add_argument("--database", choices=["sqlite", "postgresql"], default="sqlite")
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", nargs="+", default=[], choices=ATTACKS, help="of the attacks these; else all")
     parser.add_argument("--attack", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.attack:

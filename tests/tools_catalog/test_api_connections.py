@@ -49,6 +49,36 @@ def test_since_when_it_stands_and_when_it_was_used_is_told_of_all_processes(api)
     assert (shown["connected_at"], shown["last_used"]) == ("2026-11-01T12:01:00Z", "2026-11-01T12:02:00Z")
 
 
+def test_the_last_error_stays_while_the_hub_tries_again(api):
+    row = McpConnectionFactory(slug="tickets")
+    for status, error in (("error", "Nobody is there."), ("connecting", "Nobody is there."), ("connected", "")):
+        row.links.all().delete()
+        row.links.create(process_id="a", status=status, error_message=error)
+        shown = api.get("/api/connections/tickets/").json()
+        assert (shown["status"], shown["error_message"]) == (status, error)
+
+
+def test_the_era_of_a_server_may_be_named(api):
+    made = api.post("/api/connections/", {**WORDS, "era": "handshake"}, content_type="application/json")
+    assert (made.status_code, made.json()["era"]) == (201, "handshake")
+    over_sse = {"transport": "sse", "slug": "events", "era": "stateless"}
+    refused = api.post("/api/connections/", {**WORDS, **over_sse}, content_type="application/json")
+    assert "HTTP+SSE" in str(error_of(refused, 409, "conflict"))
+
+
+def test_what_was_learned_of_a_server_counts_for_the_same_address_only():
+    row = McpConnectionFactory(slug="tickets")
+    McpConnection.objects.note_unprobed(row.spec(), "old 1.0 beta")
+    row.refresh_from_db()
+    assert row.spec().unprobed == "old 1.0 beta"
+    row.url += "/other"
+    assert row.spec().unprobed == ""
+    row.refresh_from_db()
+    McpConnection.objects.note_unprobed(row.spec(), "")
+    row.refresh_from_db()
+    assert row.spec().unprobed == ""
+
+
 def test_no_key_makes_a_connection_that_runs_a_program(api):
     profile = LaunchProfileFactory()
     asked = (({}, 403), ({"profile": profile.pk}, 400), ({"command": "/bin/sh", "args": ["-c", "true"]}, 400))

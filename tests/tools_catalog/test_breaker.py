@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.tools_catalog.backends.backend_peers import ScriptedContext
 from tools_catalog.upstream import spec
-from tools_catalog.upstream.breaker import LONGEST_PAUSE_SECONDS, Breaker, backoff
+from tools_catalog.upstream.breaker import LONGEST_PAUSE_SECONDS, STABLE_SECONDS, Breaker, Retries, backoff
 from tools_catalog.upstream.calls import CallsUnderWay
 from tools_catalog.upstream.limits import Flood
 from tools_catalog.upstream.transports.base import OutgoingRequest
@@ -210,6 +210,20 @@ def test_a_message_belongs_to_the_only_call_or_to_nobody() -> None:
 def test_headers_that_cannot_be_sent_are_refused(raw: object) -> None:
     with pytest.raises(ValueError, match=r"."):
         spec.parse_headers(raw)
+
+
+def test_what_was_never_connected_is_tried_ever_more_seldom() -> None:
+    retries = Retries(draw=lambda: 1.0)
+    assert [retries.failed(None) for _ in range(8)] == [1, 2, 4, 8, 16, 32, 60, 60]
+
+
+def test_what_stood_for_a_while_is_tried_again_at_once_and_then_ever_more_seldom() -> None:
+    retries = Retries(draw=lambda: 1.0)
+    assert [retries.failed(None), retries.failed(None)] == [1, 2]
+    assert retries.failed(STABLE_SECONDS + 1) == 0
+    assert [retries.failed(0.1), retries.failed(0.1)] == [2, 4]
+    retries.ended_well()
+    assert retries.failed(None) == 1
 
 
 @pytest.mark.parametrize(

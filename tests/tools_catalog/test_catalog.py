@@ -8,14 +8,15 @@ from dataclasses import replace
 import pytest
 from django.contrib.auth.models import Group
 from django.db import IntegrityError, connection, transaction
+from django.test.utils import CaptureQueriesContext
 
 from sessions_app.caller import Caller
 from sessions_app.models import BusEvent
 from sessions_app.protocol.errors import ExecutionError, ToolDisabled, ToolNotFound
-from tests.factories import GroupFactory, McpToolDefinitionFactory
+from tests.factories import GroupFactory, McpToolDefinitionFactory, McpToolsetFactory
 from tools_catalog.bindings import Destination
 from tools_catalog.catalog.snapshot import Catalog
-from tools_catalog.models import McpToolDefinition, Secret
+from tools_catalog.models import McpToolDefinition, McpToolset, Secret
 from tools_catalog.vault import secret_for
 
 pytestmark = pytest.mark.django_db
@@ -266,6 +267,26 @@ def test_a_secret_goes_only_where_it_is_bound_to(to, missing):
         Secret.objects.update(origins="")
 
 
+def test_a_change_of_a_toolset_is_announced_and_read_without_the_tools():
+    tool, group = McpToolDefinitionFactory(name="one"), Group.objects.create(name="people")
+    before = Catalog.load()
+    BusEvent.objects.all().delete()
+    toolset = McpToolset.objects.create(slug="few", patterns="one")
+    for change in (
+        lambda: McpToolset.objects.update(patterns="o*"),
+        lambda: toolset.tools.add(tool),
+        lambda: toolset.groups.add(group),
+    ):
+        assert set(BusEvent.objects.values_list("subject", flat=True)) == {"toolsets_changed"}
+        BusEvent.objects.all().delete()
+        change()
+    with CaptureQueriesContext(connection) as asked:
+        now = before.with_toolsets()
+    assert not [query for query in asked if "inputSchema" in query["sql"] or "input_schema" in query["sql"]]
+    assert now.toolsets["few"].tools["one"] is now.tools["one"] is before.tools["one"]
+    assert before.toolsets == {}
+
+
 def test_every_kind_of_change_to_the_catalogue_is_announced():
     def announced():
         count = BusEvent.objects.filter(subject="tools_changed").count()
@@ -287,3 +308,18 @@ def test_every_kind_of_change_to_the_catalogue_is_announced():
     ):
         change()
         assert announced()
+
+
+def test_an_index_serves_on_until_one_of_its_tools_changes():
+    row = McpToolDefinitionFactory(name="weather_now", title="Weather")
+    McpToolDefinitionFactory(name="other")
+    McpToolsetFactory(slug="few", mode="search", patterns="weather_*")
+    first = Catalog.load()
+    McpToolDefinition.objects.filter(name="other").update(description="Changed.")
+    second = Catalog.load(first)
+    assert second.toolsets["few"]._index is first.toolsets["few"]._index
+    row.title = "Rain"
+    row.save()
+    third = Catalog.load(second)
+    assert third.toolsets["few"]._index is not first.toolsets["few"]._index
+    assert third.toolsets["few"].search("rain", 5, caller())["found"] == 1

@@ -109,6 +109,16 @@ def test_of_two_upstreams_that_offer_one_uri_one_can_be_served_once_the_other_is
     assert reads("wiki://page")
 
 
+def test_of_a_uri_that_is_listed_as_resource_and_as_template_the_resource_is_served():
+    connection = McpConnectionFactory(policy="hold_all")
+    offers(connection, resource=[PAGE], template=[{"uriTemplate": PAGE["uri"], "name": "page"}])
+    resource, template = connection.tools.get(kind="resource"), connection.tools.get(kind="template")
+    assert (resource.state, resource.refusal) == ("new", "")
+    assert template.refusal == "The upstream also lists wiki://page as a resource: approve that one."
+    discovery.approve(resource, author="op")
+    assert reads("wiki://page")
+
+
 @pytest.mark.parametrize(
     ("kind", "definition"),
     [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from tools_catalog.backends.upstream import result_of
 from tools_catalog.upstream import foreign
 from tools_catalog.upstream.listing import read
@@ -23,6 +25,13 @@ def test_an_upstreams_result_says_nothing_in_the_hubs_name() -> None:
         {"type": "resource", "resource": {"uri": "a:b", "text": "c", "_meta": OWN}},
         {"type": "text", "text": "b"},
     ]
+
+
+def test_an_upstreams_result_keeps_its_order_and_what_nobody_knows() -> None:
+    blocks = [{"zone": 1, "type": "text", "text": "a"}]
+    came = {"vendor": {"z": 1, "a": 2}, "isError": False, "structuredContent": {"z": 1, "a": 2}, "content": blocks}
+    hop = {"resultType": "complete", "ttlMs": 5, "_meta": {"io.modelcontextprotocol/serverInfo": {}}}
+    assert json.dumps(result_of({**hop, **came}).wire()) == json.dumps(came)
 
 
 def test_messages_of_a_prompt_say_nothing_in_the_hubs_name() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sessions_app.models import AuditEvent
 from tests.rest import by_key, by_person
 from tools_catalog.importers import bundle
-from tools_catalog.literals import Literal, literal_in, parameter_with_credential
+from tools_catalog.literals import PlainCredential, literal_in, parameter_with_credential
 from tools_catalog.models import (
     HttpService,
     LaunchProfile,
@@ -49,17 +49,17 @@ def superuser() -> Client:
 @pytest.mark.parametrize(
     ("name", "text", "found"),
     [
-        ("Authorization", "Bearer abc", Literal("Bearer ", "abc")),
-        ("authorization", "Basic dTpw", Literal("Basic ", "dTpw")),
-        ("X-Api-Key", "abc", Literal("", "abc")),
-        ("PRIVATE-TOKEN", "abc", Literal("", "abc")),
-        ("Ocp-Apim-Subscription-Key", "abc", Literal("", "abc")),
-        ("Cookie", "session=abc; theme=dark", Literal("", "session=abc; theme=dark")),
-        ("DB_PASSWORD", "abc", Literal("", "abc")),
+        ("Authorization", "Bearer abc", PlainCredential("Bearer ", "abc")),
+        ("authorization", "Basic dTpw", PlainCredential("Basic ", "dTpw")),
+        ("X-Api-Key", "abc", PlainCredential("", "abc")),
+        ("PRIVATE-TOKEN", "abc", PlainCredential("", "abc")),
+        ("Ocp-Apim-Subscription-Key", "abc", PlainCredential("", "abc")),
+        ("Cookie", "session=abc; theme=dark", PlainCredential("", "session=abc; theme=dark")),
+        ("DB_PASSWORD", "abc", PlainCredential("", "abc")),
         (
             "X-Thing",
             "a ghp_0123456789abcdefghij0123456789abcdef b",
-            Literal("a ", "ghp_0123456789abcdefghij0123456789abcdef", " b"),
+            PlainCredential("a ", "ghp_0123456789abcdefghij0123456789abcdef", " b"),
         ),
         ("Authorization", "Bearer {secret:token}", None),
         ("Authorization", "Basic {basic:login}", None),
@@ -70,7 +70,7 @@ def superuser() -> Client:
         ("X-Monkey", "banana", None),
     ],
 )
-def test_a_credential_is_told_by_its_name_or_its_form(name: str, text: str, found: Literal | None) -> None:
+def test_a_credential_is_told_by_its_name_or_its_form(name: str, text: str, found: PlainCredential | None) -> None:
     assert literal_in(name, text) == found
 
 

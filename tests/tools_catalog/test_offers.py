@@ -34,7 +34,7 @@ def read(resources, uri, who=None):
     if found is None:
         return None
     resource, values = found
-    return asyncio.run(resource.contents.read(uri, values, None))
+    return asyncio.run(resource.contents.read(uri, values, None))["contents"]
 
 
 def test_a_resource_is_declared_and_read_as_its_row_says():
@@ -138,7 +138,7 @@ def test_a_prompt_is_declared_and_filled_as_its_row_says():
         "description": "Greets.",
         "arguments": [{"name": "who", "required": True}],
     }
-    messages = asyncio.run(prompt.messages.get({"who": "{unknown}"}, None))
+    messages = asyncio.run(prompt.messages.get({"who": "{unknown}"}, None))["messages"]
     assert messages == [
         {"role": "assistant", "content": {"type": "text", "text": "Hello {unknown}, {unknown}"}},
         {"role": "user", "content": {"type": "resource", "resource": {"uri": "x://{unknown}", "text": "{unknown}"}}},

@@ -29,7 +29,7 @@ ANYBODY = Caller(principal="key:1", label="", scopes=frozenset(), groups=frozens
 AGENTS = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
-@given(st.from_regex(r"[A-Za-z0-9_-]{0,40}", fullmatch=True), st.text(min_size=1, max_size=300))
+@given(st.from_regex(r"[A-Za-z0-9_-]{1,40}", fullmatch=True), st.text(min_size=1, max_size=300))
 def test_every_upstreams_name_becomes_one_that_agents_take(prefix: str, name: str) -> None:
     assert AGENTS.fullmatch(prefixed(prefix, name))
     assert prefixed(prefix, name) == prefixed(prefix, name)
@@ -41,6 +41,7 @@ def test_long_names_that_differ_at_their_end_stay_apart() -> None:
 
 def test_full_stops_stay_where_the_operator_wrote_one_into_the_prefix() -> None:
     assert (prefixed("up.", "a.b"), prefixed("up_", "a.b")) == ("up.a.b", "up_a_b")
+    assert prefixed("", "a.b") == "a.b", "who wants no prefix wants the upstream's names"
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,6 +33,32 @@ def test_arguments_are_found_and_words_by_their_beginning() -> None:
 
 def test_spellings_of_names_are_one() -> None:
     assert words("listPullRequests") == words("list_pull-request") == ["list", "pull", "request"]
+
+
+def test_of_tools_that_fit_alike_the_more_called_one_comes_first() -> None:
+    alike = {name: {"title": "Read the weather", "description": "Now."} for name in ("a_read", "b_read", "c_read")}
+    assert Index(alike).rank("weather") == ["a_read", "b_read", "c_read"]
+    assert Index(alike).rank("weather", {"c_read": 7, "b_read": 2}) == ["c_read", "b_read", "a_read"]
+
+
+def test_a_tool_that_does_what_is_asked_comes_before_one_that_does_something_else() -> None:
+    tools = {f"{verb}_user": {"title": f"{verb.title()} a user"} for verb in ("create", "delete", "get", "update")}
+    index = Index(tools)
+    for query, found in (
+        ("remove a user", "delete_user"),
+        ("add a new user", "create_user"),
+        ("who is this user", "get_user"),
+        ("change the user", "update_user"),
+        ("удалить пользователя", "delete_user"),
+        ("get rid of the user", "delete_user"),
+    ):
+        assert index.rank(query)[0] == found, query
+
+
+@pytest.mark.parametrize("query", ["показать пользователей", "пользователь", "users", "USER", "usersList"])
+def test_words_are_found_in_every_form_and_in_both_languages(query: str) -> None:
+    tools = {"list_users": {"title": "List users"}, "delete_file": {"title": "Delete a file"}}
+    assert Index(tools).rank(query)[0] == "list_users"
 
 
 @given(st.text(), st.dictionaries(st.text(min_size=1, max_size=20), st.text(max_size=50), max_size=5))

@@ -123,6 +123,10 @@ class Operator:
         tools = {"name__startswith": prefix}
         self.hub.operate(operations.change, "tools_catalog.McpToolDefinition", tools, timeout_seconds=seconds)
 
+    def approve(self, slug: str) -> None:
+        """Approve everything that the connection offers."""
+        self.hub.operate(operations.approve_offers, slug)
+
     def row(self, slug: str) -> dict[str, Any]:
         """The connection as the admin shows it."""
         return self.hub.operate(connecting.row, slug)

@@ -39,6 +39,8 @@ def row(slug: str) -> dict[str, Any]:
         "links": found.links.count(),
         "error": link.error_message if link else "",
         "version": link.protocol_version if link else "",
+        "prefix": found.prefix,
+        "unprobed": found.unprobed.partition(" ")[2],
         "restarts": link.restarts if link else 0,
         "stderr": link.stderr if link else "",
         "states": {tool.upstream_name: tool.state for tool in found.tools.all()},

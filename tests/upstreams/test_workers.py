@@ -39,3 +39,11 @@ def test_either_worker_reaches_every_upstream(tmp_path: Path) -> None:
                         assert answer["result"].get("isError") is not True, answer
             assert len({row["process_id"] for row in hub.rows(limit=24)}) == 2
             assert operator.row("kid")["links"] == 2
+            operator.change("up", prefix="up_")
+            for number in range(12):
+                with Speaker(hub.url, key) as speaker:
+                    until(lambda: '"up_echo"' in speaker.modern("tools/list").text)
+                    for tool in ("up.echo", "up_echo"):
+                        answer = speaker.modern_call(tool, {"text": f"renamed {number}"}).json()
+                        assert answer["result"].get("isError") is not True, answer
+            assert {row["tool_name"] for row in hub.rows(limit=24)} == {"up_echo"}

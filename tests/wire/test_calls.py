@@ -50,6 +50,12 @@ def test_a_call_that_names_no_tool_is_no_call(speaker: Speaker, params: Any) -> 
     assert (answer.status_code, error_of(answer)["code"]) == (200, -32602)
 
 
+def test_an_answer_is_in_the_tools_own_order_and_its_record_in_canonical_order(speaker: Speaker, hub: Hub) -> None:
+    answer = speaker.modern_call("add", {"b": 2, "a": 1})
+    assert '"content":[{"type":"text","text":"3"}],"structuredContent":{"result":3}' in answer.text
+    assert hub.row(client=speaker.name)["result"]["content"] == answer.json()["result"]["content"]
+
+
 def test_a_call_leaves_one_row_with_what_went_in_and_out(speaker: Speaker, hub: Hub) -> None:
     answer = speaker.modern("tools/call", {"name": "add", "arguments": {"a": 1, "b": 2}}, id="id-1")
     row = hub.row(client=speaker.name)

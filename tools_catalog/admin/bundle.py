@@ -28,10 +28,10 @@ from sessions_app.protocol.errors import ParseError
 from sessions_app.protocol.json import Json
 from tools_catalog.admin.bulk import download
 from tools_catalog.importers import bundle
-from tools_catalog.importers.documents import MAX_BYTES
 from tools_catalog.importers.entries import Report
 
 _DRAFT = "mcphub_bundle"
+_MOST_BYTES = 4 * 1024 * 1024
 _TABLES = {
     "tools": "tools_catalog.{}_mcptooldefinition",
     "services": "tools_catalog.{}_httpservice",
@@ -58,8 +58,8 @@ class BundleForm(forms.Form):
 
     def clean_document(self) -> Json:
         document = self.cleaned_data["document"]
-        if document.size > MAX_BYTES:
-            raise forms.ValidationError(_("The file is larger than %(most)d bytes.") % {"most": MAX_BYTES})
+        if document.size > _MOST_BYTES:
+            raise forms.ValidationError(_("The file is larger than %(most)d bytes.") % {"most": _MOST_BYTES})
         return document
 
 

@@ -105,7 +105,7 @@ class McpConnectionAdmin(BringActions, RecordedAdmin):
             _("State"),
             {"fields": ["shown_status", _CONNECTED, _USED, "shown_links", "shown_confinement", "shown_tools", _LISTED]},
         ),
-        (_("How it is reached"), {"fields": ["transport", "url", "headers", "profile", "sessions"]}),
+        (_("How it is reached"), {"fields": ["transport", "url", "headers", "profile", "sessions", "era"]}),
         (
             _("What it may ask of the client"),
             {"fields": ["may_ask", "may_ask_secrets", "may_sample", "may_list_roots"]},
@@ -188,6 +188,8 @@ class McpConnectionAdmin(BringActions, RecordedAdmin):
     def shown_status(self, row: McpConnection) -> SafeString:
         if not row.enabled:
             return mark("off", _("Disabled"))
+        if row.has_never_connected and row.status != "connected":
+            return mark("bad" if row.status == "error" else "wait", _("Never connected"))
         return mark(STATUS_MARKS[row.status], McpConnection.Status(row.status).label)
 
     @admin.display(description=_("tools"))

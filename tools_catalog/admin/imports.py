@@ -21,15 +21,18 @@ from unfold.widgets import UnfoldAdminFileFieldWidget, UnfoldAdminSelectWidget, 
 from sessions_app.kit.admin.base import HubAdmin, mark
 from sessions_app.kit.shown import clipped, visible
 from sessions_app.protocol.json import Json
-from tools_catalog.importers import fetching, operations
-from tools_catalog.importers.candidates import Found
-from tools_catalog.importers.documents import MAX_BYTES, DocumentRefused
+from tools_catalog.importers import apart, descriptions, fetching, operations
+from tools_catalog.importers.candidates import Candidate, Found
+from tools_catalog.importers.documents import DocumentRefused
 from tools_catalog.importers.operations import Imported
-from tools_catalog.models import HttpService
+from tools_catalog.models import HttpService, McpToolDefinition
 from tools_catalog.models.short_names import check_short_name
 
 _DRAFT = "mcphub_import"
 _LONGEST_SHOWN = 300
+_MOST_SHOWN = 200
+"""Operations on the page, each with a field; what a filter matches is chosen without fields."""
+_MOST_DRAFT_CHARACTERS = 16 * 1024 * 1024
 NEEDED = (
     "tools_catalog.add_httpservice",
     "tools_catalog.change_httpservice",
@@ -48,14 +51,14 @@ class ImportForm(forms.Form):
     )
     kind = forms.ChoiceField(
         label=_("Kind of description"),
-        choices=[("openapi", "OpenAPI 3.0, 3.1"), ("graphql", "GraphQL")],
+        choices=[("openapi", "OpenAPI 3, Swagger 2.0"), ("graphql", "GraphQL")],
         widget=UnfoldAdminSelectWidget,
     )
     document = forms.FileField(
         label=_("File"),
         required=False,
         widget=UnfoldAdminFileFieldWidget,
-        help_text=_("JSON or YAML; of GraphQL the result of an introspection. At most 4 MB."),
+        help_text=_("JSON or YAML; of GraphQL the result of an introspection."),
     )
     source = forms.CharField(
         label=_("or its address"),
@@ -81,87 +84,154 @@ class ImportForm(forms.Form):
         cleaned = super().clean() or self.cleaned_data
         if bool(cleaned.get("document")) is bool(cleaned.get("source")):
             self.add_error("document", _t("Give a file or an address."))
-        elif cleaned.get("document") and cleaned["document"].size > MAX_BYTES:
-            self.add_error("document", _t("The file is larger than %(most)d bytes.") % {"most": MAX_BYTES})
+        elif cleaned.get("document") and cleaned["document"].size > apart.most_raw_bytes():
+            most = apart.most_raw_bytes()
+            self.add_error("document", _t("The file is larger than %(most)d bytes.") % {"most": most})
         return cleaned
 
 
+class OperationFilter(forms.Form):
+    """Which of the operations are shown and chosen."""
+
+    method = forms.ChoiceField(label=_("Method"), required=False, widget=UnfoldAdminSelectWidget)
+    tag = forms.ChoiceField(label=_("Tag"), required=False, widget=UnfoldAdminSelectWidget)
+    text = forms.CharField(
+        label=_("Path or name contains"), required=False, max_length=200, widget=UnfoldAdminTextInputWidget
+    )
+
+    def __init__(self, given: Any, found: Found) -> None:
+        super().__init__(given)
+        methods = dict.fromkeys(_method(each) for each in found.candidates)
+        tags = sorted({tag for each in found.candidates for tag in each.tags})
+        for name, values in (("method", methods), ("tag", tags)):
+            field = self.fields[name]
+            assert isinstance(field, forms.ChoiceField)
+            field.choices = [("", _t("All")), *((value, visible(value, one_line=True)) for value in values)]
+
+    def matching(self, found: Found) -> list[Candidate]:
+        """Give what passes; nothing where a value is none of the choices."""
+        if not self.is_valid():
+            return []
+        method, tag, text = (self.cleaned_data[name] for name in ("method", "tag", "text"))
+        text = text.lower()
+        return [
+            each
+            for each in found.candidates
+            if (not method or _method(each) == method)
+            and (not tag or tag in each.tags)
+            and (not text or text in each.key.lower() or text in each.name.lower())
+        ]
+
+
 def import_view(admin: HubAdmin, request: HttpRequest) -> HttpResponse:
-    """Look at a description, or import what was chosen of the one that was looked at."""
+    """Look at a description, filter its operations, or import what was chosen of them."""
     if not request.user.has_perms(NEEDED):
         raise PermissionDenied
     if request.method == "POST" and "chosen" in request.POST:
         return _import(admin, request)
+    if request.method == "GET" and "draft" in request.GET:
+        return _filtered(admin, request)
     form = ImportForm(request.POST or None, request.FILES or None, initial={"service": request.GET.get("service", "")})
     if request.method == "POST" and form.is_valid():
-        given = form.cleaned_data
         try:
-            source = given["source"].strip()
-            raw = (
-                async_to_sync(fetching.fetch)(source, given["kind"], given["service"])
-                if source
-                else given["document"].read()
-            )
-            url = given["url"].strip() or (source if given["kind"] == "graphql" else "")
-            draft = {
-                "slug": given["service"],
-                "kind": given["kind"],
-                "source": source,
-                "url": url,
-                "reads_only": given["reads_only"],
-                "raw": base64.b64encode(zlib.compress(raw)).decode("ascii"),
-            }
-            report, found = _bring(draft, only=["*"], dry_run=True)
+            draft = _draft(form.cleaned_data)
+            shown = _shown(draft, OperationFilter({}, _found(draft)))
         except DocumentRefused as error:
             form.add_error(None, str(error))
         else:
             request.session[_DRAFT] = draft
-            return _page(admin, request, form=None, **_shown(draft["slug"], report, found))
+            return _page(admin, request, form=None, **shown)
     return _page(admin, request, form=form)
+
+
+def _draft(given: dict[str, Any]) -> dict[str, Json]:
+    """Read the description, and keep what was found in it; raises DocumentRefused."""
+    source, kind, slug = given["source"].strip(), given["kind"], given["service"]
+    raw = async_to_sync(fetching.fetch)(source, kind, slug) if source else given["document"].read()
+    found = apart.look(raw, kind, slug=slug, prefix=f"{slug}_", source=source)
+    kept = base64.b64encode(zlib.compress(descriptions.encoded(found), 6)).decode("ascii")
+    if len(kept) > _MOST_DRAFT_CHARACTERS:
+        raise DocumentRefused(
+            _t("The description has too many operations for this page. Import it with `mcphub catalog import`.")
+        )
+    url = given["url"].strip() or (source if kind == "graphql" else "")
+    return {"slug": slug, "url": url, "reads_only": given["reads_only"], "found": kept}
+
+
+def _found(draft: dict[str, Json]) -> Found:
+    return descriptions.decoded(zlib.decompress(base64.b64decode(draft["found"])))
+
+
+def _filtered(admin: HubAdmin, request: HttpRequest) -> HttpResponse:
+    draft = request.session.get(_DRAFT)
+    if draft is None or "found" not in draft:
+        messages.error(request, _t("The description is no longer there. Give it again."))
+        return redirect(reverse("admin:service_import"))
+    return _page(admin, request, form=None, **_shown(draft, OperationFilter(request.GET, _found(draft))))
 
 
 def _import(admin: HubAdmin, request: HttpRequest) -> HttpResponse:
     draft = request.session.get(_DRAFT)
     here = reverse("admin:service_import")
-    if draft is None:
+    if draft is None or "found" not in draft:
         messages.error(request, _t("The description is no longer there. Give it again."))
         return redirect(here)
+    found = _found(draft)
+    chosen = request.POST.getlist("operation")
+    if request.POST["chosen"] == "matching":
+        taken = _taken(found, draft["slug"])
+        chosen = [each.key for each in OperationFilter(request.POST, found).matching(found) if each.name not in taken]
     try:
-        report, _found = _bring(draft, only=request.POST.getlist("operation"), author=request.user)
+        report = _bring(draft, found, only=chosen, author=request.user)
     except DocumentRefused as error:
         messages.error(request, str(error))
-        return redirect(here)
+        return redirect(f"{here}?draft=1")
     if report.refused:
         key, why = report.refused[0]
         messages.error(request, _t("Nothing was imported. %(key)s: %(why)s") % {"key": clipped(key, 100), "why": why})
-        return redirect(here)
+        return redirect(f"{here}?draft=1")
     del request.session[_DRAFT]
     words = {"new": len(report.created), "changed": len(report.changed), "gone": len(report.gone)}
     messages.success(request, _t("%(new)d new tools, %(changed)d changed, %(gone)d switched off.") % words)
     return redirect(f"{reverse('admin:tools_catalog_mcptooldefinition_changelist')}?service={draft['slug']}")
 
 
-def _bring(draft: dict[str, Json], **how: Any) -> tuple[Imported, Found]:
-    raw = zlib.decompress(base64.b64decode(draft["raw"]))
-    slug = draft["slug"]
-    found = operations.look(raw, draft["kind"], slug=slug, prefix=f"{slug}_", source=draft["source"])
-    return operations.bring(found, slug, url=draft["url"], reads_only=draft["reads_only"], **how), found
+def _bring(draft: dict[str, Json], found: Found, **how: Any) -> Imported:
+    return operations.bring(found, draft["slug"], url=draft["url"], reads_only=draft["reads_only"], **how)
 
 
-def _shown(slug: str, report: Imported, found: Found) -> dict[str, object]:
-    """What the second step shows: each operation with what would become of it."""
+def _method(candidate: Candidate) -> str:
+    return candidate.key.partition(" ")[0]
+
+
+def _taken(found: Found, slug: str) -> set[str]:
+    """Give the names of candidates that other tools have already."""
+    names = {each.name for each in found.candidates}
+    others = McpToolDefinition.objects.exclude(operation__service__slug=slug)
+    return names & set(others.values_list("name", flat=True))
+
+
+def _shown(draft: dict[str, Json], chosen: OperationFilter) -> dict[str, object]:
+    """What the second step shows: each operation with what would become of it. Raises DocumentRefused."""
+    slug, found = draft["slug"], _found(draft)
+    report = _bring(draft, found, only=[], dry_run=True)
     service = HttpService.objects.filter(slug=slug).first()
     known = {row.key: row.tool for row in service.operations.select_related("tool")} if service else {}
     refused = dict(report.refused)
+    taken = _taken(found, slug)
+    matching = chosen.matching(found)
     rows = []
-    for each in found.candidates:
+    for each in matching[:_MOST_SHOWN]:
         tool = known.get(each.key)
         name = tool.name if tool else each.name
+        why = refused.get(each.key, "")
+        if tool is None and each.name in taken:
+            why = _t("Another tool has this name.")
         changes = [
             (member, _short(before), _short(after))
             for member, (before, after) in report.differences.get(name, {}).items()
         ]
-        if each.key in refused:
+        if why:
             state = mark("bad", _t("Refused"))
         elif tool is None:
             state = mark("edit", _t("New"))
@@ -173,18 +243,20 @@ def _shown(slug: str, report: Imported, found: Found) -> dict[str, object]:
                 "shown": visible(each.key, one_line=True),
                 "name": clipped(name, 64),
                 "state": state,
-                "chosen": each.key not in refused and (tool is not None or not known),
-                "fixed": tool is not None,
+                "chosen": not why and (tool is not None or not known),
                 "words": clipped(each.definition["description"], 160),
                 "changes": changes,
-                "why": visible(refused.get(each.key, "")),
+                "why": visible(why),
                 "kept": ", ".join(report.overridden.get(name, [])),
             }
         )
     left = [(visible(key, one_line=True), visible(why)) for key, why in found.refused]
     return {
         "rows": rows,
-        "left": left,
+        "filter": chosen,
+        "matching": len(matching),
+        "left": left[:_MOST_SHOWN],
+        "left_count": len(left),
         "gone": [clipped(name, 64) for name in report.gone],
         "notes": [visible(note) for note in report.notes],
         "slug": slug,

@@ -36,17 +36,17 @@ class Contents(Protocol):
     is_static: bool
     """The row alone decides what is read, whoever asks and whenever."""
 
-    async def read(self, uri: str, values: Mapping[str, str], context: ToolContext | None) -> list[dict[str, Json]]:
-        """Give the contents; none where the URI names nothing. `context` may be None where `is_static`."""
+    async def read(self, uri: str, values: Mapping[str, str], context: ToolContext | None) -> dict[str, Json]:
+        """Give the result; no contents where the URI names nothing. `context` may be None where `is_static`."""
         ...
 
 
 class Messages(Protocol):
-    """Gives the messages of `prompts/get`."""
+    """Gives what `prompts/get` answers."""
 
     is_static: bool
 
-    async def get(self, arguments: Mapping[str, str], context: ToolContext | None) -> list[dict[str, Json]]: ...
+    async def get(self, arguments: Mapping[str, str], context: ToolContext | None) -> dict[str, Json]: ...
 
 
 class Completion(Protocol):
@@ -68,7 +68,7 @@ class StaticContents:
         self._member = "blob" if is_blob else "text"
         self._variables = frozenset(variables)
 
-    async def read(self, uri: str, values: Mapping[str, str], context: ToolContext | None) -> list[dict[str, Json]]:
+    async def read(self, uri: str, values: Mapping[str, str], context: ToolContext | None) -> dict[str, Json]:
         text = self._content
         if self._variables:
             given = {name: values.get(name, "") for name in self._variables}
@@ -76,7 +76,7 @@ class StaticContents:
                 given = {name: json.dumps(value).decode()[1:-1] for name, value in given.items()}
             text = _filled(text, given)
         kind = {"mimeType": self._mime_type} if self._mime_type else {}
-        return [{"uri": uri, **kind, self._member: text}]
+        return {"contents": [{"uri": uri, **kind, self._member: text}]}
 
 
 class FunctionContents:
@@ -86,13 +86,13 @@ class FunctionContents:
         self._entry = _find(offered.resources, reference, "@resource")
         self._mime_type = mime_type
 
-    async def read(self, uri: str, values: Mapping[str, str], context: ToolContext | None) -> list[dict[str, Json]]:
+    async def read(self, uri: str, values: Mapping[str, str], context: ToolContext | None) -> dict[str, Json]:
         assert context is not None
         value = await self._entry.call(values, context)
         if value is None:
-            return []
+            return {"contents": []}
         parts = value if isinstance(value, list | tuple) and any(isinstance(part, Resource) for part in value) else None
-        return [self._content(part, uri) for part in ([value] if parts is None else parts)]
+        return {"contents": [self._content(part, uri) for part in ([value] if parts is None else parts)]}
 
     def _content(self, value: object, uri: str) -> dict[str, Json]:
         kind = self._mime_type
@@ -115,9 +115,10 @@ class StaticMessages:
         self._messages = [{**message, "content": as_block(message["content"])} for message in messages]
         self._arguments = arguments
 
-    async def get(self, arguments: Mapping[str, str], context: ToolContext | None) -> list[dict[str, Json]]:
+    async def get(self, arguments: Mapping[str, str], context: ToolContext | None) -> dict[str, Json]:
         given = {name: arguments.get(name, "") for name in self._arguments}
-        return [{**message, "content": _filled_in(message["content"], given)} for message in self._messages]
+        filled = [{**message, "content": _filled_in(message["content"], given)} for message in self._messages]
+        return {"messages": filled}
 
 
 class FunctionMessages:
@@ -126,11 +127,11 @@ class FunctionMessages:
     def __init__(self, reference: str) -> None:
         self._entry = _find(offered.prompts, reference, "@prompt")
 
-    async def get(self, arguments: Mapping[str, str], context: ToolContext | None) -> list[dict[str, Json]]:
+    async def get(self, arguments: Mapping[str, str], context: ToolContext | None) -> dict[str, Json]:
         assert context is not None
         value = await self._entry.call(arguments, context)
         messages = value if isinstance(value, list | tuple) else [value]
-        return [_message(message) for message in messages]
+        return {"messages": [_message(message) for message in messages]}
 
 
 class Enumerated:

@@ -79,6 +79,16 @@ class UpstreamBackend:
         """Nothing to release: connections are the pool's."""
 
 
+@dataclass(slots=True, kw_only=True)
+class RelayedResult(ToolResult):
+    """A result that goes on as it came: in its order, and with members that nobody knows here."""
+
+    whole: dict[str, Json]
+
+    def wire(self) -> dict[str, Json]:
+        return self.whole
+
+
 def result_of(raw: dict[str, Json]) -> ToolResult:
     """Give a CallToolResult of any revision as ours. Raises UpstreamError for another kind of result."""
     kind = raw.get("resultType", "complete")
@@ -86,10 +96,11 @@ def result_of(raw: dict[str, Json]) -> ToolResult:
         raise errors.UpstreamError(
             f"The upstream answered with a result of the kind {str(kind)[:50]!r}, not the tool's."
         )
-    meta = raw.get("_meta")
-    return ToolResult(
-        content=foreign.without_own(raw.get("content", [])),
-        structured=raw.get("structuredContent", NOTHING),
-        is_error=raw.get("isError") is True,
-        meta=foreign.meta_of(meta) if isinstance(meta, dict) else None,
+    whole = foreign.result_of(raw, "content", raw.get("content") or [])
+    return RelayedResult(
+        content=whole["content"],
+        structured=whole.get("structuredContent", NOTHING),
+        is_error=whole.get("isError") is True,
+        meta=whole.get("_meta"),
+        whole=whole,
     )

@@ -43,17 +43,17 @@ class UpstreamContents:
     def __init__(self, source: Source) -> None:
         self.source = source
 
-    async def read(self, uri: str, values: Mapping[str, str], context: ToolContext | None) -> list[dict[str, Json]]:
+    async def read(self, uri: str, values: Mapping[str, str], context: ToolContext | None) -> dict[str, Json]:
         try:
             result = await self.source.ask("resources/read", {"uri": uri}, context)
         except errors.UpstreamError as error:
             if _code(error) in (_NOT_FOUND, _INVALID_PARAMS):
-                return []  # as the hub says of what is not there
+                return {"contents": []}  # as the hub says of what is not there
             raise
         contents = result.get("contents")
         if not isinstance(contents, list) or not all(results.is_contents(part) for part in contents):
             raise errors.ResultInvalid("The upstream's answer is not what a resource reads as.")
-        return foreign.without_own(contents)
+        return foreign.result_of(result, "contents", contents)
 
 
 class UpstreamMessages:
@@ -64,7 +64,7 @@ class UpstreamMessages:
     def __init__(self, source: Source) -> None:
         self.source = source
 
-    async def get(self, arguments: Mapping[str, str], context: ToolContext | None) -> list[dict[str, Json]]:
+    async def get(self, arguments: Mapping[str, str], context: ToolContext | None) -> dict[str, Json]:
         params = {"name": self.source.offer.name, "arguments": dict(arguments)}
         result = await self.source.ask("prompts/get", params, context)
         messages = result.get("messages")
@@ -74,7 +74,7 @@ class UpstreamMessages:
             if not isinstance(message, dict) or message.get("role") not in ("user", "assistant"):
                 raise errors.ResultInvalid("The upstream's prompt holds what is no message.")
             results.check({"content": [message.get("content")]})
-        return foreign.without_own(messages)
+        return foreign.result_of(result, "messages", messages)
 
 
 class UpstreamCompletion:

@@ -12,7 +12,6 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from sessions_app.protocol.json import Json
 from tools_catalog.catalog.words import (
@@ -52,8 +51,8 @@ _LONGEST_QUERY = 2000
 _SYNONYM_SHARE = 0.55
 _FOREIGN_SHARE = 0.9
 """Of a word that no tool has, as one of another language."""
-_COMMON = 0.3
-"""What so large a share of the tools has tells nothing: of a verb the deed does."""
+_FEW, _COMMON = 200, 0.3
+"""What more tools share, and so large a part of them, tells nothing and takes its time: of a verb the deed tells it."""
 _FIRST_VERB, _LATER_VERB = 0.8, 0.6
 _FORM = "'"
 _FORM_SHARE = 0.08
@@ -69,15 +68,15 @@ _SAME_DEED, _OTHER_DEED = 1.3, 0.65
 _STEP = 0.02
 """Scores that differ by less than so much of the best are alike: usage decides."""
 _MOST_CALLS = 1_000_000
+_NONE: Mapping[str, int] = {}
 
 
 class Index:
     """The tools that can be found. `definitions` are Tool objects of MCP, by name."""
 
-    def __init__(self, definitions: Mapping[str, Mapping[str, Json]], calls: Mapping[str, int] | None = None) -> None:
-        """`calls`: how often tools are called, by name."""
+    def __init__(self, definitions: Mapping[str, Mapping[str, Json]]) -> None:
+        self._definitions = definitions
         self._names = sorted(definitions)
-        self._calls = [min((calls or {}).get(name, 0), _MOST_CALLS) for name in self._names]
         texts = [_words_of(name, definitions[name]) for name in self._names]
         self._postings = _postings(texts)
         self._vocabulary = sorted(word for word in self._postings if word[0] not in "='")
@@ -85,8 +84,16 @@ class Index:
         spelt = ((tuple(each[field]), tool) for tool, each in enumerate(texts) for field in ("name", "title"))
         self._spelt = sorted(one for one in spelt if one[0])
 
-    def rank(self, query: str) -> list[str]:
-        """Give the names that the query finds, the best first; of those that score alike the most called ones."""
+    def is_of(self, definitions: Mapping[str, Mapping[str, Json]]) -> bool:
+        """Whether it was made of these very objects."""
+        mine = self._definitions
+        return mine.keys() == definitions.keys() and all(mine[name] is definitions[name] for name in mine)
+
+    def rank(self, query: str, calls: Mapping[str, int] = _NONE) -> list[str]:
+        """Give the names that the query finds, the best first; of those that score alike the most called ones.
+
+        `calls`: how often tools are called, by name.
+        """
         query = plain(query[:_LONGEST_QUERY])
         spoken = split(query)[:_MOST_WORDS]
         scores = self._scored(without_stop_words(query)[:_MOST_WORDS], _asked_deeds(spoken))
@@ -97,7 +104,8 @@ class Index:
 
         def order(tool: int) -> float:
             share = scores[tool] / best
-            return -(round((share + spelling.get(tool, 0)) / _STEP) * 2.0 * _MOST_CALLS + self._calls[tool] + share)
+            called = min(calls.get(self._names[tool], 0), _MOST_CALLS) if calls else 0
+            return -(round((share + spelling.get(tool, 0)) / _STEP) * 2.0 * _MOST_CALLS + called + share)
 
         found = [tool for tool, score in enumerate(scores) if score]
         return [self._names[tool] for tool in sorted(found, key=order)]
@@ -137,7 +145,7 @@ class Index:
         share = _SYNONYM_SHARE if found else _FOREIGN_SHARE
         for concept in concepts(word):
             holders = self._postings.get(concept, _NOTHING)
-            if concept not in known and len(holders) <= len(self._names) * _COMMON:
+            if concept not in known and len(holders) <= max(_FEW, len(self._names) * _COMMON):
                 _raise(found, holders, share)
         if len(word) >= _SHORTEST_PREFIX:
             begin = bisect_left(self._vocabulary, word)
@@ -205,7 +213,7 @@ def _asked_deeds(spoken: list[str]) -> frozenset[str]:
     return frozenset(next((found for word in spoken if (found := deeds(stem(word)))), ()))
 
 
-def _words_of(name: str, definition: Mapping[str, Any]) -> dict[str, list[str]]:
+def _words_of(name: str, definition: Mapping[str, Json]) -> dict[str, list[str]]:
     arguments: list[str] = []
     schema = definition.get("inputSchema")
     properties = schema.get("properties", {}) if isinstance(schema, dict) else {}

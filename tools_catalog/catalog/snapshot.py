@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -125,7 +126,15 @@ class Catalog(Selection):
         tools, compiled = cls._read(McpToolDefinition.objects.order_by("name"), grounds, known)
         aliases = _aliases()
         upstreams = cast("Upstreams", grounds[UpstreamKind.name])
-        return cls(tools, compiled, upstreams, _toolsets(tools, aliases), aliases)
+        toolsets = _toolsets(tools, aliases, before.toolsets if before is not None else {})
+        return cls(tools, compiled, upstreams, toolsets, aliases)
+
+    def with_toolsets(self) -> Catalog:
+        """Give the same tools with the toolsets as they are now: who makes one need not wait for all tools."""
+        now = copy(self)
+        toolsets = _toolsets(self.tools.values(), _aliases(), self.toolsets)
+        now.toolsets = {toolset.slug: toolset for toolset in toolsets}
+        return now
 
     @classmethod
     def _read(
@@ -211,8 +220,8 @@ def _aliases() -> list[Alias]:
     return [Alias(*row) for row in rows.values_list("name", "tool__name", "expires_at")]
 
 
-def _toolsets(tools: Iterable[Tool], aliases: Iterable[Alias]) -> list[Toolset]:
-    """Read the toolsets. Tools are matched by name, the present or a former one."""
+def _toolsets(tools: Iterable[Tool], aliases: Iterable[Alias], before: Mapping[str, Toolset]) -> list[Toolset]:
+    """Read the toolsets. Tools are matched by name, the present or a former one. `before`: of the last snapshot."""
     from tools_catalog.models import McpToolset
 
     formerly: dict[str, list[str]] = {}
@@ -220,7 +229,9 @@ def _toolsets(tools: Iterable[Tool], aliases: Iterable[Alias]) -> list[Toolset]:
         formerly.setdefault(alias.leads_to, []).append(alias.name)
     made = []
     enabled = McpToolset.objects.filter(enabled=True)
-    rows = list(enabled.prefetch_related("tools", "groups", _only("prompts", "name"), _only("resources", "uri")))
+    rows = list(
+        enabled.prefetch_related(_only("tools", "name"), "groups", _only("prompts", "name"), _only("resources", "uri"))
+    )
     calls = usage.totals() if any(row.mode == McpToolset.Mode.SEARCH for row in rows) else {}
     for row in rows:
         chosen, patterns = {tool.name for tool in row.tools.all()}, row.patterns.split()
@@ -240,6 +251,7 @@ def _toolsets(tools: Iterable[Tool], aliases: Iterable[Alias]) -> list[Toolset]:
                 words=row.description,
                 reads=_reads(row),
                 calls=calls,
+                before=before.get(row.slug),
             )
         )
     return made
@@ -257,7 +269,7 @@ def _reads(row: Any) -> ReadChoice | None:
 
 def _only(relation: str, column: str) -> Prefetch[str, Any, Any]:
     """Read what a toolset is linked to without its content."""
-    from tools_catalog.models import McpPrompt, McpResource
+    from tools_catalog.models import McpToolset
 
-    model: Any = McpPrompt if relation == "prompts" else McpResource
+    model: Any = McpToolset._meta.get_field(relation).related_model
     return Prefetch(relation, model.objects.only(column))

@@ -144,8 +144,13 @@ class Toolset(Selection):
         words: str,
         reads: ReadChoice | None = None,
         calls: Mapping[str, int] | None = None,
+        before: Toolset | None = None,
     ) -> None:
-        """`reads`: which prompts and resources are in it; None: all of the hub. `calls`: of each tool lately."""
+        """`reads`: which prompts and resources are in it; None: all of the hub. `calls`: of each tool lately.
+
+        `before`: what it was in the snapshot before, whose index serves on if no tool has changed.
+        """
+        self._calls = calls or {}
         self._reads = reads
         self._prompts: WeakKeyDictionary[Prompts, Prompts] = WeakKeyDictionary()
         self._resources: WeakKeyDictionary[Resources, Resources] = WeakKeyDictionary()
@@ -157,7 +162,10 @@ class Toolset(Selection):
         self._meta = {name: _meta_tool(definition) for name, definition in _DEFINITIONS.items()} if searches else {}
         super().__init__(tools, aliases=aliases, listed=self._meta if searches else None, scope=slug)
         definitions = {name: tool.definition for name, tool in self.tools.items()}
-        self._index = Index(definitions, calls) if searches else None
+        self._index: Index | None = None
+        if searches:
+            known = before._index if before is not None else None
+            self._index = known if known is not None and known.is_of(definitions) else Index(definitions)
 
     def prompts_of(self, snapshot: Prompts) -> Prompts:
         """Give the prompts of the hub that are in it."""
@@ -214,7 +222,7 @@ class Toolset(Selection):
     def search(self, query: str, limit: int, caller: Audience) -> dict[str, Json]:
         assert self._index is not None
         offered = self.offered(caller)
-        found = [offered[name] for name in self._index.rank(query) if name in offered]
+        found = [offered[name] for name in self._index.rank(query, self._calls) if name in offered]
         return {"tools": [_brief(tool) for tool in found[:limit]], "found": len(found)}
 
     def describe(self, name: str, caller: Audience) -> dict[str, Json]:

@@ -90,7 +90,7 @@ sign join subscribe enrol | подписать оформить
 
 NOUNS = """
 repository repo | репозиторий
-pull pr merge-request | пул-реквест реквест
+pull pr mr | пул-реквест реквест
 issue ticket bug task defect | задача тикет ошибка ошибок баг
 user person people account member employee colleague someone | пользователь человек сотрудник участник
 customer client buyer | клиент покупатель заказчик
@@ -106,7 +106,7 @@ attachment | вложение
 label tag keyword topic | метка меток тег
 release version | релиз версия
 payment pay | платеж оплата
-refund | возврат деньги-назад
+refund | возврат
 money fund amount | деньги денег средства сумма
 balance | баланс
 subscription plan | подписка подписок тариф

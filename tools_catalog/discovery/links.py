@@ -11,9 +11,11 @@ from channels.db import database_sync_to_async
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from tools_catalog.models.upstream import McpConnection, McpConnectionLink
+from tools_catalog.models.links import McpConnectionLink
+from tools_catalog.models.upstream import McpConnection
 from tools_catalog.upstream.link import Link
 from tools_catalog.upstream.listing import storable
+from tools_catalog.upstream.spec import ConnectionSpec
 from tools_catalog.upstream.states import LinkState
 
 logger = logging.getLogger(__name__)
@@ -76,6 +78,10 @@ class LinkKeeper:
         if has_right:
             self._held.add(connection_id)
         return has_right
+
+    async def unprobed(self, spec: ConnectionSpec, server: str) -> None:
+        """Keep which server did not answer a probe, for all processes; empty: that none is known."""
+        await database_sync_to_async(McpConnection.objects.note_unprobed)(spec, storable(self._redacted(server)))
 
     async def holder(self, connection_id: int) -> str:
         """Give the process that has the right; empty where none has it."""

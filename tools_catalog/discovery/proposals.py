@@ -115,6 +115,11 @@ def _collision(row: McpUpstreamTool) -> str:
         return ""
     waiting = McpUpstreamTool.objects.filter(kind__in=kinds, name=row.name, is_gone=False, **{field: None})
     waiting = waiting.exclude(rejected_digest=F("seen_digest")).select_related("connection")
+    own_kinds = waiting.filter(connection=row.connection_id)
+    if row.kind == RESOURCE:  # some list a resource among their templates, too
+        waiting = waiting.exclude(pk__in=own_kinds.filter(kind=TEMPLATE))
+    elif row.kind == TEMPLATE and own_kinds.filter(kind=RESOURCE).exists():
+        return _t("The upstream also lists %(uri)s as a resource: approve that one.") % {"uri": row.name[:200]}
     other = waiting.exclude(pk=row.pk or 0).order_by("pk").first()
     if other is None:
         return ""
@@ -137,7 +142,7 @@ def fault_of(kind: str, name: str, definition: Mapping[str, Json]) -> str:
         elif kind == RESOURCE and uritemplate.is_template(name):
             raise ValueError(_t("A URI holds no braces."))
         elif kind == PROMPT:
-            described.check_arguments(definition.get("arguments", []))
+            described.check_arguments(definition.get("arguments", []), is_foreign=True)
     except ValueError as error:
         return str(error)
     if kind != TOOL:

@@ -19,6 +19,8 @@ class Candidate:
     name: str
     definition: dict[str, Any]
     """Columns of a tool: title, description, input_schema, configuration, destructive, idempotent."""
+    tags: tuple[str, ...] = ()
+    """Words by which the description groups its operations."""
 
 
 @dataclass(slots=True)

@@ -45,6 +45,7 @@ _CONNECTION = Kind(
         "headers": dict,
         "prefix": str,
         "sessions": str,
+        "era": str,
         "may_ask": bool,
         "may_ask_secrets": bool,
         "may_sample": bool,

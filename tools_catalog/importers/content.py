@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 from tools_catalog.backends import offered
 from tools_catalog.call.base import Json
@@ -75,7 +74,9 @@ def dump() -> dict[str, Json]:
     }
 
 
-def _complete(kind: Kind, registry: Mapping[str, offered.Offered], default_backend: str, entry: Any) -> dict[str, Json]:
+def _complete(
+    kind: Kind, registry: Mapping[str, offered.Offered], default_backend: str, entry: Json
+) -> dict[str, Json]:
     check_members(entry, kind)
     wanted = dict(entry)
     if "function" in entry and entry.get("backend", "python") == "python":

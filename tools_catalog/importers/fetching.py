@@ -13,7 +13,8 @@ from tools_catalog.backends.http.template import Template, Values, header_text
 from tools_catalog.bindings import SERVICE, Destination, origin_of
 from tools_catalog.egress import guard as egress
 from tools_catalog.egress.rules import parse
-from tools_catalog.importers.documents import MAX_BYTES, DocumentRefused
+from tools_catalog.importers.apart import most_raw_bytes
+from tools_catalog.importers.documents import DocumentRefused
 from tools_catalog.importers.graphql import INTROSPECTION
 
 _SECONDS = 30.0
@@ -23,6 +24,7 @@ async def fetch(url: str, kind: str, slug: str) -> bytes:
     """Get a description, for `graphql` by asking the endpoint; raises DocumentRefused."""
     method, headers = "GET", {"Accept": "application/json, application/yaml, */*;q=0.5"}
     content: bytes | None = None
+    most = most_raw_bytes()
     if kind == "graphql":
         method, content = "POST", json.dumps({"query": INTROSPECTION})
         headers["Content-Type"] = "application/json"
@@ -35,7 +37,7 @@ async def fetch(url: str, kind: str, slug: str) -> bytes:
             egress.client(timeout_seconds=_SECONDS) as client,
             egress.stream(client, method, address, headers=headers, content=content) as response,
         ):
-            body, is_whole = await read(response, MAX_BYTES)
+            body, is_whole = await read(response, most)
             body = scrubbed(body, secrets)
             status = response.status_code
     except HubError as error:
@@ -45,7 +47,7 @@ async def fetch(url: str, kind: str, slug: str) -> bytes:
     if status != 200:
         raise DocumentRefused(f"{url[:200]} answered with status {status}.")
     if not is_whole:
-        raise DocumentRefused(f"{url[:200]} answered more than the {MAX_BYTES} bytes that are read.")
+        raise DocumentRefused(f"{url[:200]} answered more than the {most} bytes that are read.")
     return body
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from sessions_app.protocol import schemas
 from tools_catalog.importers.candidates import Candidate, Found, argument_name, tool_name, words
 from tools_catalog.importers.documents import DocumentRefused
-from tools_catalog.importers.inlining import OperationRefused
+from tools_catalog.importers.openapi.inlining import OperationRefused
 
 MOST_FIELDS = 3_000
 DEPTH = 3

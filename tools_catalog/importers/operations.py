@@ -16,14 +16,18 @@ from django.db import transaction
 
 from sessions_app.protocol import json
 from tools_catalog.backends.http.configuration import parse_service
-from tools_catalog.importers import graphql, openapi
 from tools_catalog.importers.candidates import Candidate, Found
-from tools_catalog.importers.documents import DocumentRefused, read
+from tools_catalog.importers.descriptions import GRAPHQL, OPENAPI, look
+from tools_catalog.importers.documents import DocumentRefused
 from tools_catalog.importers.entries import Report
 from tools_catalog.kinds.http import HttpKind
 from tools_catalog.models import HttpService, ImportedOperation, McpToolDefinition
 
-OPENAPI, GRAPHQL = "openapi", "graphql"
+__all__ = ["GRAPHQL", "OPENAPI", "Imported", "bring", "look"]
+
+
+MOST_AT_ONCE = 3_000
+"""Operations that one import brings."""
 
 
 @dataclass(slots=True)
@@ -43,19 +47,12 @@ class _Undone(Exception):
     """Rolls a dry run back."""
 
 
-def look(raw: bytes, kind: str, *, slug: str, prefix: str, source: str = "") -> Found:
-    """Read a description; raises DocumentRefused."""
-    document = read(raw)
-    if kind == OPENAPI:
-        return openapi.read(document, slug=slug, prefix=prefix, source=source)
-    return graphql.read(document, slug=slug, prefix=prefix)
-
-
 def bring(
     found: Found,
     slug: str,
     *,
     only: Iterable[str] | None = None,
+    tags: Iterable[str] | None = None,
     author: Any = None,
     url: str = "",
     reads_only: bool = False,
@@ -64,14 +61,15 @@ def bring(
     """Bring the chosen operations in, all or none; those that came before follow in any case.
 
     `only` are patterns over keys and names; without them all are chosen at the first import, and later those that came
-    before. `url` stands for the address that the description names; the service is made if it is not there.
-    `reads_only` marks what queries as read-only, which is an operator's word. Raises DocumentRefused.
+    before. With `tags` only those with one of them. `url` stands for the address that the description names; the
+    service is made if it is not there. `reads_only` marks what queries as read-only, which is an operator's word.
+    Raises DocumentRefused.
     """
     report = Imported(notes=list(found.notes), refused=[])
     try:
         with transaction.atomic():
             service = _service(found, slug, url, report)
-            _bring(found, service, report, only, author, reads_only)
+            _bring(found, service, report, _chosen(found, service, only, tags), author, reads_only)
             if dry_run or report.refused:
                 raise _Undone
     except _Undone:
@@ -106,18 +104,38 @@ def _service(found: Found, slug: str, url: str, report: Imported) -> HttpService
     return row
 
 
+def _chosen(found: Found, service: HttpService, only: Iterable[str] | None, tags: Iterable[str] | None) -> set[str]:
+    """Give the keys of what is chosen; raises DocumentRefused for more than one import may bring."""
+    if only is None and tags is None and service.operations.exists():
+        return set()
+    wanted = set(tags) if tags is not None else None
+    patterns = {*only} if only is not None else {"*"}
+    globs = [each for each in patterns if any(sign in each for sign in "*?[")]
+    chosen = {
+        each.key
+        for each in found.candidates
+        if (wanted is None or wanted & {*each.tags})
+        and (
+            {each.key, each.name} & patterns
+            or any(fnmatchcase(each.key, glob) or fnmatchcase(each.name, glob) for glob in globs)
+        )
+    }
+    if len(chosen) > MOST_AT_ONCE:
+        raise DocumentRefused(
+            f"{len(chosen)} operations are chosen, and {MOST_AT_ONCE} at most are imported at a time. Choose by "
+            "method, path or tag."
+        )
+    return chosen
+
+
 def _bring(
-    found: Found, service: HttpService, report: Imported, only: Iterable[str] | None, author: Any, reads_only: bool
+    found: Found, service: HttpService, report: Imported, chosen: set[str], author: Any, reads_only: bool
 ) -> None:
     known = {row.key: row for row in service.operations.select_related("tool")}
-    patterns = list(only) if only is not None else ([] if known else ["*"])
     resting: list[str] = []
     for candidate in found.candidates:
         row = known.pop(candidate.key, None)
-        chosen = candidate.key in patterns or any(
-            fnmatchcase(candidate.key, each) or fnmatchcase(candidate.name, each) for each in patterns
-        )
-        if row is None and not chosen:
+        if row is None and candidate.key not in chosen:
             report.offered.append(candidate.key)
             continue
         if row is None or row.tool is None:

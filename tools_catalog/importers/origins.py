@@ -7,7 +7,6 @@ said where the tool says something else. So an import into the next hub still kn
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from sessions_app.protocol import json
 from tools_catalog.call.base import Json
@@ -101,5 +100,5 @@ def _checked(origin: Json, wire: Mapping[str, str]) -> tuple[str, str, dict[str,
     return slug, key, differs
 
 
-def _same(one: Any, other: Any) -> bool:
+def _same(one: object, other: object) -> bool:
     return json.canonical(one) == json.canonical(other)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from tools_catalog.backends.http.configuration import parse_service, service_secrets
 from tools_catalog.call.base import Json
@@ -96,14 +95,14 @@ def _parted(entry: dict[str, Json], offered: set[str]) -> dict[str, Json]:
     return {**entry, **({"tools": ours} if ours else {}), **({_OFFERED: theirs} if theirs else {})}
 
 
-def _service(entry: Any) -> dict[str, Json]:
+def _service(entry: Json) -> dict[str, Json]:
     check_members(entry, _SERVICE)
     if missing := [name for name in ("slug", "url") if not entry.get(name)]:
         raise ValueError(f"{missing[0]}: it is missing.")
     return dict(entry)
 
 
-def _toolset(entry: Any) -> dict[str, Json]:
+def _toolset(entry: Json) -> dict[str, Json]:
     given = dict(entry) if isinstance(entry, dict) else {"entry": entry}
     offered = given.pop(_OFFERED, [])
     check_members(given if isinstance(entry, dict) else entry, _TOOLSET)

@@ -4,10 +4,11 @@ from tools_catalog.models.aliases import McpAlias
 from tools_catalog.models.content import McpPrompt, McpResource
 from tools_catalog.models.definitions import McpToolDefinition, McpToolVersion
 from tools_catalog.models.launch import LaunchProfile
+from tools_catalog.models.links import McpConnectionLink
 from tools_catalog.models.secrets import Secret
 from tools_catalog.models.services import HttpService, ImportedOperation
 from tools_catalog.models.toolsets import McpToolset
-from tools_catalog.models.upstream import McpConnection, McpConnectionLink
+from tools_catalog.models.upstream import McpConnection
 from tools_catalog.models.upstream_tools import McpUpstreamTool
 
 __all__ = [

@@ -223,7 +223,7 @@ class McpResource(Content):
             problems["uri"] = str(error)
         self._check(problems, offered.resources, variables)
         try:
-            described.check_annotations(self.annotations)
+            described.check_annotations(self.annotations, is_foreign=self.backend == "upstream")
         except ValueError as error:
             problems["annotations"] = str(error)
         if self.backend == ResourceBackend.BLOB:
@@ -314,7 +314,7 @@ class McpPrompt(Content):
         problems: dict[str, Any] = {}
         names: set[str] = set()
         try:
-            names = described.check_arguments(self.arguments)
+            names = described.check_arguments(self.arguments, is_foreign=self.backend == "upstream")
         except ValueError as error:
             problems["arguments"] = str(error)
         if refusal := McpAlias.objects.refusal_of(self, self.name):

@@ -64,9 +64,10 @@ def check_icons(value: Json) -> None:
             raise ValueError(_("theme is light or dark, mimeType a text."))
 
 
-def check_annotations(value: Json) -> None:
+def check_annotations(value: Json, *, is_foreign: bool = False) -> None:
+    """Check annotations of content. Those of a foreign resource may have members that nobody knows here."""
     check_object(value)
-    if unknown := sorted(value.keys() - _ANNOTATIONS):
+    if not is_foreign and (unknown := sorted(value.keys() - _ANNOTATIONS)):
         raise ValueError(
             _("%(name)r is no annotation. Annotations: %(known)s")
             % {"name": unknown[0], "known": ", ".join(sorted(_ANNOTATIONS))}
@@ -82,8 +83,8 @@ def check_annotations(value: Json) -> None:
         raise ValueError(_("lastModified is a moment, such as 2026-01-31T12:00:00Z."))
 
 
-def check_arguments(value: Json) -> set[str]:
-    """Give the names of a prompt's arguments."""
+def check_arguments(value: Json, *, is_foreign: bool = False) -> set[str]:
+    """Give the names of a prompt's arguments. Those of a foreign prompt may have members that nobody knows here."""
     if not isinstance(value, list):
         raise ValueError(_("This must be a JSON list."))
     names: set[str] = set()
@@ -94,7 +95,8 @@ def check_arguments(value: Json) -> set[str]:
         if name in names:
             raise ValueError(_("The argument %(name)s is there twice.") % {"name": name})
         names.add(name)
-        if argument.keys() - _ARGUMENT_MEMBERS or not isinstance(argument.get("required", False), bool):
+        is_odd = bool(argument.keys() - _ARGUMENT_MEMBERS) and not is_foreign
+        if is_odd or not isinstance(argument.get("required", False), bool):
             raise ValueError(_("An argument has name, title, description and required, which is true or false."))
         if not all(isinstance(argument.get(text, ""), str) for text in ("title", "description")):
             raise ValueError(_("An argument has name, title, description and required, which is true or false."))

@@ -116,7 +116,7 @@ class LaunchProfile(RecordedModel):
     cpu_seconds = models.PositiveIntegerField(
         _("processor time in seconds"), default=0, help_text=_("Of each process, in its whole life. 0: no limit.")
     )
-    open_files = models.PositiveIntegerField(_("open files"), default=256, validators=[MinValueValidator(16)])
+    open_files = models.PositiveIntegerField(_("open files"), default=1024, validators=[MinValueValidator(16)])
     file_mb = models.PositiveIntegerField(
         _("largest file in MB"), default=1024, help_text=_("That it may write. 0: no limit.")
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from django.contrib.auth.models import Group
 from django.core.exceptions import ValidationError
@@ -12,6 +11,7 @@ from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
+from sessions_app.protocol.json import Json
 from tools_catalog.models.content import Switchable, keep_groups
 from tools_catalog.models.loadable import LoadableModel
 from tools_catalog.models.short_names import SHORT_NAME, check_short_name
@@ -104,7 +104,7 @@ class McpToolset(LoadableModel):
         return self.slug
 
     def clean(self) -> None:
-        problems: dict[str, Any] = {}
+        problems: dict[str, Json] = {}
         for pattern in self.patterns.split():
             if not _PATTERN.fullmatch(pattern):
                 words = _("%(pattern)r is no pattern: write names of tools, * and ?, with blanks between.")

@@ -1,7 +1,8 @@
-"""Other MCP servers as rows: how to reach them, and how each process stands with them."""
+"""Other MCP servers as rows: how to reach them."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from types import ModuleType
 from typing import Any, ClassVar
@@ -33,12 +34,19 @@ from tools_catalog.upstream.states import LinkState
 class McpConnectionQuerySet(models.QuerySet["McpConnection"]):
     def with_status(self) -> McpConnectionQuerySet:
         """Say of each how its processes stand with it: the worst that one of them reports."""
+        from tools_catalog.models.links import McpConnectionLink
+
         worst = Case(
             *(When(status=state.value, then=Value(rank)) for rank, state in enumerate(_WORST_FIRST)),
             output_field=models.IntegerField(),
         )
         links = McpConnectionLink.objects.filter(connection=models.OuterRef("pk")).annotate(rank=worst)
         return self.annotate(link_status=models.Subquery(links.order_by("rank").values("status")[:1]))
+
+    def note_unprobed(self, reached: spec.ConnectionSpec, server: str) -> None:
+        """Keep which server did not answer a probe; empty: that none is known. It is no edit of the connection."""
+        note = f"{reached.reach} {server}"[:300] if server else ""
+        self.filter(pk=reached.id).exclude(unprobed=note).update(unprobed=note)
 
 
 _WORST_FIRST = (LinkState.ERROR, LinkState.CONNECTING, LinkState.CONNECTED, LinkState.DISCONNECTED)
@@ -47,7 +55,7 @@ _WORST_FIRST = (LinkState.ERROR, LinkState.CONNECTING, LinkState.CONNECTED, Link
 class McpConnection(LoadableModel):
     """Another MCP server whose tools the hub serves."""
 
-    UNRECORDED = (*LoadableModel.UNRECORDED, "discovered_at")
+    UNRECORDED = (*LoadableModel.UNRECORDED, "discovered_at", "unprobed")
     GUARDED: ClassVar[dict[str, Any]] = {"policy": "hold_all"}
     GUARDED_LINKS = ("groups",)
 
@@ -55,6 +63,11 @@ class McpConnection(LoadableModel):
         STDIO = spec.STDIO, _("stdio: a child process")
         SSE = spec.SSE, _("HTTP+SSE")
         STREAMABLE_HTTP = spec.STREAMABLE_HTTP, _("Streamable HTTP")
+
+    class Era(models.TextChoices):
+        AUTO = spec.AUTO, _("Found out: stateless where the server is, else with a handshake")
+        HANDSHAKE = spec.HANDSHAKE, _("Handshake: revisions up to 2025-11-25")
+        STATELESS = spec.STATELESS, _("Stateless: revisions from 2026-07-28 on")
 
     class Status(models.TextChoices):
         CONNECTING = LinkState.CONNECTING.value, _("Connecting")
@@ -98,6 +111,13 @@ class McpConnection(LoadableModel):
         verbose_name=_("launch profile"),
         related_name="connections",
         help_text=_("The child process of a stdio connection."),
+    )
+    era = models.CharField(
+        _("protocol era"),
+        max_length=10,
+        choices=Era,
+        default=Era.AUTO,
+        help_text=_("Name it where the server does not survive the question. HTTP+SSE always has the handshake."),
     )
     policy = models.CharField(_("policy"), max_length=20, choices=Policy, default=Policy.HOLD_ALL)
     keeps_serving = models.BooleanField(
@@ -168,6 +188,8 @@ class McpConnection(LoadableModel):
     max_notifications = models.PositiveIntegerField(
         _("notifications in ten seconds"), default=1000, validators=[MinValueValidator(1)]
     )
+    unprobed = models.CharField(max_length=300, blank=True, editable=False)
+    """A digest of what was reached, and which server there, by its own name and version, did not answer a probe."""
     discovered_at = models.DateTimeField(_("tools listed"), null=True, blank=True, editable=False)
     created_at = models.DateTimeField(_("registered"), default=timezone.now, editable=False)
     updated_at = models.DateTimeField(_("changed"), auto_now=True)
@@ -186,6 +208,7 @@ class McpConnection(LoadableModel):
         constraints = [
             models.CheckConstraint(condition=Q(slug__regex=SHORT_NAME.pattern), name="connection_slug_wellformed"),
             models.CheckConstraint(condition=Q(transport__in=spec.TRANSPORTS), name="connection_transport_known"),
+            models.CheckConstraint(condition=Q(era__in=spec.ERAS), name="connection_era_known"),
             models.CheckConstraint(
                 condition=Q(policy__in=["hold_all", "hold_changes", "trust"]), name="connection_policy_known"
             ),
@@ -221,15 +244,15 @@ class McpConnection(LoadableModel):
             problems["headers"] = str(error)
         if self.enabled and not problems and (problem := Secret.problem_of(self.secrets())):
             problems["headers" if self.url else "profile"] = problem
+        if self.transport == spec.SSE and self.era == spec.STATELESS:
+            problems["era"] = _("HTTP+SSE is no transport of stateless revisions. Choose another era.")
         for field in ("slug", "transport"):
             if before is not None and getattr(self, field) != getattr(before, field):
                 problems[field] = _("This stays as it was. Add another connection.")
-        if (
-            before is not None
-            and self.prefix != before.prefix
-            and (taken := _renaming().refusal_of(self, before.prefix))
-        ):
-            problems["prefix"] = taken
+        if before is not None and self.prefix != before.prefix:
+            taken = _renaming().refusal_of(self, before.prefix)
+            if taken:
+                problems["prefix"] = taken
         # Also a constraint; but a form that does not show the transport leaves the constraint unchecked.
         is_child = self.transport == spec.STDIO
         if is_child is not bool(self.profile) or is_child is bool(self.url):
@@ -241,15 +264,16 @@ class McpConnection(LoadableModel):
         if self._state.adding and not self.prefix:
             self.prefix = f"{self.slug}_"
         names = kwargs.get("update_fields")
-        renamed = None
         with transaction.atomic():
+            former = self.prefix
+            if not self._state.adding and (names is None or "prefix" in names):
+                rows = McpConnection.objects.select_for_update()
+                former = rows.values_list("prefix", flat=True).get(pk=self.pk)
             if self._moving is not None:
                 self._moving.store()
-            if not self._state.adding and (names is None or "prefix" in names):
-                renamed = McpConnection.objects.select_for_update().values_list("prefix", flat=True).get(pk=self.pk)
             super().save(*args, **kwargs)
-            if renamed is not None and renamed != self.prefix:
-                _renaming().carry_out(self, renamed)
+            if former != self.prefix:
+                _renaming().carry_out(self, former)
 
     def _take_credentials(self, before: McpConnection | None) -> None:
         self._moving = self._moving or Moving()
@@ -265,6 +289,17 @@ class McpConnection(LoadableModel):
             return self.__dict__["link_status"] or LinkState.DISCONNECTED.value
         found = set(self.links.values_list("status", flat=True))
         return next((state.value for state in _WORST_FIRST if state.value in found), LinkState.DISCONNECTED.value)
+
+    @property
+    def error_message(self) -> str:
+        """The last error of a process that cannot connect, also while it tries again; empty where all goes well."""
+        failing = sorted((link for link in self.links.all() if link.error_message), key=lambda link: link.updated_at)
+        return failing[-1].error_message if failing else ""
+
+    @property
+    def has_never_connected(self) -> bool:
+        """Whether what it offers was never listed."""
+        return self.discovered_at is None
 
     @property
     def profile_name(self) -> str:
@@ -307,7 +342,7 @@ class McpConnection(LoadableModel):
 
     def spec(self) -> spec.ConnectionSpec:
         """Give what a process connects by. Raises ValueError where the stored words cannot be read."""
-        return spec.ConnectionSpec(
+        made = spec.ConnectionSpec(
             id=self.pk,
             slug=self.slug,
             transport=self.transport,
@@ -316,6 +351,7 @@ class McpConnection(LoadableModel):
             launch=self.profile.spec() if self.profile else None,
             starts_eagerly=self.starts_eagerly,
             separates_callers=self.sessions == self.Sessions.AUTO,
+            era=self.era,
             asking=self._asking(),
             connect_seconds=self.connect_seconds,
             idle_seconds=self.idle_seconds,
@@ -324,6 +360,8 @@ class McpConnection(LoadableModel):
             max_response_bytes=self.max_response_bytes,
             max_notifications=self.max_notifications,
         )
+        reach, _blank, server = self.unprobed.partition(" ")
+        return replace(made, unprobed=server) if reach == made.reach else made
 
     def _asking(self) -> Asking:
         return Asking(
@@ -340,44 +378,3 @@ def _renaming() -> ModuleType:
     from tools_catalog.models import renaming  # it stands on this module
 
     return renaming
-
-
-class McpConnectionLink(models.Model):
-    """How one process of the hub stands with one connection. Its steps are those of `upstream.states`."""
-
-    connection = models.ForeignKey(McpConnection, models.CASCADE, related_name="links", verbose_name=_("connection"))
-    process_id = models.CharField(_("process"), max_length=64)
-    status = models.CharField(_("status"), max_length=20, choices=McpConnection.Status)
-    error_message = models.CharField(_("last error"), max_length=1000, blank=True)
-    stderr = models.TextField(_("last words on stderr"), blank=True)
-    protocol_version = models.CharField(_("protocol version"), max_length=20, blank=True)
-    server = models.CharField(_("server"), max_length=200, blank=True)
-    latency_ms = models.FloatField(_("last answer after ms"), null=True, blank=True)
-    restarts = models.PositiveIntegerField(_("reconnections"), default=0)
-    calls = models.PositiveBigIntegerField(_("calls"), default=0)
-    failures = models.PositiveBigIntegerField(_("failed calls"), default=0)
-    failed_in_a_row = models.PositiveIntegerField(_("failed calls in a row"), default=0)
-    paused_until = models.DateTimeField(_("left alone until"), null=True, blank=True)
-    """Of this process: after failed calls in a row it makes none, and then one as a trial."""
-    holds_lease = models.BooleanField(default=False)
-    """This process runs the one child of a profile that allows one in the whole hub."""
-    connected_at = models.DateTimeField(_("connected"), null=True, blank=True)
-    last_used_at = models.DateTimeField(_("last used"), null=True, blank=True)
-    updated_at = models.DateTimeField(_("changed"), auto_now=True)
-
-    class Meta:
-        verbose_name = _("state of a connection")
-        verbose_name_plural = _("states of connections")
-        ordering = ["connection", "process_id"]
-        constraints = [
-            models.UniqueConstraint(fields=["connection", "process_id"], name="link_one_per_process"),
-            models.UniqueConstraint(
-                fields=["connection"], condition=Q(holds_lease=True), name="link_one_lease_per_connection"
-            ),
-            models.CheckConstraint(
-                condition=Q(status__in=[state.value for state in LinkState]), name="link_status_known"
-            ),
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.connection_id} {self.process_id[:8]} {self.status}"

@@ -43,7 +43,7 @@ class ConnectionSerializer(RowSerializer[McpConnection]):
         help_text="Given to its tools when they are first approved.",
     )
     status = serializers.SerializerMethodField(help_text="The worst that a process of the hub reports.")
-    error_message = serializers.SerializerMethodField(help_text="The last error, where the status is one.")
+    error_message = serializers.SerializerMethodField(help_text="The last error. It stays while the hub tries again.")
     confinement = serializers.SerializerMethodField(
         help_text="Of a child: what this machine keeps it from, and what is missing. Empty over HTTP."
     )
@@ -72,6 +72,7 @@ class ConnectionSerializer(RowSerializer[McpConnection]):
             "prefix",
             "groups",
             "sessions",
+            "era",
             "may_ask",
             "may_ask_secrets",
             "may_sample",
@@ -101,7 +102,7 @@ class ConnectionSerializer(RowSerializer[McpConnection]):
         return row.status
 
     def get_error_message(self, row: McpConnection) -> str:
-        return next((link.error_message for link in row.links.all() if link.status == "error"), "")
+        return row.error_message
 
     @extend_schema_field(HeldSerializer(many=True))
     def get_confinement(self, row: McpConnection) -> list[dict[str, Json]]:

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 FAILURES = 5
 FIRST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 60.0
+STABLE_SECONDS = 10.0
+"""A connection that stood so long begins to count its failures anew."""
 LONGEST_REST_SECONDS = 2.0
 """A pause of what answers other requests than those that failed."""
 
@@ -17,6 +19,26 @@ def backoff(failures: int, draw: Callable[[], float] = random.random) -> float:
     """Give the seconds to wait after so many failures in a row: doubled each time, half of it by chance."""
     pause: float = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2 ** min(max(0, failures - 1), 10))
     return pause / 2 + draw() * pause / 2
+
+
+@dataclass(slots=True)
+class Retries:
+    """How long to wait before a connection is made again: ever longer, until one has stood for a while."""
+
+    draw: Callable[[], float] = random.random
+    failures: int = 0
+
+    def failed(self, stood_seconds: float | None) -> float:
+        """Give the pause after a connection that stood so long; None: it was not made, however long that took."""
+        if stood_seconds is not None and stood_seconds > STABLE_SECONDS:
+            self.failures = 0
+        self.failures += 1
+        if stood_seconds is not None and self.failures == 1:
+            return 0.0  # what worked a moment ago is tried again at once, the first time
+        return backoff(self.failures, self.draw)
+
+    def ended_well(self) -> None:
+        self.failures = 0
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ import contextlib
 import contextvars
 import itertools
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Final
 
 from sessions_app.protocol import envelope, errors
@@ -35,9 +35,10 @@ from tools_catalog.upstream.listing import (
     ListingInvalid,
     size_of,
 )
+from tools_catalog.upstream.negotiation import Agreement, Introduction, NotOutlived, Probed
 from tools_catalog.upstream.results import result_of
 from tools_catalog.upstream.scrubbing import Scrubber
-from tools_catalog.upstream.spec import SSE, STDIO, ConnectionSpec
+from tools_catalog.upstream.spec import HANDSHAKE, SSE, STATELESS, STDIO, ConnectionSpec
 from tools_catalog.upstream.transports.base import OutgoingRequest, SessionLost, Transport
 from tools_catalog.upstream.transports.event_stream import EventStream
 from tools_catalog.upstream.transports.stdio import LastWords, Stdio
@@ -47,6 +48,9 @@ _ASKS_NOTHING: Final[Abilities] = frozenset()
 _ASKS_TASKS: Final[Abilities] = frozenset({TASKS})
 
 logger = logging.getLogger(__name__)
+
+Agree = Callable[[Transport, Introduction, Iterator[int]], Awaitable[Agreement]]
+"""A way to find out, or to take for known, how a session goes on."""
 
 
 class UpstreamClient:
@@ -67,16 +71,19 @@ class UpstreamClient:
         can_ask: Abilities = frozenset(),
         like: UpstreamClient | None = None,
         policy: EgressPolicy | None = None,
+        is_unprobed: bool = False,
     ) -> None:
         """`can_ask` is what the upstream is told that its requests may be about. `like` is a client of the same
-        upstream, which is known to have sessions. Without a `policy` that of the settings holds."""
+        upstream, which is known to have sessions. `is_unprobed`: the upstream is known not to answer a probe. Without
+        a `policy` that of the settings holds."""
         self._spec = spec
         self._policy = policy
         self._secret = secret
-        self._introduction = negotiation.Introduction(
-            hub_version=version, can_ask=can_ask, seconds=spec.connect_seconds
-        )
+        self._introduction = Introduction(hub_version=version, can_ask=can_ask, seconds=spec.connect_seconds)
         self._like = like
+        self._is_unprobed = is_unprobed
+        self.probed = Probed.NOT
+        """What became of the question for the era. Said once it is open."""
         self._ids = itertools.count(1)
         self._transport: Transport | None = None
         self._param_headers: dict[str, tuple[envelope.ParamHeader, ...]] = {} if like is None else like._param_headers
@@ -105,14 +112,17 @@ class UpstreamClient:
         )
 
     async def open(self) -> None:
-        """Connect and negotiate; raise ConnectionFailed or EgressRefused with what went wrong."""
+        """Connect and negotiate; raise ConnectionFailed or EgressRefused with what went wrong.
+
+        Raises NotOutlived where another session may begin well, one that is `is_unprobed`.
+        """
         try:
             async with asyncio.timeout(self._spec.connect_seconds):
                 await self._connect()
         except BaseException as error:
             self.lose("The connection was not made.")
             await self.close()
-            if isinstance(error, errors.ConnectionFailed | errors.EgressRefused):
+            if isinstance(error, errors.ConnectionFailed | errors.EgressRefused | NotOutlived):
                 raise
             if isinstance(error, Exception):
                 raise self._failure(error) from error
@@ -231,8 +241,8 @@ class UpstreamClient:
     async def _connect(self) -> None:
         self._transport = self._made()
         await self._transport.open()
-        agree = negotiation.negotiate if self._like is None else negotiation.begun
-        self._transport, self.era = await agree(self._transport, self._introduction, self._ids)
+        agreed = await self._way_to_agree()(self._transport, self._introduction, self._ids)
+        self._transport, self.era, self.probed = agreed.transport, agreed.era, agreed.probed
         self.serves_all = self.serves_all or not self.era.asks_within_calls
         if self._like is None:
             self._following = asyncio.create_task(
@@ -240,6 +250,15 @@ class UpstreamClient:
                 name=f"mcphub-upstream-{self._spec.slug}-changes",
                 context=contextvars.Context(),
             )
+
+    def _way_to_agree(self) -> Agree:
+        """Choose by what is known of the upstream's era. HTTP+SSE is no transport of the stateless one."""
+        spec = self._spec
+        if self._like is not None or spec.transport == SSE or spec.era == HANDSHAKE:
+            return negotiation.handshake
+        if spec.era == STATELESS:
+            return negotiation.stateless
+        return negotiation.handshake if self._is_unprobed else negotiation.negotiate
 
     def _made(self) -> Transport:
         if self._spec.transport == STDIO:

@@ -51,6 +51,10 @@ class Connection:
         self.lose = self._up.lose
         self.want, self.refresh, self.subscribe = self._up.want, self._up.refresh, self._up.subscribe
 
+    def know(self, spec: ConnectionSpec) -> None:
+        """Take over what another process learned of the upstream; nothing else differs."""
+        self._up.opener.unprobed = spec.unprobed
+
     async def stop(self) -> None:
         """End everything of it, children included, and say so."""
         await self._suspended.end()

@@ -58,7 +58,7 @@ def credential_field(message: str, schema: Mapping[str, Json]) -> str | None:
     return first if first and _tells_of_one(_words(message)) else None
 
 
-def names_credential(name: str) -> bool:
+def tells_of_credential(name: str) -> bool:
     """Whether a header, a query parameter or a variable of this name carries a credential."""
     return _names_one(name, is_name=True)
 

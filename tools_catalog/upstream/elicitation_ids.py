@@ -7,7 +7,7 @@ later reaches the session that was sent there, and no other.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Final
 
 from tools_catalog.call.base import Json
 from tools_catalog.call.context import ToolContext
@@ -58,6 +58,6 @@ class AddressIds:
             self._person_done(ours)
 
 
-def ours(address: Mapping[str, Any], context: ToolContext) -> str:
+def ours(address: Mapping[str, Json], context: ToolContext) -> str:
     """Give the hub's id of an address of the upstream."""
     return context.input.elicitation_id(f"{address.get('url')} {address.get('elicitationId')}")

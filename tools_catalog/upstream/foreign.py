@@ -17,6 +17,22 @@ def meta_of(meta: dict[str, Json]) -> dict[str, Json]:
     return {key: value for key, value in meta.items() if not key.startswith((HOP, OWN))}
 
 
+_OF_THE_HOP: Final = frozenset({"resultType", "ttlMs", "cacheScope"})
+"""Members of a result that the two ends of one hop tell each other; the hub's own client gets the hub's."""
+
+
+def result_of(raw: dict[str, Json], member: str, parts: list[Json]) -> dict[str, Json]:
+    """Give a result as it came, in its order, with these parts as its `member` and what counts beyond this hop."""
+    shown = {name: value for name, value in raw.items() if name not in _OF_THE_HOP}
+    shown[member] = without_own(parts)
+    if "_meta" in shown:
+        meta = shown["_meta"]
+        shown["_meta"] = meta_of(meta) if isinstance(meta, dict) else None
+        if not shown["_meta"]:
+            del shown["_meta"]
+    return shown
+
+
 def without_own(parts: list[Json]) -> list[Json]:
     """Give content blocks, contents of resources or messages of a prompt without the hub's keys in their `_meta`."""
     return [_without_own(part) for part in parts]

@@ -21,7 +21,8 @@ from tools_catalog.upstream.wire import ConnectionPool, NotSent, WireResponse
 MAX_REDIRECTS: Final = 2
 """Each sends the request once more; what is followed within an origin is a slash at the end, or a version."""
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
-_KEEPS_METHOD: Final = frozenset({307, 308})
+_FOR_GET_ONLY: Final = 303
+"""It asks for a GET of something else. The others move the address; whoever moves one means POST by POST."""
 _PORTS: Final = {"http": 80, "https": 443}
 
 
@@ -94,7 +95,7 @@ class HttpEndpoint:
     def _redirected(self, method: bytes, url: httpx2.URL, response: WireResponse) -> httpx2.URL | None:
         """Give where the response sends the request on, if the hub follows it there."""
         location = response.headers.get(b"location")
-        if location is None or (method != b"GET" and response.status not in _KEEPS_METHOD):
+        if location is None or (method != b"GET" and response.status == _FOR_GET_ONLY):
             return None
         with suppress(httpx2.InvalidURL, UnicodeDecodeError, errors.EgressRefused):
             there = url.join(location.decode("ascii")).copy_with(fragment=None)

@@ -9,6 +9,7 @@ from datetime import datetime
 from sessions_app.protocol.errors import ConnectionFailed
 from tools_catalog.backends.http.template import Secrets
 from tools_catalog.upstream import listing
+from tools_catalog.upstream.spec import ConnectionSpec
 from tools_catalog.upstream.states import LinkState
 
 
@@ -80,6 +81,8 @@ class ConnectionEnvironment:
     """Told that the person is done at the address that some client knows by this id."""
     updated_for_all: Callable[[str], None] = lambda uri: None
     """The same for a connection of which this process holds the only one: the others hear of it by this one."""
+    unprobed: Callable[[ConnectionSpec, str], Awaitable[None]] | None = None
+    """Told which server, by its own name and version, did not answer a probe at what is reached; empty: none there."""
     lease: Callable[[int], Awaitable[bool]] | None = None
     """Asked before the one child of a hub is started: whether this process may."""
     holder: Callable[[int], Awaitable[str]] | None = None

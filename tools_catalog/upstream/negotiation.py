@@ -1,7 +1,8 @@
 """Which era an upstream is of: `server/discover` first, then `initialize` (MCP 2026-07-28, Versioning).
 
 An upstream that cannot be reached, or whose proxy says that it is away, has said nothing of its era: then the attempt
-to connect ends. Any other answer that is no `DiscoverResult` is that of a server with sessions.
+to connect ends. Any other answer that is no `DiscoverResult` is that of a server with sessions. Some servers do not
+survive the probe, or fall silent after it: those are told apart here and connected anew, without one, by the client.
 """
 
 from __future__ import annotations
@@ -9,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from enum import Enum
 from typing import Final
 
 from sessions_app.protocol import errors, revisions
@@ -20,14 +22,31 @@ from tools_catalog.upstream.bridge import Abilities
 from tools_catalog.upstream.era import SERVER_INFO, Era, Handshake, Stateless
 from tools_catalog.upstream.http import StatusError
 from tools_catalog.upstream.results import result_of
-from tools_catalog.upstream.transports.base import Message, OutgoingRequest, Transport, notification
+from tools_catalog.upstream.transports.base import Message, OutgoingRequest, SessionLost, Transport, notification
 
 logger = logging.getLogger(__name__)
 
 _AWAY: Final = frozenset({502, 503, 504})
 """Statuses of a proxy whose server is not there."""
+_FAILED: Final = 500
+"""From this status on the server did not answer, it broke at the request; some break for all that follow."""
 _PROBE_SECONDS: Final = 10.0
 """For an answer to `server/discover`. A server that keeps silent about what it does not know has sessions."""
+
+_WORTH_WAITING: Final = 0.9
+"""This part of its time an upstream has to begin that did not answer a probe: it may still be starting."""
+
+
+class Probed(Enum):
+    """What became of the question for the era."""
+
+    NOT = "not asked"
+    ANSWERED = "answered"
+    UNANSWERED = "no answer"
+
+
+class NotOutlived(Exception):
+    """The upstream ended, or fell silent, after a probe. It may begin well without one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,21 +59,60 @@ class Introduction:
     """For the whole of connecting."""
 
 
-async def negotiate(transport: Transport, own: Introduction, ids: Iterator[int]) -> tuple[Transport, Era]:
-    """Find out the era; give the transport for it, which may be another. Raises a HubError, SessionLost."""
-    era = await _probed(transport, own, ids)
-    if era is not None:
-        return transport, era
-    try:
-        return await begun(transport, own, ids)
-    except errors.UpstreamError as error:
-        if error.details.get("upstream", {}).get("code") != errors.UNSUPPORTED_PROTOCOL_VERSION:
-            raise
-        # A child that was slow to start took the probe after all, and with it the era.
-        era = await _probed(transport, own, ids)
-        if era is None:
-            raise
-        return transport, era
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """How a session goes on: the transport may be another than the one that was asked."""
+
+    transport: Transport
+    era: Era
+    probed: Probed
+
+
+async def negotiate(transport: Transport, own: Introduction, ids: Iterator[int]) -> Agreement:
+    """Find out the era. Raises a HubError, SessionLost; NotOutlived where it is worth a try without a probe."""
+    loop = asyncio.get_running_loop()
+    ends_at = loop.time() + _WORTH_WAITING * own.seconds
+    with _Probe(transport, own, ids) as probe:
+        if (era := await probe.era()) is not None:
+            return Agreement(transport, era, Probed.ANSWERED)
+        if probe.is_broken_off and transport.is_one_stream:
+            raise NotOutlived
+        try:
+            async with asyncio.timeout_at(ends_at):
+                spoken, begun_era = await begun(transport, own, ids)
+        except StatusError as error:
+            if probe.is_answered or error.status < _FAILED:
+                raise
+            raise NotOutlived from error
+        except errors.UpstreamError as error:
+            if error.details.get("upstream", {}).get("code") != errors.UNSUPPORTED_PROTOCOL_VERSION:
+                raise
+            # A child that was slow to start took the probe after all, and with it the era.
+            agreed = await _without_sessions(transport, own, ids)
+            if agreed is None:
+                raise
+            return agreed
+        except (errors.TransportError, TimeoutError) as error:
+            if probe.is_answered:
+                raise
+            raise NotOutlived from error
+        return Agreement(spoken, begun_era, Probed.ANSWERED if probe.is_answered else Probed.UNANSWERED)
+
+
+async def stateless(transport: Transport, own: Introduction, ids: Iterator[int]) -> Agreement:
+    """Take an upstream for one without sessions, and for nothing else. Raises a HubError, SessionLost."""
+    agreed = await _without_sessions(transport, own, ids)
+    if agreed is None:
+        raise errors.ConnectionFailed(
+            f"The upstream does not answer server/discover as a server of {revisions.NEWEST} does. "
+            "Set the era of the connection to auto or handshake."
+        )
+    return agreed
+
+
+async def handshake(transport: Transport, own: Introduction, ids: Iterator[int]) -> Agreement:
+    """Begin a session at once, without a probe. Raises a HubError, SessionLost."""
+    return Agreement(*await begun(transport, own, ids), Probed.NOT)
 
 
 async def begun(transport: Transport, own: Introduction, ids: Iterator[int]) -> tuple[Transport, Era]:
@@ -83,37 +141,84 @@ async def begun(transport: Transport, own: Introduction, ids: Iterator[int]) -> 
     return transport, Handshake(version, capabilities, result.get("serverInfo"))
 
 
-async def _probed(transport: Transport, own: Introduction, ids: Iterator[int]) -> Era | None:
-    """Ask for the era without sessions; None where the upstream is not of it. Raises ConnectionFailed."""
-    version = revisions.NEWEST
-    blank = Stateless(version, {}, None, own.hub_version)
-    for attempt in itertools.count():
-        params = blank.params({}, own.can_ask)
-        try:
-            async with asyncio.timeout(min(_PROBE_SECONDS, own.seconds / 2)):
-                message = await transport.exchange(OutgoingRequest(next(ids), "server/discover", params))
-        except TimeoutError:
+async def _without_sessions(transport: Transport, own: Introduction, ids: Iterator[int]) -> Agreement | None:
+    with _Probe(transport, own, ids) as probe:
+        era = await probe.era()
+    return None if era is None else Agreement(transport, era, Probed.ANSWERED)
+
+
+class _Probe:
+    """The question for the era. One that got no answer in its time is listened for until the end of the block."""
+
+    def __init__(self, transport: Transport, own: Introduction, ids: Iterator[int]) -> None:
+        self._transport = transport
+        self._own = own
+        self._ids = ids
+        self._waiting: asyncio.Future[Message] | None = None
+
+    def __enter__(self) -> _Probe:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.cancel()
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether the upstream said anything to it, if only now, and be it that it knows no such method."""
+        waiting = self._waiting
+        if waiting is None or not waiting.done() or waiting.cancelled() or self.is_broken_off:
+            return False
+        error = waiting.exception()
+        return not isinstance(error, StatusError) or error.status < _FAILED
+
+    @property
+    def is_broken_off(self) -> bool:
+        """Whether the connection ended instead of an answer."""
+        waiting = self._waiting
+        if waiting is None or not waiting.done() or waiting.cancelled():
+            return False
+        return isinstance(waiting.exception(), errors.TransportError | SessionLost)
+
+    async def era(self) -> Era | None:
+        """Ask for the era without sessions; None where the upstream is not of it. Raises ConnectionFailed."""
+        own, version = self._own, revisions.NEWEST
+        blank = Stateless(version, {}, None, own.hub_version)
+        for attempt in itertools.count():
+            message = await self._ask(blank.params({}, own.can_ask))
+            if message is None:
+                if attempt or not self.is_broken_off or self._transport.is_one_stream:
+                    return None  # who breaks off each time may be one that knows no such method
+                continue
+            supported = _supported(message)
+            if supported is None:
+                return _told_era(message, version, own)
+            if version in supported and not attempt:
+                continue
+            if not set(supported) & {*revisions.HANDSHAKE}:
+                named = ", ".join(supported)[:200] or "no revision that it names"
+                raise errors.ConnectionFailed(f"The upstream speaks {named}, which the hub does not.")
             return None
-        except errors.TransportError:
-            if attempt:
-                return None  # who breaks off each time may be one that knows no such method
-            continue
+        raise AssertionError("unreachable")
+
+    async def _ask(self, params: Mapping[str, Json]) -> Message | None:
+        """Send the question; give the response, None where none comes. Raises ConnectionFailed."""
+        request = OutgoingRequest(next(self._ids), "server/discover", params)
+        waiting = self._waiting = asyncio.ensure_future(self._transport.exchange(request))
+        waiting.add_done_callback(lambda task: task.cancelled() or task.exception())
+        await asyncio.wait({waiting}, timeout=min(_PROBE_SECONDS, self._own.seconds / 2))
+        if not waiting.done():
+            if not self._transport.is_one_stream:
+                waiting.cancel()  # its connection may be the only one that the server answers at a time
+            return None
+        try:
+            return waiting.result()
         except StatusError as error:
             if error.status in _AWAY:
                 raise errors.ConnectionFailed(f"The upstream answered with status {error.status}.") from error
             return None
-        except (errors.UpstreamError, errors.ResultInvalid):
+        except (errors.TransportError, SessionLost, errors.UpstreamError, errors.ResultInvalid):
             return None
-        supported = _supported(message)
-        if supported is None:
-            return _told_era(message, version, own)
-        if version in supported and not attempt:
-            continue
-        if not set(supported) & {*revisions.HANDSHAKE}:
-            named = ", ".join(supported)[:200] or "no revision that it names"
-            raise errors.ConnectionFailed(f"The upstream speaks {named}, which the hub does not.")
-        return None
-    raise AssertionError("unreachable")
 
 
 def _supported(message: Message) -> list[str] | None:

@@ -71,6 +71,8 @@ class Pool:
         for slug, spec in specs.items():
             if slug not in self._connections:
                 self._hold(spec)
+            else:
+                self._connections[slug].know(spec)
         for slug in undiscovered:
             if slug in self._connections:
                 self._connections[slug].want()

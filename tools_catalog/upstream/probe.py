@@ -12,6 +12,7 @@ from tools_catalog.backends.http.template import Secrets
 from tools_catalog.egress.rules import EgressPolicy
 from tools_catalog.upstream import listing
 from tools_catalog.upstream.client import UpstreamClient
+from tools_catalog.upstream.opening import opened
 from tools_catalog.upstream.scrubbing import Scrubber
 from tools_catalog.upstream.spec import ConnectionSpec
 from tools_catalog.upstream.transports.base import SessionLost
@@ -54,11 +55,18 @@ async def look(
             return [Step(ADDRESS, False, str(error), took())], {}
         steps.append(Step(ADDRESS, True, spec.url, took()))
     scrub = Scrubber(secret)
-    session = UpstreamClient(spec, scrub, version)
+    session: UpstreamClient | None = None
+
+    def make(is_unprobed: bool) -> UpstreamClient:
+        nonlocal session
+        session = UpstreamClient(spec, scrub, version, is_unprobed=is_unprobed)
+        return session
+
     try:
         try:
-            await session.open()
+            session = await opened(make)
         except errors.HubError as error:
+            assert session is not None
             words = "\n".join(filter(None, [str(error), str(session.last_words)]))
             return [*steps, Step(CONNECT, False, scrub.text(words), took())], {}
         steps.append(
@@ -79,4 +87,5 @@ async def look(
         steps.append(Step(LIST, True, ", ".join(list(offers.get(listing.TOOL, {}))[:50]), took()))
         return steps, offers
     finally:
-        await session.close()
+        if session is not None:
+            await session.close()

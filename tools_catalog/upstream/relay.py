@@ -82,8 +82,8 @@ class Relay:
     # Passing a call on ---------------------------------------------------------------------------------
 
     async def request(
-        self, address: str, slug: str, method: str, params: dict[str, Any], context: ToolContext, offer: Offer
-    ) -> dict[str, Any]:
+        self, address: str, slug: str, method: str, params: dict[str, Json], context: ToolContext, offer: Offer
+    ) -> dict[str, Json]:
         """Have the process at `address` send the request; give its result. Raises what it raised there, NotThere
         where it does not, TransportError where it ended within the call."""
         try:
@@ -128,7 +128,7 @@ class _ForwardedCall:
         self._context = context
         self._asking: set[asyncio.Task[None]] = set()
 
-    async def make(self, slug: str, method: str, params: dict[str, Any], offer: Offer) -> dict[str, Any]:
+    async def make(self, slug: str, method: str, params: dict[str, Json], offer: Offer) -> dict[str, Json]:
         has_begun = False
         try:
             await self._stream.send(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sessions_app.protocol import errors, json
+from sessions_app.protocol.json import Json
 from tools_catalog import echoes
 from tools_catalog.backends.http.template import Secrets
 from tools_catalog.bindings import Destination
@@ -32,7 +33,7 @@ class Scrubber:
     def text(self, text: str) -> str:
         return echoes.without(text, self._known)
 
-    def value(self, value: Any) -> Any:
+    def value(self, value: Json) -> Any:
         """Give a JSON value without secrets: the same where it has none."""
         if not self._known:
             return value

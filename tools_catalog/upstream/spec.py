@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
@@ -12,7 +13,9 @@ from tools_catalog.upstream.asking import Asking
 
 STDIO, SSE, STREAMABLE_HTTP = "stdio", "sse", "streamable-http"
 TRANSPORTS: Final = (STDIO, SSE, STREAMABLE_HTTP)
-
+AUTO, HANDSHAKE, STATELESS = "auto", "handshake", "stateless"
+ERAS: Final = (AUTO, HANDSHAKE, STATELESS)
+"""What a connection may say of its upstream's era: to be found out, with sessions, or without."""
 
 OWN_HEADERS: Final = frozenset(
     {
@@ -57,7 +60,7 @@ class LaunchSpec:
     directory: str = ""
     memory_mb: int = 0
     cpu_seconds: int = 0
-    open_files: int = 256
+    open_files: int = 1024
     file_mb: int = 0
     max_processes: int = 0
     folder: str = ""
@@ -94,6 +97,9 @@ class ConnectionSpec:
     starts_eagerly: bool = False
     separates_callers: bool = True
     """A session of its own for each caller, where the upstream has sessions; one process never has two."""
+    era: str = AUTO
+    unprobed: str = field(default="", compare=False)
+    """The server, as it named itself, that did not answer a probe when it was last reached so: it gets none."""
     asking: Asking = field(default_factory=Asking)
     connect_seconds: float = 15.0
     idle_seconds: float = 300.0
@@ -105,6 +111,13 @@ class ConnectionSpec:
     max_response_bytes: int = 8 * 1024 * 1024
     max_notifications: int = 1000
     """Notifications that one call may send."""
+
+    @property
+    def reach(self) -> str:
+        """A digest of what is reached by address or command: what was learned of another is worth nothing."""
+        launch = self.launch
+        words = [] if launch is None else [launch.command, *launch.arguments, "", launch.directory]
+        return hashlib.sha256("\0".join([self.transport, self.url, *words]).encode()).hexdigest()[:16]
 
     @property
     def is_single(self) -> bool:

@@ -35,11 +35,11 @@ from datetime import UTC, datetime
 
 from sessions_app.protocol import errors
 from tools_catalog.upstream import bridge, children, listing
-from tools_catalog.upstream.breaker import Breaker, backoff
-from tools_catalog.upstream.bridge import Abilities
+from tools_catalog.upstream.breaker import Breaker, Retries
 from tools_catalog.upstream.callers import CallerSessions
 from tools_catalog.upstream.client import UpstreamClient
 from tools_catalog.upstream.link import ConnectionEnvironment, HeldElsewhere, Link
+from tools_catalog.upstream.opening import SessionOpener
 from tools_catalog.upstream.scrubbing import Scrubber
 from tools_catalog.upstream.spec import ConnectionSpec
 from tools_catalog.upstream.states import LinkState, advance
@@ -47,8 +47,6 @@ from tools_catalog.upstream.transports.base import SessionLost
 
 logger = logging.getLogger(__name__)
 
-_STABLE_SECONDS = 10.0
-"""A connection that lasted so long begins to count its failures anew."""
 _ELSEWHERE_SECONDS = 3.0
 """Between two attempts to run the one child of the hub where it is to run always."""
 _SETTLE_SECONDS = 0.2
@@ -65,7 +63,12 @@ class Supervisor:
         """Kind -> name there -> what it is, as it was last listed."""
         self.main: UpstreamClient | None = None
         """The session that everything begins with. `ready` gives it once it is there."""
-        self.callers = CallerSessions(spec, lambda main, can_ask: self._open(like=main, can_ask=can_ask))
+        self.scrub = Scrubber(environment.secret)
+        self._updated = environment.updated_for_all if spec.is_single else environment.updated
+        self.opener = SessionOpener(
+            spec, environment, self.scrub, self.link, list_changed=self.list_changed, updated=self._updated
+        )
+        self.callers = CallerSessions(spec, self.opener.like)
         self.loop = asyncio.get_running_loop()
         self.breaker = Breaker(self.loop.time)
         self.under_way = 0
@@ -74,9 +77,7 @@ class Supervisor:
         """Whether calls wait over there that are not under way here."""
         self.ended = asyncio.Event()
         """Set whenever a call ends."""
-        self.scrub = Scrubber(environment.secret)
         self._environment = environment
-        self._updated = environment.updated_for_all if spec.is_single else environment.updated
         self.listed_at = dict.fromkeys(listing.KINDS, float("-inf"))
         """Kind -> when it was listed. No call is made on a list that is too old."""
         self._listing = asyncio.Lock()
@@ -189,7 +190,7 @@ class Supervisor:
     # The task ----------------------------------------------------------------------------------------
 
     async def _supervise(self, after: asyncio.Task[None] | None) -> None:
-        failures = 0
+        retries = Retries()
         if after is not None:
             await asyncio.wait({after})
         while True:
@@ -203,27 +204,23 @@ class Supervisor:
                 await self._leave_it()
                 continue
             self._to(LinkState.CONNECTING)
-            began = self.loop.time()
-            is_connected = False
+            connected_at: float | None = None
             try:
                 # It lists for all: some servers offer a tool only to a client that can be asked what it asks.
                 everything = bridge.permitted(bridge.EVERYTHING, self.spec.asking)
-                main = self.main = await self._open(can_ask=everything)
+                main = self.main = await self.opener.main(everything)
                 async with self._listing, asyncio.timeout(self.spec.connect_seconds):
                     await self._list(main, *listing.KINDS)
-                if failures or self.link.connected_at is not None:
+                if retries.failures or self.link.connected_at is not None:
                     self.link.restarts += 1
                 self._connected(main)
-                is_connected = True
+                connected_at = self.loop.time()
                 await self._keep(main)
             except Exception as error:
-                if self.loop.time() - began > _STABLE_SECONDS:
-                    failures = 0
-                failures += 1
-                # What worked a moment ago is tried again at once, the first time.
-                await self._failed(error, 0.0 if is_connected and failures == 1 else backoff(failures))
+                stood = None if connected_at is None else self.loop.time() - connected_at
+                await self._failed(error, retries.failed(stood))
             else:
-                failures = 0
+                retries.ended_well()
                 self._wanted.clear()
                 await self._end_sessions()
                 self._to(LinkState.DISCONNECTED)
@@ -255,24 +252,6 @@ class Supervisor:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_ELSEWHERE_SECONDS):
                 await self._again.wait()
-
-    async def _open(self, like: UpstreamClient | None = None, can_ask: Abilities = frozenset()) -> UpstreamClient:
-        session = UpstreamClient(
-            self.spec,
-            self.scrub,
-            self._environment.version,
-            list_changed=self.list_changed,
-            updated=self._updated,
-            like=like,
-            can_ask=can_ask,
-            person_done=self._environment.person_done,
-        )
-        try:
-            await session.open()
-        except errors.HubError:
-            self.link.stderr = self.scrub.text(str(session.last_words))
-            raise
-        return session
 
     async def _list(self, main: UpstreamClient, *kinds: str) -> None:
         offers: dict[str, dict[str, listing.Listed]] = {}

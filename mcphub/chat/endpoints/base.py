@@ -71,7 +71,6 @@ class ChatEndpoint(HubConsumer):
 
     async def read_object(self) -> dict[str, Json]:
         """Give the body, a JSON object; raise ChatError."""
-        self.need_json()
         try:
             value = await self.read_json()
         except ParseError as error:

@@ -39,7 +39,7 @@ from sessions_app.kit.lists.keyset import Keyset
 from sessions_app.kit.shown import clipped
 
 if TYPE_CHECKING:
-    from django_stubs_ext import StrOrPromise
+    from django.utils.functional import _StrOrPromise
 
     _Base = admin.ModelAdmin[Any]
 
@@ -106,7 +106,7 @@ def row_of(page: admin.ModelAdmin[_Row], request: HttpRequest, object_id: str) -
     return row
 
 
-def moment(field: str, words: StrOrPromise) -> Any:
+def moment(field: str, words: _StrOrPromise) -> Any:
     """Give a column, or a read-only field, that shows a time with its zone."""
 
     @admin.display(description=words, ordering=field, empty_value="-")

@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponseBase
 from django.urls import URLPattern
 
 if TYPE_CHECKING:
-    from django_stubs_ext import StrOrPromise
+    from django.utils.functional import _StrOrPromise
 
     from sessions_app.kit.admin.base import HubAdmin
     from sessions_app.kit.admin.changelist import HubList
@@ -44,7 +44,7 @@ class ListPart:
 
 
 def column(
-    words: StrOrPromise, draw: Callable[[Any], object], *, ordering: str | None = None
+    words: _StrOrPromise, draw: Callable[[Any], object], *, ordering: str | None = None
 ) -> Callable[[Any, Any], Any]:
     """Make a column, or a read-only field, of what `draw` gives for a row; a method of an admin class."""
 

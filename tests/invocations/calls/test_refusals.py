@@ -8,6 +8,7 @@ import pytest
 
 from invocations.call import refusals
 from sessions_app.caller import Caller
+from sessions_app.protocol import json
 from sessions_app.protocol.errors import (
     Forbidden,
     HeaderMismatch,
@@ -252,6 +253,21 @@ def test_arguments_of_a_refused_call_are_kept_small():
         row = await only_invocation()
         assert row.arguments["truncated"] is True
         assert row.arguments["bytes"] > 100_000
+
+    run(scenario)
+
+
+def test_of_large_arguments_of_a_refused_call_no_text_is_kept_and_only_the_first_members_are_read():
+    async def scenario():
+        async with CallPath(tool(Script(), schema={"type": "object", "additionalProperties": False})) as call_path:
+            texts = [f"very secret {number}" for number in range(20_000)]
+            result = await call_path.call(arguments={"a": 1, "texts": texts, "very secret name": "x"})
+        assert result.code == "invalid_arguments"
+        row = await only_invocation()
+        assert (row.arguments["truncated"], row.arguments["bytes"] > 300_000) == (True, True)
+        assert row.arguments["head"].startswith('{"a":1,"texts":["redacted:')
+        assert "very secret 1" not in json.canonical([row.arguments, row.error, row.result])
+        assert row.left_out["arguments"]["truncated"] is True
 
     run(scenario)
 

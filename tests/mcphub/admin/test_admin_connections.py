@@ -28,6 +28,7 @@ WORDS = {
     "url": "https://mcp.example.org/mcp",
     "headers": "{}",
     "sessions": "auto",
+    "era": "auto",
     "policy": "hold_all",
     "prefix": "",
     "refresh_seconds": "300",

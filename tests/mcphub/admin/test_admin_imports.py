@@ -9,7 +9,11 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.urls import reverse
 
+from tests.factories import McpToolDefinitionFactory
 from tools_catalog.models import HttpService, McpToolDefinition
+
+pytestmark = pytest.mark.program
+"""A description is read in a process of its own."""
 
 TICKETS: dict[str, Any] = {
     "openapi": "3.1.0",
@@ -36,7 +40,7 @@ def test_a_description_is_looked_at_and_then_chosen_from(log_in: Any) -> None:
     assert "tools send JSON, forms or text" in page
     assert not McpToolDefinition.objects.exists()
     assert not HttpService.objects.exists()
-    answer = client.post(reverse("admin:service_import"), {"chosen": "1", "operation": ["GET /tickets/[all]"]})
+    answer = client.post(reverse("admin:service_import"), {"chosen": "ticked", "operation": ["GET /tickets/[all]"]})
     assert answer.status_code == 302
     assert list(McpToolDefinition.objects.values_list("name", flat=True)) == ["tickets_odd"]
     newest = McpToolDefinition.objects.get().versions.first()
@@ -52,7 +56,7 @@ def test_a_description_is_looked_at_and_then_chosen_from(log_in: Any) -> None:
 
 @pytest.mark.parametrize(
     ("document", "words"),
-    [(b"{", "not valid JSON"), ({"swagger": "2.0"}, "Swagger 2"), ({**TICKETS, "servers": []}, "names no server")],
+    [(b"{", "not valid JSON"), ({"swagger": "1.2"}, "Swagger 1.2"), ({**TICKETS, "servers": []}, "names no server")],
 )
 def test_what_cannot_be_imported_is_said_on_the_page(log_in: Any, document: Any, words: str) -> None:
     page = look(log_in("Operator"), document).content.decode()
@@ -80,5 +84,61 @@ def test_who_may_not_write_tools_may_not_import(log_in: Any, role: str) -> None:
 
 
 def test_a_draft_that_is_gone_is_asked_for_again(log_in: Any) -> None:
-    answer = log_in("Operator").post(reverse("admin:service_import"), {"chosen": "1"}, follow=True)
+    answer = log_in("Operator").post(reverse("admin:service_import"), {"chosen": "matching"}, follow=True)
     assert "no longer there" in answer.content.decode()
+
+
+LARGE: dict[str, Any] = {
+    "openapi": "3.1.0",
+    "servers": [{"url": "https://tickets.example/v1"}],
+    "paths": {
+        f"/{'even' if number % 2 == 0 else 'odd'}/{number}": {
+            "get": {"operationId": f"read_{number}", "tags": ["reading"]},
+            "delete": {"operationId": f"remove_{number}", "tags": ["removing", "<b>"]},
+        }
+        for number in range(600)
+    },
+}
+
+
+def test_operations_are_chosen_by_a_filter_that_is_sent_in_their_place(log_in: Any) -> None:
+    """1 200 fields would be more than Django takes of a form."""
+    client = log_in("Operator")
+    page = look(client, LARGE).content.decode()
+    assert "200 of 1200 operations are shown." in page
+    assert page.count('type="checkbox"') == 200
+    chosen = {"method": "GET", "tag": "reading", "text": "/EVEN/1"}
+    page = client.get(reverse("admin:service_import"), {"draft": "1", **chosen}).content.decode()
+    assert "Import all 55 that match" in page
+    assert "DELETE /" not in page
+    answer = client.post(reverse("admin:service_import"), {"chosen": "matching", **chosen})
+    assert answer.status_code == 302
+    assert McpToolDefinition.objects.filter(name__startswith="tickets_read_1").count() == 55
+    assert McpToolDefinition.objects.count() == 55
+
+
+def test_a_filter_that_is_none_matches_nothing(log_in: Any) -> None:
+    client = log_in("Operator")
+    look(client, LARGE)
+    given = {"draft": "1", "method": "BREW", "text": "x" * 300}
+    page = client.get(reverse("admin:service_import"), given).content.decode()
+    assert "0 of 0 operations are shown." in page
+    client.post(reverse("admin:service_import"), {"chosen": "matching", **given})
+    assert not McpToolDefinition.objects.exists()
+
+
+def test_a_name_that_another_tool_has_is_said_before_the_import(log_in: Any) -> None:
+    McpToolDefinitionFactory(name="tickets_list")
+    client = log_in("Operator")
+    page = look(client, TICKETS).content.decode()
+    assert "Another tool has this name." in page
+    client.post(reverse("admin:service_import"), {"chosen": "matching"})
+    assert set(McpToolDefinition.objects.values_list("name", flat=True)) == {"tickets_list", "tickets_odd"}
+
+
+def test_swagger_is_read_from_a_file(log_in: Any) -> None:
+    document = {"swagger": "2.0", "host": "tickets.example", "paths": {"/tickets": {"get": {"operationId": "all"}}}}
+    client = log_in("Operator")
+    assert "GET /tickets" in look(client, document).content.decode()
+    client.post(reverse("admin:service_import"), {"chosen": "matching"})
+    assert HttpService.objects.get().url == "https://tickets.example"

@@ -160,6 +160,18 @@ def test_more_values_than_a_form_takes_are_refused_before_they_are_shown(log_in:
     assert "too many values" in page
 
 
+def test_the_paths_of_a_program_are_proposed_and_may_be_changed(log_in: Any) -> None:
+    client = log_in("Upstream manager")
+    entry = {"command": "node", "args": ["/srv/work/notes/dist/index.js"]}
+    page = look(client, {"mcpServers": {"a": entry, "b": entry, "c": {**entry, "args": ["/etc/x"]}}})
+    assert 'value="/srv/work/notes"' in page.content.decode()
+    given = {"readable-0": "/srv/work/notes", "readable-1": "", "writable-1": "/srv/out /srv/more"}
+    assert save(client, page, [0, 1], **given).status_code == 302
+    one, two = LaunchProfile.objects.order_by("name")
+    assert (one.readable, one.writable) == (["/srv/work/notes"], [])
+    assert (two.readable, two.writable) == ([], ["/srv/out", "/srv/more"])
+
+
 @pytest.mark.program
 def test_saved_programs_are_tested_all_at_once_and_what_they_offer_is_approved(log_in: Any) -> None:
     client = log_in("Upstream manager")

@@ -56,6 +56,16 @@ def test_the_console_proposes_and_another_login_confirms(tool: McpToolDefinition
     assert (tool.read_only, tool.destructive) == (True, False)
 
 
+def test_the_overview_counts_them_for_who_may_decide(tool: McpToolDefinition) -> None:
+    patch(by_key("catalog:write"), destructive=False)
+    oleg = Client()
+    oleg.force_login(operator("oleg"))
+    tiles = {tile["title"]: tile for tile in oleg.get("/admin/").context["tiles"]}
+    tile = tiles["Changes waiting for a second person"]
+    assert tile["words"] == "1"
+    assert len(oleg.get(tile["link"]).context["cl"].result_list) == 1
+
+
 def test_many_are_confirmed_at_once_and_each_says_what_became_of_it(tool: McpToolDefinition) -> None:
     patch(by_key("catalog:write"), destructive=False)
     other = McpToolDefinitionFactory(name="other")

@@ -34,12 +34,12 @@ def _registries():
 
 def read(function, uri="x://1", values=None, mime_type=""):
     source = sources.FunctionContents(f"{function.__module__}:{function.__qualname__}", mime_type)
-    return asyncio.run(source.read(uri, values or {}, ScriptedContext()))
+    return asyncio.run(source.read(uri, values or {}, ScriptedContext()))["contents"]
 
 
 def get(function, **arguments):
     source = sources.FunctionMessages(f"{function.__module__}:{function.__qualname__}")
-    return asyncio.run(source.get(arguments, ScriptedContext()))
+    return asyncio.run(source.get(arguments, ScriptedContext()))["messages"]
 
 
 @pytest.mark.parametrize(

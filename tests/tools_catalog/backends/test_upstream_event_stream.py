@@ -154,6 +154,28 @@ def test_a_redirect_is_followed_within_the_origin_twice() -> None:
     assert came == [PING]
 
 
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_messages_follow_a_redirect_of_their_address(status: int) -> None:
+    posted = asyncio.Event()
+
+    def script(request: Received, writer: asyncio.StreamWriter) -> None:
+        if request.method == "POST" and request.target == "/messages?mark=1":
+            writer.write(reply(status, Location="/messages/?mark=1"))
+            return
+        telling(ENDPOINT, stays=True)(request, writer)
+        if request.method == "POST":
+            posted.set()
+
+    async def speak(stream: EventStream, recorder: Recorder, server: Peer) -> Received:
+        await stream.send(CANCELLED)
+        await posted.wait()
+        return server.received[-1]
+
+    sent, whys = connected(script, speak)
+    assert (sent.method, sent.target, sent.body) == ("POST", "/messages/?mark=1", CANCELLED)
+    assert whys == ["The connection ended."]
+
+
 @pytest.mark.parametrize(
     ("location", "times"),
     [("/events/", 3), ("http://elsewhere.example/events", 1), ("//127.0.0.2/events", 1), ("https://127.0.0.1/", 1)],

@@ -111,6 +111,23 @@ def test_a_bridge_to_an_address_becomes_a_connection_to_that_address() -> None:
     assert secrets_of(made)["far.Authorization"][0] == told.TOKEN
 
 
+@pytest.mark.parametrize(
+    ("words", "readable"),
+    [
+        (["/srv/work/weather/build/index.js"], ("/srv/work/weather",)),
+        (["/opt/x/node_modules/@a/b/dist/index.js"], ("/opt/x/node_modules",)),
+        (["-u", "/home/me/servers/notes/server.py", "--all"], ("/home/me/servers/notes",)),
+        (["/home/me/server.py"], ()),
+        (["/srv/a/../../etc/x.py"], ()),
+        (["server.js"], ()),
+        (["-m", "mcp_server_fetch"], ()),
+    ],
+)
+def test_a_script_may_read_the_project_that_it_stands_in(words: list[str], readable: tuple[str, ...]) -> None:
+    command = "node" if words[0].endswith(".js") else "python3"
+    assert filled(read({"mcpServers": {"a": {"command": command, "args": words}}})["a"]).readable == readable
+
+
 def test_a_shell_of_windows_is_left_out() -> None:
     draft = read(told.WINDOWS)["w"]
     assert (draft.command, filled(draft).arguments) == ("npx", ("-y", "thing"))

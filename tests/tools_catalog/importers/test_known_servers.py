@@ -34,6 +34,8 @@ SCHEMA: dict[str, Any] = {
                     "headers": NAMED,
                     "command": {"type": "array", "items": TEXT, "minItems": 2},
                     "environment": NAMED,
+                    "readable": {"type": "array", "items": TEXT, "minItems": 1},
+                    "writable": {"type": "array", "items": TEXT, "minItems": 1},
                     "needs": {
                         "type": "array",
                         "minItems": 1,
@@ -83,6 +85,7 @@ def test_everything_that_is_asked_for_is_used_and_everything_used_is_asked_for()
     for entry in RAW["servers"]:
         texts = [entry.get("url", ""), *entry.get("headers", {}).values()]
         texts += [*entry.get("command", ()), *entry.get("environment", {}).values()]
+        texts += [*entry.get("readable", ()), *entry.get("writable", ())]
         used = {name for text in texts for name in re.findall(r"\{([^}]*)\}", text)}
         assert used == {each["name"] for each in entry.get("needs", ())}, entry["name"]
 
@@ -91,7 +94,7 @@ def test_everything_that_is_asked_for_is_used_and_everything_used_is_asked_for()
 @pytest.mark.parametrize(("server", "by_program"), WAYS)
 def test_each_can_be_filled_in_and_saved(server: known.KnownServer, by_program: bool) -> None:
     draft = known.draft_of(server, by_program=by_program)
-    values = {blank.name: "a-secret-value" if blank.is_secret else "plain" for blank in draft.missing}
+    values = {blank.name: "a-secret-value" if blank.is_secret else "/srv/plain" for blank in draft.missing}
     saved = saving.save([saving.Chosen(draft=draft, slug=draft.slug, values=values)], reason="test")
     assert saved.refused == []
     row = McpConnection.objects.get()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tools_catalog.backends.http.backend import HttpConfiguration, Service
 from tools_catalog.importers import operations
 from tools_catalog.importers.candidates import Candidate, Found
-from tools_catalog.importers.documents import MAX_BYTES, DocumentRefused, read
+from tools_catalog.importers.documents import DocumentRefused, read
 
 TICKETS: dict[str, Any] = {
     "openapi": "3.0.3",
@@ -98,11 +98,12 @@ def test_operations_become_tools() -> None:
         "service": "tickets",
         "method": "GET",
         "url": "/tickets",
-        "query": {"tag": "{tag}", "ids": "{ids}", "filter[state]": "{filter_state}"},
+        "query": {"tag": "{tag}", "ids": "{ids|form}", "filter[state]": "{filter_state}"},
         "headers": {"X-Team": "{X-Team}"},
+        "cookies": {"crumb": "{crumb}"},
     }
     properties = listing.definition["input_schema"]["properties"]
-    assert properties["ids"] == {"type": "string", "description": "Several are separated by commas."}
+    assert properties["ids"] == {"type": "array", "items": {}}
     assert not listing.definition["destructive"]
     assert listing.definition["idempotent"]
 
@@ -194,7 +195,6 @@ HOSTILE = {
     "ten thousand allOf": document({"allOf": [{"type": "string"}] * 10_000}),
     "references that multiply": _wide(12),
     "deep nesting": document(_deep(45)),
-    "a broken pattern": document({"type": "object", "properties": {"a": {"type": "string", "pattern": "("}}}),
     "a false type": document({"type": "object", "properties": {"a": {"type": "nothing"}}}),
 }
 
@@ -227,15 +227,18 @@ def test_a_catastrophic_pattern_is_bounded_when_it_is_used() -> None:
         b"{",
         b'{"openapi": "3.1.0"}',
         b'{"swagger": "2.0", "paths": {}}',
+        b'{"swagger": "1.2", "paths": {"/": {}}}',
         b'{"openapi": "4.0.0", "paths": {"/": {}}}',
         b'{"openapi": 3, "paths": {"/": {}}}',
-        b"a: &x [1]\nb: *x\n",
+        b"openapi: 3.1.0\npaths: {/a: &x {get: {}}, /b: *x}\n",
+        b"openapi: 3.1.0\npaths: {/a: {get: {description: 1e999}}}\n",
+        b"? [a]\n: 1\n",
         b"a: !!python/object/apply:os.system [ls]\n",
         b"a: [" * 5000,
         b'{"a":' * 2000 + b"1" + b"}" * 2000,
         b"a: .nan\n",
         b'{"openapi": "3.1.0", "openapi": "3.0.0"}',
-        b"{" + b" " * (5 * 1024 * 1024) + b"}",
+        b"{" + b" " * 1024 + b"}",
         b'a: "\\ud800"\n',
     ],
 )
@@ -247,11 +250,9 @@ def test_a_document_that_cannot_be_read_is_refused_with_a_reason(raw: bytes) -> 
 
 @pytest.mark.slow
 def test_the_number_of_operations_is_bounded() -> None:
-    paths = {f"/p{n}": {"get": {"parameters": [{"name": "a", "in": "query", "schema": {}}]}} for n in range(3000)}
-    raw = json.dumps({"openapi": "3.1.0", "paths": paths}).encode()
-    assert len(raw) < MAX_BYTES
-    assert len(look(raw).candidates) == 3000
-    with pytest.raises(DocumentRefused, match="more than 3000 operations"):
+    paths: dict[str, Any] = {f"/p{n}": {"get": {}} for n in range(30_000)}
+    assert len(look({"openapi": "3.1.0", "paths": paths}).candidates) == 30_000
+    with pytest.raises(DocumentRefused, match="more than 30000 operations"):
         look({"openapi": "3.1.0", "paths": {**paths, "/more": {"get": {}}}})
 
 
@@ -326,3 +327,84 @@ def test_yaml_is_read_as_version_1_2_which_knows_fewer_words_and_numbers() -> No
 
 def test_a_version_without_quotes_in_yaml_is_a_version() -> None:
     assert look(b"openapi: 3.1\npaths: {/a: {get: {}}}\n").candidates
+
+
+def test_numbers_that_no_call_can_break_are_no_bounds() -> None:
+    """Generators write the highest integer of their own language, and round it beyond 64 bits."""
+    highest = {"type": "integer", "minimum": -9223372036854775808, "maximum": 18446744073709552000}
+    raw = json.dumps(document({"type": "object", "properties": {"n": highest, "t": {"maxLength": 10**20}}}))
+    made = by_key(look(raw.encode()))["POST /a"].definition["input_schema"]
+    assert made["properties"]["n"] == {"type": "integer", "minimum": -9223372036854775808}
+    assert made["properties"]["t"] == {}
+    assert look(f"openapi: 3.1.0\npaths: {{/a: {{get: {{description: {10**30}}}}}}}\n".encode()).candidates
+
+
+@pytest.mark.parametrize(
+    ("pattern", "fits", "fits_not"),
+    [
+        (r"^[\p{L}\p{N}-_]+$", "äЖ7-_", "a b"),
+        (r"/^\p{Script=Greek}+$/u", "αβγ", "abc"),
+        (r"^[\w-\.]+$", "a-b.c", "a/b"),
+        (r"^\uD83D\uDE00[^]$", "😀x", "😀"),
+        (r"^{\d{2}}$", "{12}", "12"),
+        (r"\Aab\Z", "ab", "abc"),
+        (r"^[\u{1F600}-\u{1F64F}]$", "😀", "a"),
+        (r"^\/a\_\0?$", "/a_", "a_"),
+    ],
+)
+def test_patterns_of_ecmascript_are_read(pattern: str, fits: str, fits_not: str) -> None:
+    from sessions_app.protocol import schemas
+
+    given = {"type": "object", "properties": {"a": {"type": "string", "pattern": pattern}}}
+    validator = schemas.compile(by_key(look(document(given)))["POST /a"].definition["input_schema"])
+    assert validator.is_valid({"a": fits})
+    assert not validator.is_valid({"a": fits_not})
+
+
+@pytest.mark.parametrize("pattern", ["(", "a**", "(?>a)", "[]", r"\w{1,100000}", r"\ud83d", 5, "x" * 20_000])
+def test_a_pattern_that_cannot_be_read_costs_the_pattern_and_is_told(pattern: Any) -> None:
+    given = {"type": "object", "properties": {"a": {"type": "string", "pattern": pattern}}}
+    found = look(document(given))
+    assert by_key(found)["POST /a"].definition["input_schema"]["properties"]["a"] == {"type": "string"}
+    told = [note for note in found.notes if note.startswith("POST /a: the pattern ")]
+    assert len(told) == (0 if pattern == 5 else 1)
+
+
+def test_what_no_request_needs_counts_for_nothing() -> None:
+    answers = {"200": {"content": {"application/json": {"schema": {"description": "x" * 500_000}, "example": {}}}}}
+    large = {
+        "openapi": "3.1.0",
+        "paths": {"/a": {"get": {"responses": answers, "x-code": "y" * 500_000}}},
+        "components": {"schemas": {"Unused": {"description": "z" * 500_000}}},
+    }
+    assert look(large, most_bytes=1000).candidates
+    large["paths"]["/a"]["get"]["description"] = "w" * 2000
+    with pytest.raises(DocumentRefused, match=r"An import needs 2.*MCPHUB_MAX_IMPORT_BYTES"):
+        look(large, most_bytes=1000)
+
+
+def test_references_into_what_is_dropped_are_followed() -> None:
+    """Bundlers make one schema stand for the others, wherever it came first: in an answer, in an example's place."""
+    first = {"type": "object", "properties": {"examples": {"type": "string"}, "x-note": {"type": "integer"}}}
+    made = look(
+        {
+            "openapi": "3.1.0",
+            "paths": {
+                "/a": {"get": {"responses": {"200": {"content": {"application/json": {"schema": first}}}}}},
+                "/b": {
+                    "post": {
+                        "requestBody": {
+                            "required": True,
+                            "content": {
+                                "application/json": {
+                                    "schema": {"$ref": "#/paths/~1a/get/responses/200/content/application~1json/schema"}
+                                }
+                            },
+                        }
+                    }
+                },
+            },
+        }
+    )
+    assert not made.refused
+    assert by_key(made)["POST /b"].definition["input_schema"]["properties"] == first["properties"]

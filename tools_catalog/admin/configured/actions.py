@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
-from django.urls import path
+from django.urls import URLPattern, path
 from django.utils.translation import gettext_lazy as _
 
 from sessions_app.kit.admin.base import HubAdmin, detail_action
@@ -25,7 +25,7 @@ class BringActions(_Base):
 
     actions_list = ["bring_them", "choose_one"]
 
-    def get_urls(self) -> list[Any]:
+    def get_urls(self) -> list[URLPattern]:
         def page(view: Callable[[HubAdmin, HttpRequest], HttpResponse]) -> Any:
             def shown(request: HttpRequest) -> HttpResponse:
                 return view(self, request)
@@ -48,5 +48,5 @@ class BringActions(_Base):
     def choose_one(self, request: HttpRequest) -> HttpResponse:
         return redirect("admin:connection_known")
 
-    def has_bring_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
+    def has_bring_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
         return request.user.has_perms(NEEDED)

@@ -85,7 +85,7 @@ def import_view(admin: HubAdmin, request: HttpRequest) -> HttpResponse:
         try:
             raw = form.raw()
             found = sources.read(raw)
-            if sum(len(draft.blanks) + 4 for draft in found.drafts) > _MOST_FIELDS:
+            if sum(len(draft.blanks) + 6 for draft in found.drafts) > _MOST_FIELDS:
                 raise DocumentRefused(
                     _t("The servers have too many values to fill in on one page. Give fewer at once.")
                 )
@@ -132,7 +132,12 @@ def _save(admin: HubAdmin, request: HttpRequest) -> HttpResponse:
         if why:
             refused.append((slug, why))
         has_network = f"network-{number}" in request.POST
-        chosen.append(saving.Chosen(draft=draft, slug=slug, values=values, has_network=has_network))
+        reads, writes = (_paths(request, draft, number, kind) for kind in ("readable", "writable"))
+        chosen.append(
+            saving.Chosen(
+                draft=draft, slug=slug, values=values, has_network=has_network, readable=reads, writable=writes
+            )
+        )
     if not chosen:
         messages.error(request, _t("Choose at least one server."))
     elif not refused:
@@ -174,6 +179,16 @@ def _values(request: HttpRequest, number: int, draft: Draft) -> dict[str, str]:
     return {name: value for name, value in given.items() if value}
 
 
+def _paths(request: HttpRequest, draft: Draft, number: int, kind: str) -> list[str] | None:
+    """Give what was written as paths; None where nobody changed what the draft names, so that it is filled in."""
+    given = request.POST.get(f"{kind}-{number}")
+    return None if given is None or given.strip() == _joined(draft, kind) else given.split()
+
+
+def _joined(draft: Draft, kind: str) -> str:
+    return " ".join(_line(draft, path) for path in getattr(draft, kind))
+
+
 def _shown(request: HttpRequest, found: Read, refused: Mapping[str, str]) -> dict[str, Any]:
     """What the second step shows: each server with what would run, what is secret and what is missing."""
     slugs = saving.free_slugs(found.drafts)
@@ -202,6 +217,8 @@ def _shown(request: HttpRequest, found: Read, refused: Mapping[str, str]) -> dic
                 "transport": draft.transport,
                 "headers": _pairs(draft, draft.headers),
                 "has_network": (f"network-{number}" in request.POST) if is_again else draft.fetches,
+                "readable": request.POST.get(f"readable-{number}", "") if is_again else _joined(draft, "readable"),
+                "writable": request.POST.get(f"writable-{number}", "") if is_again else _joined(draft, "writable"),
                 "notes": [visible(note) for note in draft.notes],
                 "is_off": not draft.enabled,
                 "fields": [_field(request, number, at, blank, is_again) for at, blank in enumerate(draft.blanks)],

@@ -66,7 +66,7 @@ def registry_view(admin: HubAdmin, request: HttpRequest) -> HttpResponse:
     return _page(admin, request, "registry", title=_t("Search a registry"), **context)
 
 
-def _page(admin: HubAdmin, request: HttpRequest, kind: str, **more: Any) -> TemplateResponse:
+def _page(admin: HubAdmin, request: HttpRequest, kind: str, **more: object) -> TemplateResponse:
     context = {
         **admin.admin_site.each_context(request),
         "opts": admin.opts,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
+from django.contrib.auth.models import AnonymousUser, User
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest
 from django.utils.translation import gettext as _t
@@ -23,14 +24,14 @@ def check(request: HttpRequest) -> None:
         raise PermissionDenied
 
 
-def refusal_of(user: Any, draft: Draft) -> str:
+def refusal_of(user: User | AnonymousUser, draft: Draft) -> str:
     """Say why the person may not save this draft at all; empty where they may."""
     if draft.runs_program and not user.has_perms(LAUNCH):
         return _t("It runs a program, which an upstream manager may add.")
     return ""
 
 
-def refusal_of_values(user: Any, draft: Draft, values: Mapping[str, str]) -> str:
+def refusal_of_values(user: User | AnonymousUser, draft: Draft, values: Mapping[str, str]) -> str:
     """Say why the person may not save it with these values: secrets are written by who may write secrets."""
     if user.has_perm(_SECRETS):
         return ""

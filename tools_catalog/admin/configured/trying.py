@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
+from django.db.models import Count, Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
@@ -49,6 +48,8 @@ def _rows(admin: HubAdmin, request: HttpRequest) -> list[McpConnection]:
     """Give the connections that the person may change, and so test."""
     ids = [each for each in request.GET.get("ids", "").split(",") if each.isdecimal() and len(each) <= _LONGEST_NUMBER]
     rows = McpConnection.objects.filter(pk__in=[int(each) for each in ids[:MAX_SERVERS]]).select_related("profile")
+    served = Count("tools", filter=Q(tools__state=McpUpstreamTool.State.APPROVED))
+    rows = rows.annotate(served_count=served).order_by("slug")
     return [row for row in rows if admin.has_change_permission(request, row)]
 
 
@@ -93,10 +94,9 @@ def _page(
     return TemplateResponse(request, "admin/hub/servers_tried.html", context)
 
 
-def _row(row: McpConnection, tried: trying.Tried | None) -> dict[str, Any]:
+def _row(row: McpConnection, tried: trying.Tried | None) -> dict[str, object]:
     words = {probe.ADDRESS: _t("Address"), probe.CONNECT: _t("Connection"), probe.LIST: _t("List")}
     runs = [row.profile.command, *row.profile.arguments] if row.profile else []
-    served = row.tools.filter(state=McpUpstreamTool.State.APPROVED).count()
     return {
         "pk": row.pk,
         "name": row.slug,
@@ -104,7 +104,7 @@ def _row(row: McpConnection, tried: trying.Tried | None) -> dict[str, Any]:
         "reaches": visible(row.url, one_line=True),
         "runs": [visible(word, one_line=True) for word in runs],
         "is_off": not row.enabled,
-        "served": served,
+        "served": getattr(row, "served_count", 0),
         "result": (mark("good", _t("OK")) if tried.is_good else mark("bad", _t("Failed"))) if tried else "",
         "steps": [
             {
@@ -117,7 +117,7 @@ def _row(row: McpConnection, tried: trying.Tried | None) -> dict[str, Any]:
     }
 
 
-def _offer(offer: McpUpstreamTool) -> dict[str, Any]:
+def _offer(offer: McpUpstreamTool) -> dict[str, object]:
     words = offer.seen.get("description") if isinstance(offer.seen, dict) else ""
     return {
         "value": f"{offer.pk}:{offer.seen_digest}",

@@ -16,7 +16,7 @@ from sessions_app.kit import decoding
 from sessions_app.protocol import errors, json
 from tools_catalog.backends.http.answer import content_of, data, optional, picked, read, scrubbed, shaped
 from tools_catalog.backends.http.configuration import HttpConfiguration, Pages, Service
-from tools_catalog.backends.http.template import Secrets, Values, header_text
+from tools_catalog.backends.http.template import Secrets, Values, header_text, written_pairs
 from tools_catalog.call.base import Json, ToolResult
 from tools_catalog.call.content import text_block
 from tools_catalog.call.context import ToolContext
@@ -84,7 +84,7 @@ class HttpBackend:
         """
         configuration = self._configuration
         values = Values(arguments, self._secret, self._to)
-        request = _request(configuration, values)
+        request = request_of(configuration, values)
         seconds = max(0.0, min(configuration.timeout_seconds, context.deadline.remaining_seconds()))
         deadline = asyncio.get_running_loop().time() + seconds
         try:
@@ -200,7 +200,8 @@ def _onward(
     return there.copy_with(fragment=None), None
 
 
-def _request(configuration: HttpConfiguration, values: Values) -> _Request:
+def request_of(configuration: HttpConfiguration, values: Values) -> _Request:
+    """Give what one call sends."""
     url = configuration.url.render(values)
     headers = {"Accept": "application/json, text/*;q=0.9, */*;q=0.5"}
     body = configuration.body.render(values, configuration.used_arguments)
@@ -212,6 +213,17 @@ def _request(configuration: HttpConfiguration, values: Values) -> _Request:
         if text is not None:
             headers.pop(names.get(name.lower(), ""), None)
             headers[name] = text
+    if configuration.cookies:
+        there = next((name for name in headers if name.lower() == "cookie"), "Cookie")
+        written = [headers[there]] if there in headers else []
+        taken = {each.partition("=")[0].strip() for text in written for each in text.split(";")}
+        try:
+            sent = written_pairs(configuration.cookies, values, taken)
+        except UnicodeEncodeError as exc:
+            raise errors.ArgumentsInvalid("An argument cannot be written into a cookie.") from exc
+        written += [f"{name}={value}" for name, value in sent]
+        if written:
+            headers[there] = "; ".join(written)
     return _Request(url, headers, None if body is None else body[1], values.used_secrets)
 
 

@@ -6,7 +6,9 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from tools_catalog.backends.http.template import BodyTemplate, Template, UrlTemplate, parse_leaves
+from tools_catalog.backends.http import styles
+from tools_catalog.backends.http.body import BodyTemplate, parse_leaves
+from tools_catalog.backends.http.template import Template, UrlTemplate
 from tools_catalog.bindings import SERVICE, Destination, origin_of
 from tools_catalog.call.base import Json
 
@@ -22,16 +24,16 @@ ANSWERS = ("auto", "json", "text", "binary")
 
 # fmt: off
 _MEMBERS = frozenset({
-    "service", "credentials", "method", "url", "query", "headers", "body", "body_encoding", "response", "pages",
-    "retries", "timeout_seconds", "max_response_bytes", "success",
+    "service", "credentials", "method", "url", "query", "headers", "cookies", "body", "body_encoding", "response",
+    "pages", "retries", "timeout_seconds", "max_response_bytes", "success",
 })
-_OWN_HEADERS = frozenset({
+CONNECTION_HEADERS = frozenset({
     "host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer", "expect",
     "accept-encoding", "proxy-authorization", "proxy-connection", "keep-alive",
 })
 """Headers that belong to the connection, not to a tool."""
 # fmt: on
-_HEADER_NAME = re.compile(r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
+HEADER_NAME = re.compile(r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
 
 Pointer = tuple[str, ...]
 """The steps of a JSON pointer (RFC 6901); `*` stands for each element of a list."""
@@ -107,6 +109,7 @@ class HttpConfiguration:
     method: str
     url: UrlTemplate
     headers: tuple[tuple[str, Template], ...]
+    cookies: tuple[tuple[str, Template], ...]
     body: BodyTemplate
     pick: Pointer
     fields: tuple[tuple[str, Pointer], ...]
@@ -131,7 +134,8 @@ class HttpConfiguration:
         `service` the name of a service, whose address then stands before `url` and whose headers are sent too;
         `credentials` false, where those of them are not sent that hold a secret; `method`;
         `url` with placeholders in path segments and query values; `query` {name: template};
-        `headers` {name: template}; `body` "none", "arguments" (all that are used nowhere else) or a JSON
+        `headers` {name: template}; `cookies` {name: template}, without secrets;
+        `body` "none", "arguments" (all that are used nowhere else) or a JSON
         template whose leaf "{arg}" keeps the argument's type; `body_encoding` json, form or text; `response`
         {"pick": JSON pointer, "fields": {name: JSON pointer}, "errors": JSON pointer,
         "as": auto, json, text or binary}; `pages` see `Pages`;
@@ -157,9 +161,10 @@ class HttpConfiguration:
         if raw.get("credentials") is False:
             shared = {name: value for name, value in shared.items() if not service_secrets({name: value})}
         headers = tuple(
-            (name, Template.parse(value, f"headers.{name}", allow_basic=True))
+            (name, Template.parse(value, f"headers.{name}", allow_basic=True, allowed=styles.IN_HEADER))
             for name, value in _merged(shared, own).items()
         )
+        cookies = _cookies(_texts(raw.get("cookies", {}), "cookies"))
         body = _body(raw, method)
         answer_as, pick, fields, faults = _response(raw.get("response", {}))
         pages = Pages.parse(raw["pages"]) if "pages" in raw else None
@@ -168,11 +173,12 @@ class HttpConfiguration:
         retries = raw.get("retries", 0)
         if isinstance(retries, bool) or not isinstance(retries, int) or not 0 <= retries <= MOST_RETRIES:
             raise ValueError(f"retries: must be a whole number from 0 to {MOST_RETRIES}.")
-        templates = [*url.templates, *(template for _, template in headers), *body.templates()]
+        templates = [*url.templates, *(template for _, template in (*headers, *cookies)), *body.templates()]
         return cls(
             method=method,
             url=url,
             headers=headers,
+            cookies=cookies,
             body=body,
             pick=pick,
             fields=fields,
@@ -247,9 +253,9 @@ def _headers(headers: dict[str, str]) -> dict[str, str]:
     seen: set[str] = set()
     for name, value in headers.items():
         where = f"headers.{name}"
-        if not _HEADER_NAME.match(name):
+        if not HEADER_NAME.match(name):
             raise ValueError(f"{where}: not a header name.")
-        if name.lower() in _OWN_HEADERS:
+        if name.lower() in CONNECTION_HEADERS:
             raise ValueError(f"{where}: this header belongs to the connection and cannot be set.")
         if name.lower() in seen:
             raise ValueError(f"{where}: given twice.")
@@ -257,6 +263,17 @@ def _headers(headers: dict[str, str]) -> dict[str, str]:
             raise ValueError(f"{where}: may hold only visible ASCII characters.")
         seen.add(name.lower())
     return headers
+
+
+def _cookies(cookies: dict[str, str]) -> tuple[tuple[str, Template], ...]:
+    for name in cookies:
+        if not HEADER_NAME.match(name):
+            raise ValueError(f"cookies.{name}: not a name of a cookie.")
+    # A secret in a cookie is written as the header Cookie, for whose place secrets are approved.
+    return tuple(
+        (name, Template.parse(text, f"cookies.{name}", allow_secrets=False, allowed=styles.IN_PAIRS))
+        for name, text in cookies.items()
+    )
 
 
 def _merged(shared: Mapping[str, str], own: dict[str, str]) -> dict[str, str]:
@@ -282,7 +299,8 @@ def _body(raw: dict[str, Json], method: str) -> BodyTemplate:
     is_argument = isinstance(body, str) and re.fullmatch(r"\{[^{}:]+\}", body) and encoding == "json"
     if not is_argument and not isinstance(body, dict) and (encoding == "form" or not isinstance(body, list)):
         raise ValueError('body: must be "none", "arguments", one "{argument}" or a JSON template (a form: an object).')
-    return BodyTemplate(kind="template", encoding=encoding, leaves=parse_leaves(body, "body"))
+    allowed = styles.IN_PAIRS if encoding == "form" else frozenset[str]()
+    return BodyTemplate(kind="template", encoding=encoding, leaves=parse_leaves(body, "body", allowed))
 
 
 def _pointer(value: Json, where: str) -> Pointer:

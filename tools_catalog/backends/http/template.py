@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import TypeAlias
-from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
+from functools import partial
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 import httpx2
 
 from sessions_app.protocol import errors
+from tools_catalog.backends.http import styles
+from tools_catalog.backends.http.styles import scalar_text
 from tools_catalog.bindings import Destination, origin_of
 from tools_catalog.call.base import Json
-from tools_catalog.call.content import dump
 from tools_catalog.secrets import SecretError
 
 Secrets = Callable[[str, Destination], str]
@@ -41,7 +42,7 @@ _DECODINGS_TRIED = 3
 class Template:
     """Text with `{argument}` and `{secret:NAME}` in it, split once. `{{` and `}}` are braces.
 
-    `{+argument}` is several segments of a path.
+    `{+argument}` is several segments of a path, `{argument|style}` a list or an object in a style (`styles.py`).
     """
 
     parts: tuple[str | tuple[str, str], ...]
@@ -49,8 +50,16 @@ class Template:
     """Where its secrets go: `headers.NAME`, `query.NAME`, `body.…`."""
 
     @classmethod
-    def parse(cls, text: str, where: str, *, allow_secrets: bool = True, allow_basic: bool = False) -> Template:
-        """Raises ValueError, naming `where`, for braces that are no placeholder.
+    def parse(
+        cls,
+        text: str,
+        where: str,
+        *,
+        allow_secrets: bool = True,
+        allow_basic: bool = False,
+        allowed: frozenset[str] = frozenset(),
+    ) -> Template:
+        """Raises ValueError, naming `where`, for braces that are no placeholder. `allowed` are the styles of the place.
 
         `{basic:NAME}` is the secret `user:password` as HTTP's Basic scheme sends it (RFC 7617).
         """
@@ -74,22 +83,24 @@ class Template:
                 continue
             if name.startswith((_SECRET, _BASIC)):
                 if not allow_secrets:
-                    raise ValueError(f"{where}: a secret must not be part of the path.")
+                    raise ValueError(f"{where}: a secret must not stand here.")
                 if name.startswith(_BASIC) and not allow_basic:
                     raise ValueError(f"{where}: {{basic:NAME}} stands in headers.")
                 kind, _, secret = name.partition(":")
                 parts.append((kind, secret))
             elif name.startswith("+"):
-                if text != match[0] or allow_secrets:
+                if text != match[0] or allowed != styles.IN_PATH:
                     raise ValueError(f"{where}: {{{name}}} stands alone, between two slashes of the path.")
                 parts.append(("segments", name[1:]))
             else:
-                parts.append(("argument", name))
+                parts.append(_styled(name, where, allowed) or ("argument", name))
+        if allowed & styles.IN_PAIRS - {styles.JSON} and len(parts) > 1 and any(_is_style(part) for part in parts):
+            raise ValueError(f"{where}: a placeholder with a style stands alone.")
         return cls(tuple(parts), where)
 
     @property
     def arguments(self) -> Iterator[str]:
-        return (part[1] for part in self.parts if isinstance(part, tuple) and part[0] in ("argument", "segments"))
+        return (part[1] for part in self.parts if isinstance(part, tuple) and part[0] not in ("secret", "basic"))
 
     @property
     def secrets(self) -> Iterator[str]:
@@ -106,6 +117,31 @@ class Template:
             return self.parts[0][1]
         return None
 
+    @property
+    def sole_style(self) -> tuple[str, str] | None:
+        """Style and argument when the template is nothing but a placeholder with a style."""
+        part = self.parts[0] if len(self.parts) == 1 else ""
+        return part if isinstance(part, tuple) and _is_style(part) else None
+
+    def pairs(self, name: str, values: Values) -> Iterator[tuple[str, str]]:
+        """Give what it is in a query, a form or a cookie of that name: encoded pairs, none where an argument is absent.
+
+        Raises UnicodeEncodeError.
+        """
+        if self.sole_style is not None:
+            style, argument = self.sole_style
+            value = values.arguments.get(argument)
+            yield from () if value is None else styles.pairs(style, name, value)
+            return
+        sole = self.sole_argument
+        value = values.arguments.get(sole) if sole is not None else None
+        if isinstance(value, list):
+            yield from ((styles.encoded(name), styles.encoded(item)) for item in value if item is not None)
+            return
+        filled = self.fill(values, lambda _, item: scalar_text(item))
+        if filled is not None:
+            yield styles.encoded(name), styles.encoded(filled)
+
     def fill(self, values: Values, encode: Callable[[str, Json], str]) -> str | None:
         """Give the text, or None when an argument is absent. `encode(name, value)` makes text of a value."""
         if any(values.arguments.get(name) is None for name in self.arguments):
@@ -118,6 +154,8 @@ class Template:
             else values.basic(part[1], self.place)
             if part[0] == "basic"
             else encode(part[1], values.arguments[part[1]])
+            if part[0] in ("argument", "segments")
+            else styles.joined(part[0], part[1], values.arguments[part[1]], partial(encode, part[1]))
             for part in self.parts
         )
 
@@ -192,7 +230,10 @@ class UrlTemplate:
             host = httpx2.URL(origin).raw_host.decode("ascii")
         except (UnicodeError, httpx2.InvalidURL) as exc:
             raise ValueError("url: the host is not valid.") from exc
-        segments = tuple(Template.parse(segment, "url", allow_secrets=False) for segment in split.path.split("/")[1:])
+        segments = tuple(
+            Template.parse(segment, "url", allow_secrets=False, allowed=styles.IN_PATH)
+            for segment in split.path.split("/")[1:]
+        )
         for segment in segments:
             if any(isinstance(part, str) and ("{" in part or "}" in part) for part in segment.parts):
                 raise ValueError("url: a brace cannot be part of the path.")
@@ -210,7 +251,8 @@ class UrlTemplate:
             host=host,
             segments=segments,
             query=tuple(
-                (name, replace(Template.parse(value, where), place=f"query.{name}")) for name, value, where in pairs
+                (name, replace(Template.parse(value, where, allowed=styles.IN_PAIRS), place=f"query.{name}"))
+                for name, value, where in pairs
             ),
         )
 
@@ -227,18 +269,9 @@ class UrlTemplate:
     def render(self, values: Values) -> httpx2.URL:
         """Give the URL of one call. Raises `ArgumentsInvalid` for a value that cannot be part of it."""
         path = "".join(f"/{self._segment(segment, values)}" for segment in self.segments)
-        pairs: list[tuple[str, str]] = []
-        for name, template in self.query:
-            argument = template.sole_argument
-            value = values.arguments.get(argument) if argument is not None else None
-            if isinstance(value, list):
-                pairs.extend((name, scalar_text(item)) for item in value if item is not None)
-                continue
-            filled = template.fill(values, lambda _, item: scalar_text(item))
-            if filled is not None:
-                pairs.append((name, filled))
         try:
-            query = urlencode(pairs, quote_via=quote, safe="")
+            pairs = written_pairs(self.query, values)
+            query = "&".join(f"{name}={value}" for name, value in pairs)
             url = httpx2.URL(f"{self.origin}{path or '/'}{'?' + query if query else ''}")
         except (UnicodeEncodeError, httpx2.InvalidURL) as exc:
             raise errors.ArgumentsInvalid("An argument cannot be written into the URL.") from exc
@@ -259,54 +292,28 @@ class UrlTemplate:
         return filled
 
 
-Leaves: TypeAlias = "Template | dict[str, Leaves] | list[Leaves] | str | int | float | bool | None"
-"""A JSON value whose strings are templates."""
+def written_pairs(
+    templates: Iterable[tuple[str, Template]], values: Values, taken: Iterable[str] = ()
+) -> list[tuple[str, str]]:
+    """Give names and values of a query, a form or cookies, encoded; raises UnicodeEncodeError.
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BodyTemplate:
-    """`kind` is none, arguments (whatever is used nowhere else) or template."""
-
-    kind: str
-    encoding: str
-    leaves: Leaves = None
-
-    def templates(self) -> Iterator[Template]:
-        yield from _templates_in(self.leaves)
-
-    def render(self, values: Values, used: frozenset[str]) -> tuple[str, bytes] | None:
-        """Give content type and bytes, or None for a request without a body."""
-        if self.kind == "none":
-            return None
-        if self.kind == "arguments":
-            data: Json = {name: value for name, value in values.arguments.items() if name not in used}
-        else:
-            data = _fill_leaf(self.leaves, values)
-            if data is _ABSENT:  # the body is one argument, and it was left out
-                return None
-        try:
-            if self.encoding == "text":
-                return "text/plain; charset=utf-8", scalar_text(data).encode("utf-8")
-            if self.encoding == "json":
-                return "application/json", dump(data).encode("utf-8")
-            pairs = [
-                (name, scalar_text(item))
-                for name, value in data.items()
-                for item in (value if isinstance(value, list) else [value])
-                if item is not None
-            ]
-            return "application/x-www-form-urlencoded", urlencode(pairs).encode("ascii")
-        except (errors.ResultInvalid, UnicodeEncodeError) as exc:
-            raise errors.ArgumentsInvalid("An argument cannot be written into the body.") from exc
-
-
-def parse_leaves(value: Json, where: str) -> Leaves:
-    """Compile the strings of a body template; the rest stays as it is."""
-    if isinstance(value, dict):
-        return {name: parse_leaves(item, f"{where}.{name}") for name, item in value.items()}
-    if isinstance(value, list):
-        return [parse_leaves(item, f"{where}.{index}") for index, item in enumerate(value)]
-    return Template.parse(value, where) if isinstance(value, str) else value
+    An object whose members are names of their own sets none that the configuration sets, nor one of `taken`: a key may
+    stand there. Raises `ArgumentsInvalid`.
+    """
+    given = [*templates]
+    fixed = {styles.encoded(name) for name in (*(name for name, _ in given), *taken)}
+    found: list[tuple[str, str]] = []
+    for name, template in given:
+        pairs = [*template.pairs(name, values)]
+        style, argument = template.sole_style or ("", "")
+        if style == "form*" and isinstance(values.arguments.get(argument), dict):
+            own = (fixed - {styles.encoded(name)}) & {key for key, _ in pairs}
+            if own:
+                raise errors.ArgumentsInvalid(
+                    f"The argument {argument} cannot set {min(own)[:100]}, which this tool sets itself. Leave it out."
+                )
+        found += pairs
+    return found
 
 
 def header_text(name: str, template: Template, values: Values) -> str | None:
@@ -326,9 +333,19 @@ def header_text(name: str, template: Template, values: Values) -> str | None:
     return filled
 
 
-def scalar_text(value: Json) -> str:
-    """Write a JSON value as the text that a URL or a form expects; compound values as JSON."""
-    return value if isinstance(value, str) else dump(value)
+def _styled(name: str, where: str, allowed: frozenset[str]) -> tuple[str, str] | None:
+    """Give style and argument of `argument|style`; None for a name that has none."""
+    argument, sign, style = name.rpartition("|")
+    if not sign or style not in styles.STYLES:
+        return None
+    if style not in allowed:
+        known = ", ".join(sorted(allowed)) or "none"
+        raise ValueError(f"{where}: {{{name}}} has a style that is not written here. Styles of this place: {known}.")
+    return style, argument
+
+
+def _is_style(part: str | tuple[str, str]) -> bool:
+    return isinstance(part, tuple) and part[0] in styles.STYLES
 
 
 def _path_text(name: str, value: Json) -> str:
@@ -356,29 +373,3 @@ def _several(name: str, value: Json) -> str:
     if "" in segments:
         raise errors.ArgumentsInvalid(f"The argument {name} is a path and may not hold empty parts.")
     return "/".join(_path_text(name, segment) for segment in segments)
-
-
-def _templates_in(leaves: Leaves) -> Iterator[Template]:
-    if isinstance(leaves, Template):
-        yield leaves
-    elif isinstance(leaves, (dict, list)):
-        for item in leaves.values() if isinstance(leaves, dict) else leaves:
-            yield from _templates_in(item)
-
-
-_ABSENT = object()
-
-
-def _fill_leaf(leaf: Leaves, values: Values) -> Json:
-    if isinstance(leaf, dict):
-        pairs = ((name, _fill_leaf(item, values)) for name, item in leaf.items())
-        return {name: item for name, item in pairs if item is not _ABSENT}
-    if isinstance(leaf, list):
-        return [item for item in (_fill_leaf(part, values) for part in leaf) if item is not _ABSENT]
-    if not isinstance(leaf, Template):
-        return leaf
-    sole = leaf.sole_argument
-    if sole is not None:
-        return values.arguments.get(sole, _ABSENT)
-    filled = leaf.fill(values, lambda _, value: scalar_text(value))
-    return _ABSENT if filled is None else filled

@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any, Final
 
-from tools_catalog.importers.configured import secrecy
+from tools_catalog.importers.configured import folders, secrecy
 from tools_catalog.importers.configured.bridges import unwrapped
 from tools_catalog.importers.configured.drafts import LONGEST_TEXT, Draft, DraftRefused, Ref, Text
 from tools_catalog.importers.configured.placeholders import Asked, Reader
@@ -146,6 +146,7 @@ def _local(
         arguments=tuple(arguments),
         environment=variables,
         directory=directory,
+        readable=tuple((path,) for path in folders.beside(words) if program in folders.INTERPRETERS),
         fetches=program in _FETCHING or program in _CONTAINERS,
         enabled=_is_enabled(entry),
         blanks=reader.blanks,

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from sessions_app.protocol.json import Json
 from tools_catalog.importers.configured import secrecy
 from tools_catalog.importers.configured.drafts import LONGEST_TEXT, Blank, Draft, DraftRefused, Ref, Text
 from tools_catalog.upstream import spec
@@ -20,7 +21,7 @@ _MOST: Final = 100
 _SSE, _HTTP = "sse", "streamable-http"
 
 
-def is_one(document: dict[str, Any]) -> bool:
+def is_one(document: dict[str, Json]) -> bool:
     """Whether this is a server of a registry, a registry's answer about one, or a list of them."""
     if isinstance(document.get("server"), dict) and "name" in document["server"]:
         return True
@@ -31,7 +32,7 @@ def is_one(document: dict[str, Any]) -> bool:
     )
 
 
-def entries(document: dict[str, Any]) -> list[Any]:
+def entries(document: dict[str, Json]) -> list[Any]:
     """Give the servers of a document that `is_one`."""
     listed = document.get("servers")
     found = listed if isinstance(listed, list) else [document]
@@ -40,12 +41,12 @@ def entries(document: dict[str, Any]) -> list[Any]:
     ]
 
 
-def name_of(entry: Any) -> str:
+def name_of(entry: Json) -> str:
     name = entry.get("name") if isinstance(entry, dict) else None
     return name if isinstance(name, str) and name else "server"
 
 
-def draft_of(entry: Any) -> Draft:
+def draft_of(entry: Json) -> Draft:
     """Read one server; raises DraftRefused."""
     if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
         raise DraftRefused("it must be an object with a name, and with remotes or packages.")
@@ -74,7 +75,9 @@ def draft_of(entry: Any) -> Draft:
     raise DraftRefused(refused)
 
 
-def _of_remote(server: dict[str, Any], remote: dict[str, Any], reader: _Reader, title: str, notes: list[str]) -> Draft:
+def _of_remote(
+    server: dict[str, Json], remote: dict[str, Json], reader: _Reader, title: str, notes: list[str]
+) -> Draft:
     url = reader.text(_text(remote.get("url")), remote.get("variables"))
     headers = [each for each in _list(remote.get("headers")) if isinstance(each, dict) and _text(each.get("name"))]
     own = [each["name"] for each in headers if each["name"].lower() in spec.OWN_HEADERS]
@@ -96,7 +99,7 @@ def _of_remote(server: dict[str, Any], remote: dict[str, Any], reader: _Reader, 
 
 
 def _of_package(
-    server: dict[str, Any], package: dict[str, Any], reader: _Reader, title: str, notes: list[str]
+    server: dict[str, Json], package: dict[str, Json], reader: _Reader, title: str, notes: list[str]
 ) -> Draft:
     kind = _text(package.get("registryType") or package.get("registryName"))
     identifier = _text(package.get("identifier") or package.get("name"))
@@ -157,14 +160,14 @@ class _Reader:
         named = {part.blank for text in texts for part in text if isinstance(part, Ref)}
         return [blank.name for blank in self.blanks if blank.is_secret and blank.name in named]
 
-    def of(self, given: dict[str, Any]) -> Text:
+    def of(self, given: dict[str, Json]) -> Text:
         """Read a header or a variable: a fixed text with variables, or a value that somebody fills in."""
         value, name = _text(given.get("value")), _text(given.get("name"))
         if value:
             return self.text(value, given.get("variables"), is_hidden=secrecy.is_named_so(name))
         return (self._add(name, given),)
 
-    def words(self, given: Any) -> Iterator[Text]:
+    def words(self, given: Json) -> Iterator[Text]:
         """Read an argument: a flag with its value as two words, or a word by itself."""
         if not isinstance(given, dict):
             return
@@ -181,7 +184,7 @@ class _Reader:
         else:
             yield (self._add(hint, given),)
 
-    def text(self, text: str, variables: Any, *, is_hidden: bool = False) -> Text:
+    def text(self, text: str, variables: object, *, is_hidden: bool = False) -> Text:
         known: Mapping[str, Any] = variables if isinstance(variables, dict) else {}
         parts: list[str | Ref] = []
         end = 0
@@ -200,7 +203,7 @@ class _Reader:
             return (scheme, named) if scheme else (named,)
         return found
 
-    def _add(self, name: str, given: dict[str, Any], *, is_hidden: bool = False) -> Ref:
+    def _add(self, name: str, given: dict[str, Json], *, is_hidden: bool = False) -> Ref:
         if len(self._blanks) >= _MOST:
             raise DraftRefused(f"it asks for more than {_MOST} values.")
         choices = tuple(_text(each) for each in _list(given.get("choices"))[:_MOST])
@@ -218,20 +221,20 @@ class _Reader:
         return Ref(blank.name)
 
 
-def _is_asked(given: dict[str, Any]) -> bool:
+def _is_asked(given: dict[str, Json]) -> bool:
     return any(member in given for member in ("valueHint", "default", "isRequired", "format", "choices", "placeholder"))
 
 
-def _kind(remote: dict[str, Any]) -> str:
+def _kind(remote: dict[str, Json]) -> str:
     kind = _text(remote.get("type") or remote.get("transportType"))
     return _HTTP if kind in ("streamable", "streamable-http", "http") else kind
 
 
-def _list(given: Any) -> list[Any]:
+def _list(given: Json) -> list[Any]:
     return given[:_MOST] if isinstance(given, list) else []
 
 
-def _text(given: Any) -> str:
+def _text(given: Json) -> str:
     if not isinstance(given, str):
         return ""
     if len(given) > LONGEST_TEXT or "\x00" in given:
@@ -239,7 +242,7 @@ def _text(given: Any) -> str:
     return given
 
 
-def _camel(value: Any, depth: int = 0) -> Any:
+def _camel(value: Json, depth: int = 0) -> Any:
     """Give names in camel case, as later revisions write them; names of variables stay."""
     if isinstance(value, dict) and depth < 8:
         return {

@@ -65,6 +65,9 @@ class Draft:
     arguments: tuple[Text, ...] = ()
     environment: tuple[tuple[str, Text], ...] = ()
     directory: Text = ()
+    readable: tuple[Text, ...] = ()
+    """Paths that its program needs beside itself and the files that its words name."""
+    writable: tuple[Text, ...] = ()
     fetches: bool = False
     """The program loads itself, as npx and uvx do, so it needs a network at its first start."""
     enabled: bool = True
@@ -104,6 +107,8 @@ class Filled:
     arguments: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     directory: str = ""
+    readable: tuple[str, ...] = ()
+    writable: tuple[str, ...] = ()
     secrets: tuple[Needed, ...] = ()
 
 
@@ -139,9 +144,11 @@ def filled(draft: Draft, values: Mapping[str, str], slug: str = "") -> Filled:
         url=filler.plain(draft.url, "the address"),
         headers=filler.templates(draft.headers, "headers"),
         command=draft.command,
-        arguments=tuple(filler.words(draft.arguments)),
+        arguments=tuple(filler.words(draft.arguments, "a command line")),
         environment=filler.templates(draft.environment, "environment"),
         directory=filler.plain(draft.directory, "the folder"),
+        readable=tuple(filler.words(draft.readable, "a path")),
+        writable=tuple(filler.words(draft.writable, "a path")),
         secrets=tuple(filler.secrets()),
     )
 
@@ -161,9 +168,9 @@ class _Filler:
                 )
         return "".join(part if isinstance(part, str) else self._known[part.blank] for part in text)
 
-    def words(self, texts: tuple[Text, ...]) -> Iterator[str]:
+    def words(self, texts: tuple[Text, ...], where: str) -> Iterator[str]:
         for text in texts:
-            word = self.plain(text, "a command line")
+            word = self.plain(text, where)
             if word or not any(isinstance(part, Ref) for part in text):  # an option that nobody filled in goes
                 yield word
 

@@ -45,6 +45,8 @@ class KnownServer:
     headers: tuple[tuple[str, str], ...]
     command: tuple[str, ...]
     environment: tuple[tuple[str, str], ...]
+    readable: tuple[str, ...]
+    writable: tuple[str, ...]
     needs: tuple[Need, ...]
     is_offline: bool
     """Its program needs no network once it is installed."""
@@ -113,6 +115,8 @@ def draft_of(server: KnownServer, *, by_program: bool = False) -> Draft:
         command=server.command[0] if is_program else "",
         arguments=arguments,
         environment=environment,
+        readable=tuple(text(path) for path in server.readable) if is_program else (),
+        writable=tuple(text(path) for path in server.writable) if is_program else (),
         fetches=is_program and (server.command[0] in _FETCHING or not server.is_offline),
         blanks=tuple(_blank(need) for need in server.needs if need.name in used),
         notes=(server.note,) if server.note else (),
@@ -153,6 +157,8 @@ def _read(entry: dict[str, Any]) -> KnownServer:
         headers=tuple(entry.get("headers", {}).items()),
         command=tuple(entry.get("command", ())),
         environment=tuple(entry.get("environment", {}).items()),
+        readable=tuple(entry.get("readable", ())),
+        writable=tuple(entry.get("writable", ())),
         needs=needs,
         is_offline=entry.get("offline", False),
         note=entry.get("note", ""),

@@ -6,13 +6,14 @@ The API is that of the MCP registry (`/v0.1/servers`), which other registries se
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote, urlencode, urlsplit
 
 import httpx2
 from django.conf import settings
 
 from sessions_app.protocol.errors import HubError
+from sessions_app.protocol.json import Json
 from tools_catalog.backends.http.answer import read
 from tools_catalog.egress import guard as egress
 from tools_catalog.egress.rules import parse
@@ -113,7 +114,7 @@ def _root(base: str) -> str:
     return base.removesuffix("/servers").removesuffix(_API)
 
 
-def _object(raw: bytes, address: str) -> dict[str, Any]:
+def _object(raw: bytes, address: str) -> dict[str, Json]:
     try:
         found = jsonc.loads(raw.decode("utf-8"))
     except (UnicodeDecodeError, DocumentRefused) as error:

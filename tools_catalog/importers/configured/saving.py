@@ -29,6 +29,9 @@ class Chosen:
     slug: str
     values: Mapping[str, str] = field(default_factory=dict)
     has_network: bool = False
+    readable: Sequence[str] | None = None
+    """Paths that its program may read; None: those that the draft names."""
+    writable: Sequence[str] | None = None
 
 
 @dataclass(slots=True)
@@ -137,6 +140,8 @@ def _profile(chosen: Chosen, made: Filled, reason: str) -> LaunchProfile:
         arguments=list(made.arguments),
         environment=dict(made.environment),
         directory=made.directory,
+        readable=list(made.readable if chosen.readable is None else chosen.readable),
+        writable=list(made.writable if chosen.writable is None else chosen.writable),
         network=LaunchProfile.Network.OPEN if chosen.has_network else LaunchProfile.Network.NONE,
     )
     row.change_reason = reason

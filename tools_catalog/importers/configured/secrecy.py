@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from tools_catalog.literals import literal_in
 from tools_catalog.upstream.spec import names_credential
 
 _CASES: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -15,17 +16,14 @@ _LAST: Final = frozenset({"key", "keys", "apikey"})
 _OPEN: Final = frozenset({"public", "primary", "foreign", "sort", "partition", "cache"})
 """Keys that are none of a lock."""
 _SCHEMES: Final = re.compile(r"(?i)(bearer|basic|token|apikey|key)\s+(?=\S)")
-_SHAPES: Final = re.compile(
+_MORE_SHAPES: Final = re.compile(
     r"""(?x)(?<![\w-])(?:
-    gh[pousr]_[A-Za-z0-9]{16,} | github_pat_\w{20,} | glpat-[\w-]{16,} | xox[abeprs]-[\w-]{10,} | xapp-[\w-]{10,}
-    | sk-[\w-]{16,} | [sr]k_(?:live|test)_\w{10,} | whsec_\w{10,} | AKIA[A-Z0-9]{12,} | AIza[\w-]{30,}
-    | eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]* | mcph_\w{8,} | hf_[A-Za-z0-9]{20,} | npm_[A-Za-z0-9]{20,} | pypi-[\w-]{16,}
-    | dop_v1_[a-f0-9]{20,} | ntn_\w{20,} | secret_[A-Za-z0-9]{20,} | lin_api_\w{16,} | SG\.[\w-]{10,}\.[\w-]{10,}
-    | figd_[\w-]{16,} | tvly-[\w-]{10,} | fc-[a-f0-9]{20,} | r8_\w{20,} | shp(?:at|ss)_\w{16,}
-    | pat[A-Za-z0-9]{14}\.[a-f0-9]{40,}
-    )|-----BEGIN\ [A-Z ]{0,20}PRIVATE\ KEY-----
-    """
+    hf_[A-Za-z0-9]{20,} | npm_[A-Za-z0-9]{20,} | pypi-[\w-]{16,} | dop_v1_[a-f0-9]{20,} | ntn_\w{20,} | lin_api_\w{16,}
+    | SG\.[\w-]{10,}\.[\w-]{10,} | figd_[\w-]{16,} | tvly-[\w-]{10,} | r8_\w{20,} | shp(?:at|ss)_\w{16,}
+    | pat[A-Za-z0-9]{14}\.[a-f0-9]{40,} | mcph_\w{8,}
+    )"""
 )
+"""Of services that MCP servers stand before, beside those that are sought everywhere."""
 _WITH_PASSWORD: Final = re.compile(r"\w[\w+.-]{0,20}://[^/\s:@]*:[^/\s@]+@")
 _OPAQUE: Final = re.compile(r"[A-Za-z0-9_+/=-]{24,}\Z")
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")
@@ -40,7 +38,7 @@ _EXAMPLE_PATH: Final = re.compile(
 
 def is_named_so(name: str) -> bool:
     """Whether a variable, header or flag of this name holds a credential."""
-    if names_credential(name):
+    if names_credential(name) or literal_in(name, "-") is not None:
         return True
     words = [word.lower() for word in _BREAKS.split(_CASES.sub(" ", name)) if word]
     if not words or not _OPEN.isdisjoint(words):
@@ -50,7 +48,11 @@ def is_named_so(name: str) -> bool:
 
 def looks_so(value: str) -> bool:
     """Whether a text has the form of a credential that is known, or carries a password as addresses can."""
-    return _SHAPES.search(value) is not None or _WITH_PASSWORD.search(value) is not None
+    return (
+        literal_in("", value) is not None
+        or _MORE_SHAPES.search(value) is not None
+        or _WITH_PASSWORD.search(value) is not None
+    )
 
 
 def is_opaque(value: str) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from sessions_app.protocol.json import Json
 from tools_catalog.importers.configured import descriptions, jsonc
 from tools_catalog.importers.configured.clients import draft_of
 from tools_catalog.importers.configured.drafts import Draft, DraftRefused
@@ -60,7 +61,7 @@ def read(raw: bytes | str) -> Read:
     return Read(tuple(drafts), tuple(refused))
 
 
-def _described(document: Any) -> Read:
+def _described(document: Json) -> Read:
     entries = descriptions.entries(document)
     _check_count(len(entries))
     drafts: list[Draft] = []
@@ -89,7 +90,7 @@ def _decoded(raw: bytes | str) -> str:
     return raw.removeprefix("\ufeff")
 
 
-def _document(text: str) -> dict[str, Any]:
+def _document(text: str) -> dict[str, Json]:
     start = text.lstrip()
     if not start:
         raise DocumentRefused("It is empty. Paste the configuration of a client.")
@@ -123,7 +124,7 @@ def _told(text: str, error: Exception) -> str:
     return f"{place}: this is neither JSON nor TOML: {_LINE.sub('', words).removesuffix(_END)[:200]}."
 
 
-def _found(document: dict[str, Any]) -> _Found:
+def _found(document: dict[str, Json]) -> _Found:
     found = _Found()
     for name, entry in _entries(document):
         found.entries.append((name, entry))
@@ -133,7 +134,7 @@ def _found(document: dict[str, Any]) -> _Found:
     return found
 
 
-def _entries(document: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+def _entries(document: dict[str, Json]) -> Iterator[tuple[str, Any]]:
     seen: list[tuple[str, Any]] = []
     for holder in _holders(document):
         for name, entry in holder.items():
@@ -143,7 +144,7 @@ def _entries(document: dict[str, Any]) -> Iterator[tuple[str, Any]]:
                 yield name, entry
 
 
-def _holders(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _holders(document: dict[str, Json]) -> Iterator[dict[str, Json]]:
     held = False
     for holder in (document, *_projects(document)):
         for member in _MEMBERS:
@@ -162,18 +163,18 @@ def _holders(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield document
 
 
-def _projects(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _projects(document: dict[str, Json]) -> Iterator[dict[str, Json]]:
     projects = document.get("projects")
     for project in projects.values() if isinstance(projects, dict) else ():
         if isinstance(project, dict):
             yield project
 
 
-def _is_entry(value: Any) -> bool:
+def _is_entry(value: Json) -> bool:
     return isinstance(value, dict) and any(member in value for member in _ENTRY)
 
 
-def _asked(inputs: Any) -> Mapping[str, Asked]:
+def _asked(inputs: object) -> Mapping[str, Asked]:
     found: dict[str, Asked] = {}
     for each in inputs if isinstance(inputs, list) else ():
         if isinstance(each, dict) and isinstance(each.get("id"), str):
@@ -188,5 +189,5 @@ def _asked(inputs: Any) -> Mapping[str, Asked]:
     return found
 
 
-def _option(option: Any) -> str:
+def _option(option: object) -> str:
     return str(option.get("value", option.get("label", ""))) if isinstance(option, dict) else str(option)

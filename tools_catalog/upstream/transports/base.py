@@ -73,6 +73,9 @@ class MessageHandler(Protocol):
 class Transport(Protocol):
     """A way to one upstream. `open` it, use it from any task, `close` it."""
 
+    is_one_stream: bool
+    """One stream carries everything: what ends it ends all."""
+
     async def open(self) -> None:
         """Raise ConnectionFailed, TransportError."""
         ...

@@ -57,6 +57,8 @@ class PendingRequest:
 class SharedStream(Transport):
     """Matches responses with requests on a stream that carries both ways' messages of all calls."""
 
+    is_one_stream = True
+
     def __init__(self, handler: MessageHandler, max_notifications: int) -> None:
         self.handler = handler
         self.flood = Flood(max_notifications)

@@ -49,6 +49,8 @@ _RETRY_SECONDS: Final = 1.0
 class StreamableHttp(Transport):
     """What both eras have in common: how a response is read."""
 
+    is_one_stream = False
+
     def __init__(self, spec: ConnectionSpec, http: HttpEndpoint, handler: MessageHandler) -> None:
         self._spec = spec
         self._http = http

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Any
 
-from tools_catalog.importers.inlining import OperationRefused, Resolver
+from sessions_app.protocol.json import Json
+from tools_catalog.importers.openapi.inlining import OperationRefused, Resolver
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Security:
     The secret of the first scheme is called as the service; the others add the name of their scheme.
     """
 
-    def __init__(self, document: dict[str, Any], resolver: Resolver, slug: str) -> None:
+    def __init__(self, document: dict[str, Json], resolver: Resolver, slug: str) -> None:
         components = document.get("components")
         given = components.get("securitySchemes") if isinstance(components, dict) else None
         self._schemes = {str(name): each for name, each in given.items()} if isinstance(given, dict) else {}
@@ -38,7 +38,7 @@ class Security:
         self.lacking = bool(any(wanted)) and not self.shared.secrets
         """Whether credentials are asked for, and none of a kind that can be written down."""
 
-    def of(self, operation: dict[str, Any]) -> Credentials | None:
+    def of(self, operation: dict[str, Json]) -> Credentials | None:
         """Give what an operation wants instead of the shared credentials; None where those will do.
 
         It may want none. One that wants what cannot be written down gets the shared ones, which an operator may write.
@@ -89,7 +89,7 @@ class Security:
         return None
 
 
-def _alternatives(given: Any) -> list[list[str]] | None:
+def _alternatives(given: Json) -> list[list[str]] | None:
     """Give a `security` member as alternatives of names that belong together; None where there is none."""
     if not isinstance(given, list):
         return None

@@ -8,34 +8,21 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import unquote
 
+from sessions_app.protocol import json
+from sessions_app.protocol.json import Json
 from tools_catalog.importers.documents import DocumentRefused
+from tools_catalog.importers.openapi.patterns import readable
 
 MOST_NODES = 3_000
 """Schemas in one tool, references put in their place. Larger ones help no model."""
 MOST_DEPTH = 40
 _LONGEST_DESCRIPTION = 1_000
+_HIGHEST_COUNT = 2**53
+"""A longer text or list is none that a call could bring."""
 
-_COPIED = (
-    "type",
-    "enum",
-    "const",
-    "format",
-    "default",
-    "minimum",
-    "maximum",
-    "exclusiveMinimum",
-    "exclusiveMaximum",
-    "multipleOf",
-    "minLength",
-    "maxLength",
-    "pattern",
-    "minItems",
-    "maxItems",
-    "uniqueItems",
-    "minProperties",
-    "maxProperties",
-    "required",
-)
+_COPIED = ("type", "enum", "const", "format", "default", "uniqueItems", "required")
+_BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
+_COUNTS = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties")
 _LISTS = ("allOf", "anyOf", "oneOf")
 
 
@@ -46,11 +33,13 @@ class OperationRefused(DocumentRefused):
 class Resolver:
     """Looks references up in one document."""
 
-    def __init__(self, document: dict[str, Any]) -> None:
+    def __init__(self, document: dict[str, Json]) -> None:
         self._document = document
         self._left = 0
+        self.unread: list[str] = []
+        """Patterns that were left out of the schemas."""
 
-    def resolve(self, value: Any) -> Any:
+    def resolve(self, value: Json) -> Any:
         """Follow the references of a parameter, a body or the like; raises OperationRefused."""
         for _ in range(MOST_DEPTH):
             if not isinstance(value, dict) or "$ref" not in value:
@@ -58,12 +47,12 @@ class Resolver:
             value = self._find(value["$ref"])
         raise OperationRefused("A reference leads round in a circle.")
 
-    def schema(self, schema: Any) -> dict[str, Any]:
+    def schema(self, schema: Json) -> dict[str, Json]:
         """Give a schema that stands alone; raises OperationRefused."""
         self._left = MOST_NODES
         return self._inlined(schema, (), 0)
 
-    def _find(self, reference: Any) -> Any:
+    def _find(self, reference: object) -> Any:
         if not isinstance(reference, str) or not reference.startswith("#/"):
             raise OperationRefused(f"It refers to another document ({str(reference)[:100]}), which is not fetched.")
         found: Any = self._document
@@ -77,7 +66,7 @@ class Resolver:
                 raise OperationRefused(f"It refers to {reference[:100]}, which the document does not have.")
         return found
 
-    def _inlined(self, schema: Any, within: tuple[str, ...], depth: int) -> dict[str, Any]:
+    def _inlined(self, schema: Json, within: tuple[str, ...], depth: int) -> dict[str, Json]:
         self._left -= 1
         if self._left < 0:
             raise OperationRefused(
@@ -97,8 +86,16 @@ class Resolver:
             return {**self._inlined(self._find(schema["$ref"]), (*within, reference), depth + 1), **beside}
         return self._keywords(schema, within, depth + 1)
 
-    def _keywords(self, schema: dict[str, Any], within: tuple[str, ...], depth: int) -> dict[str, Any]:
+    def _keywords(self, schema: dict[str, Json], within: tuple[str, ...], depth: int) -> dict[str, Json]:
         made: dict[str, Any] = {name: schema[name] for name in _COPIED if name in schema}
+        made |= {name: schema[name] for name in _BOUNDS if _is_bound(schema.get(name), schema)}
+        made |= {name: int(schema[name]) for name in _COUNTS if _is_count(schema.get(name))}
+        if isinstance(schema.get("pattern"), str):
+            pattern = readable(schema["pattern"])
+            if pattern is None:
+                self.unread.append(schema["pattern"])
+            else:
+                made["pattern"] = pattern
         if isinstance(schema.get("description"), str):
             made["description"] = schema["description"][:_LONGEST_DESCRIPTION]
         _as_2020(schema, made)
@@ -123,21 +120,39 @@ class Resolver:
         return made
 
 
-def _as_2020(schema: dict[str, Any], made: dict[str, Any]) -> None:
+def _as_2020(schema: dict[str, Json], made: dict[str, Json]) -> None:
     """Say in JSON Schema 2020-12 what OpenAPI 3.0 says in its own way."""
     for name, bound in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
-        if isinstance(made.get(name), bool) and made.pop(name) and bound in made:
+        if schema.get(name) is True and bound in made:
             made[name] = made.pop(bound)
     if schema.get("nullable") is True and isinstance(made.get("type"), str):
         made["type"] = [made["type"], "null"]
         if isinstance(made.get("enum"), list) and None not in made["enum"]:
             made["enum"] = [*made["enum"], None]
-    if "required" in made and not isinstance(made["required"], list):
-        del made["required"]  # OpenAPI 2 and confusion with parameters
+    if "required" in made:
+        given = made.pop("required")
+        if isinstance(given, list):  # what is none is confusion with parameters
+            made["required"] = [*dict.fromkeys(name for name in given if isinstance(name, str))]
+    for name, kind in (("format", str), ("uniqueItems", bool)):
+        if name in made and not isinstance(made[name], kind):
+            del made[name]
     if "enum" in made and (not isinstance(made["enum"], list) or not made["enum"]):
         del made["enum"]
     if made.get("type") == "file":
         made["type"] = "string"
+
+
+def _is_bound(value: Any, schema: dict[str, Any]) -> bool:
+    """Whether a number bounds anything: the hub takes no integers of more than 64 bits in any case."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return schema.get("type") != "integer" or json.SMALLEST_INTEGER <= value < 2.0**64
+
+
+def _is_count(value: Any) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return 0 <= value <= _HIGHEST_COUNT and value == int(value)
 
 
 def _is_read_only(schema: Any) -> bool:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 from urllib.parse import urljoin, urlsplit
 
+from sessions_app.protocol.json import Json
 from tools_catalog.importers.candidates import words
-from tools_catalog.importers.inlining import OperationRefused
+from tools_catalog.importers.openapi.inlining import OperationRefused
 
 
 class Servers:
     """The one address that all operations share, as a service has one."""
 
-    def __init__(self, document: dict[str, Any], source: str) -> None:
+    def __init__(self, document: dict[str, Json], source: str) -> None:
         """`source` is the address of the document, if it has one; raises DocumentRefused."""
         self._source = source
         self._given = next(_addresses(document), "")
@@ -28,7 +28,7 @@ class Servers:
         elif not self.url:
             self.note = "The document names no server: the service needs an address."
 
-    def check(self, *holders: Any) -> None:
+    def check(self, *holders: object) -> None:
         """Raise OperationRefused where an operation has another address; of `holders` the last counts most."""
         for holder in reversed(holders):
             given = _address(holder)
@@ -39,6 +39,8 @@ class Servers:
 
     def _whole(self, url: str) -> str:
         try:
+            if url.startswith("//"):  # on the scheme of the document itself
+                url = f"{urlsplit(self._source).scheme or 'https'}:{url}"
             if not urlsplit(url).netloc:
                 url = urljoin(self._source, url) if self._source else ""
         except ValueError as error:
@@ -46,7 +48,7 @@ class Servers:
         return url.rstrip("/")
 
 
-def _addresses(document: dict[str, Any]) -> Iterator[str]:
+def _addresses(document: dict[str, Json]) -> Iterator[str]:
     """Give the document's own address, or where it has none those of its paths."""
     yield from (each for each in [_address(document)] if each is not None)
     paths = document.get("paths")
@@ -55,7 +57,7 @@ def _addresses(document: dict[str, Any]) -> Iterator[str]:
             yield from (each for each in [_address(holder)] if each is not None)
 
 
-def _address(holder: Any) -> str | None:
+def _address(holder: object) -> str | None:
     """Give the address of the first server, its variables filled in."""
     servers = holder.get("servers") if isinstance(holder, dict) else None
     if not isinstance(servers, list) or not servers or not isinstance(servers[0], dict):

@@ -1,0 +1,63 @@
+"""Agent frameworks at `/mcp` of a hub: each lists a tool of an upstream under its prefixed name, and calls it.
+
+    python -m tests.rigs.agents [FRAMEWORK]...    all of them, or these; installs what is missing
+
+Writes a line for each, and ends with 1 where one could not. Needs the internet's package index at the first run.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from tests import operations
+from tests.clients import install
+from tests.servers import Hub
+from tests.upstreams.conftest import Operator, Peer
+
+_TOOL, _WORDS = "far_echo", "by an agent"
+_PATIENCE_SECONDS = 180
+
+
+def problem_of(framework: str, hub: Hub, key: str) -> str:
+    """Say why a framework does not list and call the tool; empty where it does."""
+    python = install.python(framework)
+    command = [str(python), str(install.HERE / "frameworks.py"), framework, f"{hub.url}/mcp", key, _TOOL]
+    try:
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE_SECONDS, check=False)
+    except subprocess.TimeoutExpired:
+        return f"it was not done within {_PATIENCE_SECONDS} s"
+    if ended.returncode:
+        return ended.stderr.strip().rpartition("\n")[2]
+    said = json.loads(ended.stdout.strip().splitlines()[-1])
+    if _TOOL not in said["tools"]:
+        return f"it lists no {_TOOL}: {', '.join(said['tools'])}"
+    if _WORDS not in said["called"]:
+        return f"its call gave {said['called'][:200]}"
+    rows = hub.rows(tool=_TOOL)
+    return "" if rows else "the call is not on record"
+
+
+def main() -> int:
+    wanted = sys.argv[1:] or list(install.AGENTS)
+    failed = 0
+    settings = {"MCPHUB_EGRESS_ALLOW": "127.0.0.1"}
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Peer("sdk_v2.py", "http") as peer,
+        Hub(Path(folder), environment=settings) as hub,
+    ):
+        Operator(hub).connect("far", url=peer.url, prefix="far_")
+        for framework in wanted:
+            key = hub.operate(operations.issue_key, framework, ["tools:list", "tools:call"])
+            problem = problem_of(framework, hub, key)
+            failed += bool(problem)
+            print(f"{framework} {install.AGENTS[framework][0]}: {problem or 'lists and calls'}", flush=True)
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
