@@ -299,9 +299,10 @@ class Hub:
             self.upstreams.follow(now.catalog.upstreams.specs, now.catalog.upstreams.undiscovered)
         if stale & {bus.TOOLS_CHANGED, bus.TOOLSETS_CHANGED}:
             self.streams.tell_list_changed("tools")
-        if bus.PROMPTS_CHANGED in stale or before.prompts.states != now.prompts.states:
+        is_chosen_anew = before.catalog.reads != now.catalog.reads
+        if bus.PROMPTS_CHANGED in stale or is_chosen_anew or before.prompts.states != now.prompts.states:
             self.streams.tell_list_changed("prompts")
-        if bus.RESOURCES_CHANGED in stale or before.resources.states != now.resources.states:
+        if bus.RESOURCES_CHANGED in stale or is_chosen_anew or before.resources.states != now.resources.states:
             self.streams.tell_list_changed("resources")
             self._is_resubscribing = True
         if self._is_resubscribing:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -93,16 +95,17 @@ def lets_in(page: Any, address: str, closing: str = "You may close this page") -
 
     page.goto(address)
     if "/oauth/login/" in page.url:
+        expect(page.get_by_label("Name")).to_be_focused()
         page.keyboard.type(NAME)
         page.keyboard.press("Tab")
         page.keyboard.type(PASSWORD)
         page.keyboard.press("Enter")
     allow = page.get_by_role("button", name="Allow", exact=True)
-    expect(allow).to_be_visible()
+    expect(allow).to_be_visible(timeout=SECONDS * 1000)
     allow.focus()
     page.keyboard.press("Enter")
     if closing:
-        expect(page.get_by_text(closing)).to_be_visible()
+        expect(page.get_by_text(closing)).to_be_visible(timeout=SECONDS * 1000)
 
 
 @pytest.fixture
@@ -125,6 +128,37 @@ def test_an_sdk_signs_in_with_nothing_but_the_address(hub: Hub, page: Any, runti
     row = hub.rows(tool="echo")[0]
     assert row["caller_label"].startswith(f"{NAME} via ")
     assert row["principal"].startswith("user:")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(("locale", "allow"), [("en", "Allow"), ("ru", "Разрешить")])
+def test_the_pages_are_open_to_everybody(hub: Hub, chromium: Any, scheme: str, locale: str, allow: str) -> None:
+    """Contrast, labels and order, on a narrow screen too."""
+    from playwright.sync_api import expect
+
+    axe = (files("axe_playwright_python") / "axe.min.js").read_text()
+    seen_by: dict[str, Any] = {"color_scheme": scheme, "locale": locale, "viewport": {"width": 360, "height": 800}}
+    with (
+        Client(hub) as client,
+        contextlib.closing(chromium.new_context(base_url=hub.url, bypass_csp=True, **seen_by)) as context,
+    ):
+        page = context.new_page()
+        page.goto(client.address())
+        found = []
+
+        def judge() -> None:
+            page.evaluate(axe)
+            told = page.evaluate("axe.run({resultTypes: ['violations']})")
+            found.extend((each["id"], each["nodes"][0]["html"]) for each in told["violations"])
+            found.extend(["wider than the screen"] * page.evaluate("document.documentElement.scrollWidth > innerWidth"))
+
+        judge()
+        page.fill("#id_username", NAME)
+        page.fill("#id_password", PASSWORD)
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("button", name=allow, exact=True)).to_be_visible(timeout=SECONDS * 1000)
+        judge()
+    assert found == []
 
 
 def test_mcp_remote_signs_in_with_nothing_but_the_address(hub: Hub, page: Any, tmp_path: Path) -> None:

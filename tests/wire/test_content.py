@@ -21,6 +21,7 @@ from tests.wire.speech import META, MODERN, Speaker, error_of, request
 
 ERAS = ["2024-11-05", "2025-11-25", MODERN]
 NUMBERS = ("001", "002", "003", "007", "099")
+TOOLSET = "tools_catalog.McpToolset"
 LISTS = ("resources/list", "resources/templates/list", "prompts/list")
 
 
@@ -108,6 +109,29 @@ def test_an_edit_is_told_to_who_listens(
             assert (told["method"], told["params"]["_meta"][f"{META}subscriptionId"]) == (method, "s")
         finally:
             hub.operate(operations.change, kind, key, enabled=True)
+
+
+def test_a_toolset_shows_the_prompts_that_it_chooses_and_tells_of_another_choice(speaker: Speaker, hub: Hub) -> None:
+    address = "/mcp/s/reading"
+
+    def listed() -> list[str]:
+        answer = speaker.post(speaker.modern_body("prompts/list"), address, **speaker.modern_headers("prompts/list"))
+        return [prompt["name"] for prompt in answer.json()["result"]["prompts"]] if answer.status_code == 200 else []
+
+    hub.operate(operations.create, TOOLSET, slug="reading", reads="chosen", read_patterns="word? many://*")
+    until(lambda: listed() == ["wordy"])
+    params = {"uri": "test://static-text"}
+    refused = speaker.post(
+        speaker.modern_body("resources/read", params), address, **speaker.modern_headers("resources/read", params)
+    )
+    assert error_of(refused)["data"]["errorCode"] == "resource_not_found"
+    body = speaker.modern_body("subscriptions/listen", {"notifications": {"promptsListChanged": True}}, "s")
+    with speaker.streaming("POST", body, address, **speaker.modern_headers("subscriptions/listen")) as (_, heard):
+        next(heard)
+        hub.operate(operations.change, TOOLSET, {"slug": "reading"}, read_patterns="nothing")
+        assert next(heard)["method"] == "notifications/prompts/list_changed"
+    until(lambda: listed() == [])
+    hub.operate(operations.delete, TOOLSET, slug="reading")
 
 
 # Resources ----------------------------------------------------------------------------------------

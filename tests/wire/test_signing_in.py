@@ -6,6 +6,7 @@ import re
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -562,6 +563,25 @@ def test_consents_and_tokens_are_on_record(hub: Hub, anna: Person, client: Clien
 def kinds_of(hub: Hub, person: Person) -> list[str]:
     kinds: list[str] = hub.operate(operations.values, "sessions_app.AuditEvent", "kind", actor=person.principal)
     return kinds
+
+
+def test_a_hub_that_lets_nobody_sign_in_has_no_door_for_it(
+    hub: Hub, tmp_path: Path, anna: Person, client: Client
+) -> None:
+    """Nor does a token of before open it."""
+    token = client.sign_in(anna)["access_token"]
+    environment = {
+        "MCPHUB_SIGN_IN": "0",
+        "MCPHUB_PUBLIC_URL": hub.url,
+        "MCPHUB_DATABASE_URL": f"sqlite:///{hub.data}/hub.sqlite3",
+        "MCPHUB_SECRET_KEY_FILE": f"{hub.data}/secret_key",
+    }
+    with Hub(tmp_path, environment=environment) as closed, Speaker(closed.url, token) as speaker:
+        answer = speaker.modern("tools/list")
+        assert (answer.status_code, answer.headers["www-authenticate"]) == (401, 'Bearer realm="mcphub"')
+        documents = ["/.well-known/oauth-authorization-server", "/.well-known/oauth-protected-resource/mcp"]
+        for path in ["/oauth/login/", "/oauth/authorize/", "/oauth/token/", "/oauth/register/", *documents]:
+            assert speaker.http.get(path).status_code == 404
 
 
 # Two workers ---------------------------------------------------------------------------------------------

@@ -62,6 +62,11 @@ class Catalog(Selection):
         self.toolsets = {toolset.slug: toolset for toolset in toolsets}
         self._compiled = dict(compiled or {})
 
+    @property
+    def reads(self) -> dict[str, ReadChoice]:
+        """What toolsets choose of prompts and resources, by the name of the toolset."""
+        return {slug: toolset.reads for slug, toolset in self.toolsets.items() if toolset.reads is not None}
+
     def toolset(self, slug: str, caller: Audience) -> Toolset:
         """Give the toolset of an address; raise ToolsetNotFound, also for one that the caller may not use."""
         found = self.toolsets.get(slug)

@@ -151,7 +151,7 @@ class Toolset(Selection):
         `before`: what it was in the snapshot before, whose index serves on if no tool has changed.
         """
         self._calls = calls or {}
-        self._reads = reads
+        self.reads = reads
         self._prompts: WeakKeyDictionary[Prompts, Prompts] = WeakKeyDictionary()
         self._resources: WeakKeyDictionary[Resources, Resources] = WeakKeyDictionary()
         self.slug = slug
@@ -169,20 +169,20 @@ class Toolset(Selection):
 
     def prompts_of(self, snapshot: Prompts) -> Prompts:
         """Give the prompts of the hub that are in it."""
-        if self._reads is None:
+        if self.reads is None:
             return snapshot
         found = self._prompts.get(snapshot)
         if found is None:
-            found = self._prompts[snapshot] = snapshot.chosen(self._reads.has_prompt, self.slug)
+            found = self._prompts[snapshot] = snapshot.chosen(self.reads.has_prompt, self.slug)
         return found
 
     def resources_of(self, snapshot: Resources) -> Resources:
         """Give the resources of the hub that are in it."""
-        if self._reads is None:
+        if self.reads is None:
             return snapshot
         found = self._resources.get(snapshot)
         if found is None:
-            found = self._resources[snapshot] = snapshot.chosen(self._reads.has_resource, self.slug)
+            found = self._resources[snapshot] = snapshot.chosen(self.reads.has_resource, self.slug)
         return found
 
     @property
