@@ -82,22 +82,22 @@ def caller(own: Hub) -> Iterator[Speaker]:
 def test_openapi_from_an_address_to_an_audited_call(own: Hub, caller: Speaker, service: Service) -> None:
     words = ["catalog", "import", "openapi", f"{service.url}/openapi.json", "--service", "tickets"]
     assert own.command(*words).startswith("1 new, 0 changed")
-    until(lambda: "tickets.read" in caller.modern("tools/list").text)
-    result = caller.modern_call("tickets.read", {"n": "a/b c"}).json()["result"]
+    until(lambda: "tickets_read" in caller.modern("tools/list").text)
+    result = caller.modern_call("tickets_read", {"n": "a/b c"}).json()["result"]
     assert result["structuredContent"] == {"id": "/v1/tickets/a%2Fb%20c"}
-    refused = caller.modern_call("tickets.read", {"n": ".."}).json()["result"]
+    refused = caller.modern_call("tickets_read", {"n": ".."}).json()["result"]
     assert refused["isError"] is True
-    rows = [row["error_code"] for row in own.rows(client=caller.name, tool="tickets.read")]
+    rows = [row["error_code"] for row in own.rows(client=caller.name, tool="tickets_read")]
     assert rows == ["invalid_arguments", ""]
 
 
 def test_graphql_from_its_endpoint_to_a_call(own: Hub, caller: Speaker, service: Service) -> None:
     words = ["catalog", "import", "graphql", f"{service.url}/graphql", "--service", "books", "--only", "query book"]
     assert own.command(*words).startswith("1 new")
-    until(lambda: "books.book" in caller.modern("tools/list").text)
-    result = caller.modern_call("books.book", {"id": "7"}).json()["result"]
+    until(lambda: "books_book" in caller.modern("tools/list").text)
+    result = caller.modern_call("books_book", {"id": "7"}).json()["result"]
     assert result["structuredContent"] == {"id": "7", "kind": "NOVEL"}
-    failed = caller.modern_call("books.book", {"id": "none"}).json()["result"]
+    failed = caller.modern_call("books_book", {"id": "none"}).json()["result"]
     assert failed["isError"] is True
     assert "There is no such book." in failed["content"][0]["text"]
 
