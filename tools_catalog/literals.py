@@ -18,6 +18,8 @@ _ALWAYS: Final = frozenset({"authorization", "proxy-authorization", "cookie"})
 _KEYS: Final = re.compile(r"(?i)(?:^|[-_.])(?:subscription|application|functions|app|auth|access|account)[-_.]?key$")
 _TOKENS: Final = Forms(set(FORMS) - {"payment_card", "address_secret"})
 _PLACEHOLDER: Final = re.compile(r"\{[^{}]+\}")
+_SWITCHES: Final = frozenset({("x-atlassian-token", "no-check"), ("x-atlassian-token", "nocheck")})
+"""Names that tell of a credential, with a value that is none: so Atlassian's servers know that no page asks."""
 _SCHEME: Final = re.compile(r"(?P<before>[A-Za-z][A-Za-z0-9-]{1,20}\s+)(?P<value>\S+)")
 """`Bearer abc`: the word that says how the rest is meant stays."""
 
@@ -42,6 +44,8 @@ class PlainCredential:
 
 def literal_in(name: str, text: str) -> PlainCredential | None:
     """Give the credential that a header, a parameter or a variable holds as it is; None where there is none."""
+    if (name.lower(), text.strip().lower()) in _SWITCHES:
+        return None
     has_placeholder = _PLACEHOLDER.search(text.replace("{{", "").replace("}}", "")) is not None
     if _is_telling(name) and text.strip() and not has_placeholder:
         found = _SCHEME.fullmatch(text)

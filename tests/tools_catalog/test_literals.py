@@ -56,6 +56,8 @@ def superuser() -> Client:
         ("Ocp-Apim-Subscription-Key", "abc", PlainCredential("", "abc")),
         ("Cookie", "session=abc; theme=dark", PlainCredential("", "session=abc; theme=dark")),
         ("DB_PASSWORD", "abc", PlainCredential("", "abc")),
+        ("X-Atlassian-Token", "no-check", None),
+        ("X-Atlassian-Token", "abc", PlainCredential("", "abc")),
         (
             "X-Thing",
             "a ghp_0123456789abcdefghij0123456789abcdef b",

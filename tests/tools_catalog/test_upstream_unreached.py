@@ -25,6 +25,7 @@ from tests.servers import free_port
 from tools_catalog.backends.http.template import Template
 from tools_catalog.upstream import probe
 from tools_catalog.upstream.client import UpstreamClient
+from tools_catalog.upstream.opening import opened
 from tools_catalog.upstream.scrubbing import Scrubber
 from tools_catalog.upstream.spec import ConnectionSpec
 
@@ -108,7 +109,11 @@ def secret(name: str, to: object) -> str:
 async def called(url: str) -> str:
     """Connect as for a call."""
     with pytest.raises(errors.ConnectionFailed) as caught:
-        await UpstreamClient(spec("streamable-http", url), Scrubber(secret), "1").open()
+        await opened(
+            lambda is_unprobed: UpstreamClient(
+                spec("streamable-http", url), Scrubber(secret), "1", is_unprobed=is_unprobed
+            )
+        )
     return str(caught.value)
 
 

@@ -200,7 +200,7 @@ def test_probes_need_no_key_and_name_their_parts(hub: Hub) -> None:
     assert ready.json()["parts"] == {"database": "ok", "ledger": "ok", "durability": "ok", "catalogue": "ok"}
     about = httpx2.get(f"{hub.url}/.well-known/mcp").json()
     assert about["protocolVersions"] == ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"]
-    for nowhere in ("oauth-protected-resource", "oauth-authorization-server/mcp", "openid-configuration"):
+    for nowhere in ("oauth-protected-resource/nowhere", "oauth-authorization-server/mcp", "openid-configuration"):
         assert httpx2.get(f"{hub.url}/.well-known/{nowhere}").status_code == 404
 
 

@@ -22,10 +22,10 @@ def test_the_tutorial_works_as_written(tmp_path: Path) -> None:
             assert '"isError":true' in twice
             assert "reader" in refused
             assert '"slug"' in reader.run("curl -s -X POST")
-            assert "error" in reader.run("call post.postage '{\"grams\": 2500}'    # an error")
+            assert "error" in reader.run("call post_postage '{\"grams\": 2500}'    # an error")
             until(lambda: hub.operate(operations.count, OFFER) == 1)
             hub.operate(operations.approve_offers, "post")
-            until(lambda: "6.50 euros" in reader.run("call post.postage '{\"grams\": 2500}'    # 6.50"))
+            until(lambda: "6.50 euros" in reader.run("call post_postage '{\"grams\": 2500}'    # 6.50"))
         finally:
             upstream.kill()
             upstream.wait()
