@@ -20,7 +20,7 @@ from mcphub.commands.stop import Stop
 
 if TYPE_CHECKING:
     from tools_catalog.importers.configured.drafts import Blank, Draft
-    from tools_catalog.importers.configured.sources import Read
+    from tools_catalog.importers.configured.sources import ReadConfiguration
     from tools_catalog.models import McpConnection
 
 
@@ -103,7 +103,7 @@ def _approve(rows: Sequence[McpConnection]) -> int:
     return refused
 
 
-def _import(options: argparse.Namespace, found: Read) -> int:
+def _import(options: argparse.Namespace, found: ReadConfiguration) -> int:
     from tools_catalog.importers.configured import drafts as drafts_of
     from tools_catalog.importers.configured import saving
 
@@ -159,7 +159,7 @@ def _import(options: argparse.Namespace, found: Read) -> int:
     return 1 if left or status else 0
 
 
-def _chosen(found: Read, options: argparse.Namespace) -> list[Draft]:
+def _chosen(found: ReadConfiguration, options: argparse.Namespace) -> list[Draft]:
     only = getattr(options, "only", None)
     names = [draft.name for draft in found.drafts]
     refused = dict(found.refused)
@@ -238,7 +238,7 @@ def _reason(options: argparse.Namespace) -> str:
     return f"import of {'standard input' if options.source == '-' else Path(options.source).name}"[:100]
 
 
-def _read(source: str) -> Read:
+def _read(source: str) -> ReadConfiguration:
     from tools_catalog.importers.configured import registry, sources
     from tools_catalog.importers.documents import DocumentRefused
 
@@ -255,7 +255,7 @@ def _read(source: str) -> Read:
         raise Stop(f"mcphub connection import: {source}: {error}") from error
 
 
-def _one(options: argparse.Namespace) -> Read:
+def _one(options: argparse.Namespace) -> ReadConfiguration:
     from tools_catalog.importers.configured import known, registry, sources
     from tools_catalog.importers.documents import DocumentRefused
 
@@ -263,7 +263,7 @@ def _one(options: argparse.Namespace) -> Read:
         if options.registry is not None:
             found = sources.read(asyncio.run(registry.server(options.registry, options.name)))
         else:
-            found = sources.Read((known.draft_of(known.find(options.name), by_program=options.program),))
+            found = sources.ReadConfiguration((known.draft_of(known.find(options.name), by_program=options.program),))
     except (DocumentRefused, LookupError) as error:
         raise Stop(f"mcphub connection add: {error.args[0]}", status=2) from error
     for name, why in found.refused:

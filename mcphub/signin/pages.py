@@ -41,13 +41,13 @@ _SHOWN_TO = "asked_since"
 """The name in the session of the login for which a page of consent was shown."""
 
 
-class LoginForm(CountedLogin, AuthenticationForm):
+class SignInForm(CountedLogin, AuthenticationForm):
     """Of everybody who has an account, with or without rights in the console."""
 
 
 class _Login(LoginView):
     template_name = "signin/login.html"
-    authentication_form = LoginForm
+    authentication_form = SignInForm
 
     def get_default_redirect_url(self) -> str:
         return reverse("admin:index")

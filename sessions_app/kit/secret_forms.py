@@ -19,7 +19,7 @@ def _always(found: re.Match[str]) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class SecretForm:
     """What a secret looks like. Its group `secret`, or all of it, is the secret."""
 
     needles: tuple[str, ...]
@@ -83,52 +83,52 @@ def _names_a_secret(found: re.Match[str]) -> bool:
     return name == "sig" or (name.endswith(_TELLING) and not name.startswith(_CURSORS))
 
 
-FORMS: dict[str, Form] = {
-    "aws_key": Form(
+FORMS: dict[str, SecretForm] = {
+    "aws_key": SecretForm(
         ("AKIA", "ASIA", "ABIA", "ACCA"), re.compile(r"(?<![A-Z0-9])A(?:KI|SI|BI|CC)A[A-Z2-7]{16}(?![A-Z0-9])")
     ),
-    "aws_secret": Form(
+    "aws_secret": SecretForm(
         ("ecret_access_key", "SECRET_ACCESS_KEY", "ecretAccessKey"),
         re.compile(r"(?i:secret_?access_?key)[\"'\\]{0,4}\s{0,4}[=:]\s{0,4}[\"'\\]{0,4}(?P<secret>[A-Za-z0-9/+]{40})"),
     ),
-    "google_key": Form(
+    "google_key": SecretForm(
         ("AIza", "GOCSPX-", "ya29."),
         re.compile(r"(?<![A-Za-z0-9])(?:AIza[A-Za-z0-9_-]{35}|GOCSPX-[A-Za-z0-9_-]{28}|ya29\.[A-Za-z0-9_-]{20,1024})"),
     ),
-    "azure_key": Form(
+    "azure_key": SecretForm(
         ("AccountKey=", "SharedAccessKey=", "8Q~"),
         re.compile(
             r"(?:AccountKey|SharedAccessKey)=(?P<secret>[A-Za-z0-9+/]{40,100}={0,2})|"
             r"[A-Za-z0-9_~.]{3}8Q~[A-Za-z0-9_~.-]{31,34}"
         ),
     ),
-    "github_token": Form(
+    "github_token": SecretForm(
         ("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"),
         re.compile(r"(?:gh[pousr]_|github_pat_)[A-Za-z0-9_]{22,255}"),
     ),
-    "gitlab_token": Form(
+    "gitlab_token": SecretForm(
         tuple(f"gl{kind}-" for kind in ("pat", "dt", "rt", "cbt", "ptt", "ft", "imt", "agent", "oas", "soat")),
         re.compile(r"gl(?:pat|dt|rt|cbt|ptt|ft|imt|agent|oas|soat)-[A-Za-z0-9_.-]{20,300}"),
     ),
-    "slack_token": Form(
+    "slack_token": SecretForm(
         ("xox", "xapp-", "hooks.slack.com/services/"),
         re.compile(
             r"xox[abeoprs](?:\.xox[bp])?-[A-Za-z0-9-]{10,250}|xapp-\d-[A-Za-z0-9-]{10,250}|"
             r"hooks\.slack\.com/services/(?P<secret>[A-Za-z0-9/]{20,100})"
         ),
     ),
-    "stripe_key": Form(
+    "stripe_key": SecretForm(
         ("_live_", "_test_", "whsec_"),
         re.compile(r"[rs]k_(?:live|test)_[A-Za-z0-9]{10,250}|whsec_[A-Za-z0-9+/=]{24,100}"),
     ),
-    "model_key": Form(("sk-",), re.compile(r"(?<![A-Za-z0-9])sk-[A-Za-z0-9_-]{20,250}"), _has_digit),
-    "jwt": Form(
+    "model_key": SecretForm(("sk-",), re.compile(r"(?<![A-Za-z0-9])sk-[A-Za-z0-9_-]{20,250}"), _has_digit),
+    "jwt": SecretForm(
         ("eyJ",), re.compile(r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]*+\.[A-Za-z0-9_-]{8,}+[\w.-]*+")
     ),
-    "private_key": Form(
+    "private_key": SecretForm(
         ("PRIVATE KEY",), re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}?PRIVATE KEY(?: BLOCK)?-----(?:[^-]|-(?!----END))*+")
     ),
-    "payment_card": Form(
+    "payment_card": SecretForm(
         (),
         re.compile(
             r"[2-6](?<![\d.]\d)\d{3}"  # a set first, since the engine leaps to it
@@ -138,8 +138,10 @@ FORMS: dict[str, Form] = {
         _has_digits_of_a_card,
         overlaps=True,
     ),
-    "address_password": Form(("://",), re.compile(r"://[^\s/:@?#\"'<>\\]{0,128}:(?P<secret>[^\s/@\"'<>\\]{1,256})@")),
-    "address_secret": Form(
+    "address_password": SecretForm(
+        ("://",), re.compile(r"://[^\s/:@?#\"'<>\\]{0,128}:(?P<secret>[^\s/@\"'<>\\]{1,256})@")
+    ),
+    "address_secret": SecretForm(
         ("=",), re.compile(r"[?&#;](?P<name>[\w.%-]{1,64})=(?P<secret>[^&#;\s\"'<>\\]{1,4096})"), _names_a_secret
     ),
 }
@@ -205,7 +207,7 @@ def _by_gate(needles: Iterable[str]) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def _may_hold(form: Form, text: str) -> bool:
+def _may_hold(form: SecretForm, text: str) -> bool:
     if form.needles and not any(needle in text for needle in form.needles):
         return False
     return form.may_be_in is None or bool(form.may_be_in(text))

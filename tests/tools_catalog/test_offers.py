@@ -202,6 +202,7 @@ def test_every_kind_of_change_is_announced_by_its_own_name():
             lambda row=row: row.delete(),
         ):
             change()
-            # Deleting unlinks what an upstream offered, and PostgreSQL tells of a statement that finds no row, too.
-            more = {"tools_changed"} if connection.vendor == "postgresql" and row.pk is None else set()
+            # Deleting unlinks it from offers and toolsets, and PostgreSQL tells of statements that find no row, too.
+            is_deleted = connection.vendor == "postgresql" and row.pk is None
+            more = {"tools_changed", "toolsets_changed"} if is_deleted else set()
             assert announced() - more == {subject}

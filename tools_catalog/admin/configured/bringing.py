@@ -27,7 +27,7 @@ from tools_catalog import secrets
 from tools_catalog.admin.configured import rights
 from tools_catalog.importers.configured import known, registry, saving, sources
 from tools_catalog.importers.configured.drafts import Draft, Text, words_shown
-from tools_catalog.importers.configured.sources import MAX_BYTES, Read
+from tools_catalog.importers.configured.sources import MAX_BYTES, ReadConfiguration
 from tools_catalog.importers.documents import DocumentRefused
 
 _LOOKED_AT = "mcphub_servers"
@@ -107,7 +107,7 @@ def _choose(admin: HubAdmin, request: HttpRequest, name: str) -> HttpResponse:
     return _look(admin, request, state, found)
 
 
-def _look(admin: HubAdmin, request: HttpRequest, state: dict[str, Any], found: Read) -> HttpResponse:
+def _look(admin: HubAdmin, request: HttpRequest, state: dict[str, Any], found: ReadConfiguration) -> HttpResponse:
     plain = json.dumps(state)
     # What was pasted holds credentials: it waits in the session as secrets do.
     kept = base64.b64encode(zlib.compress(plain)).decode("ascii")
@@ -167,10 +167,10 @@ def _bound_to(request: HttpRequest) -> str:
     return f"session:{request.user.pk}:servers"
 
 
-def _read(state: Mapping[str, Any]) -> Read:
+def _read(state: Mapping[str, Any]) -> ReadConfiguration:
     """Read again what was looked at; raises LookupError for a known server that is none."""
     if "known" in state:
-        return Read((known.draft_of(known.find(state["known"]), by_program=state["program"]),))
+        return ReadConfiguration((known.draft_of(known.find(state["known"]), by_program=state["program"]),))
     return sources.read(state["text"])
 
 
@@ -189,7 +189,7 @@ def _joined(draft: Draft, kind: str) -> str:
     return " ".join(_line(draft, path) for path in getattr(draft, kind))
 
 
-def _shown(request: HttpRequest, found: Read, refused: Mapping[str, str]) -> dict[str, Any]:
+def _shown(request: HttpRequest, found: ReadConfiguration, refused: Mapping[str, str]) -> dict[str, Any]:
     """What the second step shows: each server with what would run, what is secret and what is missing."""
     slugs = saving.free_slugs(found.drafts)
     there = saving.there_already(found.drafts)

@@ -28,7 +28,7 @@ _SECONDS: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class RegistryServer:
     """One server as a registry lists it."""
 
     name: str
@@ -40,7 +40,7 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    servers: tuple[Listed, ...] = ()
+    servers: tuple[RegistryServer, ...] = ()
     has_more: bool = False
 
 
@@ -69,7 +69,7 @@ async def search(base: str, word: str) -> Page:
             continue
         words = str(entry.get("description") or entry.get("title") or "")
         version = str(entry.get("version") or "latest")
-        servers.append(Listed(name[:200], version[:100], words[:300], address_of(base, name)))
+        servers.append(RegistryServer(name[:200], version[:100], words[:300], address_of(base, name)))
     metadata = found.get("metadata")
     return Page(tuple(servers), isinstance(metadata, dict) and bool(metadata.get("nextCursor")))
 

@@ -26,7 +26,7 @@ _LONGEST_NAME: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class ReadConfiguration:
     """What a text has: drafts, and of what is none the name and why."""
 
     drafts: tuple[Draft, ...] = ()
@@ -39,7 +39,7 @@ class _Found:
     asked: dict[str, Asked] = field(default_factory=dict)
 
 
-def read(raw: bytes | str) -> Read:
+def read(raw: bytes | str) -> ReadConfiguration:
     """Read a configuration or a registry's description of servers. Raises DocumentRefused for what is neither."""
     text = _decoded(raw)
     document = _document(text)
@@ -58,10 +58,10 @@ def read(raw: bytes | str) -> Read:
             drafts.append(draft_of(name[:_LONGEST_NAME], entry, found.asked))
         except DraftRefused as error:
             refused.append((name[:_LONGEST_NAME], str(error)))
-    return Read(tuple(drafts), tuple(refused))
+    return ReadConfiguration(tuple(drafts), tuple(refused))
 
 
-def _described(document: Json) -> Read:
+def _described(document: Json) -> ReadConfiguration:
     entries = descriptions.entries(document)
     _check_count(len(entries))
     drafts: list[Draft] = []
@@ -71,7 +71,7 @@ def _described(document: Json) -> Read:
             drafts.append(descriptions.draft_of(entry))
         except DraftRefused as error:
             refused.append((descriptions.name_of(entry)[:_LONGEST_NAME], str(error)))
-    return Read(tuple(drafts), tuple(refused))
+    return ReadConfiguration(tuple(drafts), tuple(refused))
 
 
 def _check_count(count: int) -> None:
