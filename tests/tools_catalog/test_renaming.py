@@ -193,7 +193,7 @@ def test_rest_knows_former_names_and_forgets_them(connection: McpConnection, adm
     assert admin_client.get(address).json()["name"] == "up_search"
     assert admin_client.get(f"{address}versions/").json()["results"]
     unknown = admin_client.patch(address, {"aliases": ["else"]}, content_type="application/json")
-    assert (unknown.status_code, "is no former name" in unknown.content.decode()) == (400, True)
+    assert (unknown.status_code, "is no former name" in unknown.content.decode()) == (409, True)
     answer = admin_client.patch(address, {"aliases": []}, content_type="application/json")
     assert (answer.status_code, answer.json()["aliases"]) == (200, [])
     assert admin_client.get(address).status_code == 404

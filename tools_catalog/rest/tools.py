@@ -135,7 +135,7 @@ class ToolDefinitionSerializer(RowSerializer[McpToolDefinition]):
         if kept is not None:
             if unknown := sorted(set(kept) - set(live_aliases(row))):
                 words = f"{unknown[0][:64]!r} is no former name of it. They come of renaming; leave out what to forget."
-                raise serializers.ValidationError({"aliases": [words]})
+                raise serializers.ValidationError({"aliases": [words]}, code="does_not_exist")
             if row.pk:
                 row.aliases.exclude(name__in=kept).delete()
         row.change_author, row.change_reason = attribute(row, self.context["request"], reason)
