@@ -37,7 +37,6 @@ from tests.rigs.failing import SOCKET
 from tests.servers import Hub, postgres_database, until
 from tests.wire.speech import Speaker, hello
 
-
 _LETTERS = str.maketrans("0123456789", "ghijklmnop")
 """Names without digits: a long run of them may be a payment card by chance, which is redacted."""
 
