@@ -9,7 +9,6 @@ a thousand tools, and on SQLite there is one writer.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -17,10 +16,11 @@ from functools import partial
 from typing import Any
 
 from django.core.exceptions import ValidationError
-from django.db import IntegrityError, connection, transaction
+from django.db import IntegrityError
 
 from sessions_app.protocol import json
 from tools_catalog.backends.http.configuration import parse_service
+from tools_catalog.importers import short_writes
 from tools_catalog.importers.candidates import Candidate, Found
 from tools_catalog.importers.descriptions import GRAPHQL, OPENAPI, look
 from tools_catalog.importers.documents import DocumentRefused
@@ -47,12 +47,6 @@ class Imported(Report):
     overridden: dict[str, list[str]] = field(default_factory=dict)
     """Name of a tool -> members that differ from the description because somebody wrote them here."""
     notes: list[str] = field(default_factory=list)
-
-
-_LONGEST_WRITE_SECONDS = 0.25
-"""Of one transaction. The next begins after a pause."""
-_PAUSE_SECONDS = 0.15
-"""On SQLite: who waits for the write lock looks again after a tenth of a second at most."""
 
 
 @dataclass(slots=True)
@@ -186,23 +180,13 @@ def _checked(
 
 def _write(deeds: list[Callable[[], None]]) -> None:
     """Do these in transactions that are short. Raises DocumentRefused where one of them can no longer be done."""
-    done = 0
-    while done < len(deeds):
-        if done and connection.vendor == "sqlite":
-            time.sleep(_PAUSE_SECONDS)
-        ends_at = time.monotonic() + _LONGEST_WRITE_SECONDS
-        try:
-            with transaction.atomic():
-                while done < len(deeds):
-                    deeds[done]()
-                    done += 1
-                    if time.monotonic() > ends_at:
-                        break
-        except (_Edited, IntegrityError) as error:
-            raise DocumentRefused(
-                "Somebody edited the catalogue while the import was written. Part of it is there; import it again, and "
-                "the rest follows."
-            ) from error
+    try:
+        short_writes.in_turns(deeds)
+    except (_Edited, IntegrityError) as error:
+        raise DocumentRefused(
+            "Somebody edited the catalogue while the import was written. Part of it is there; import it again, and the "
+            "rest follows."
+        ) from error
 
 
 def _switch_off(tool: McpToolDefinition, slug: str) -> None:
