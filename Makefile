@@ -12,6 +12,8 @@
 # make pictures   those of docs/operators.md, by a browser that goes through a hub; needs Chromium. ARGS="--only calls"
 # make tool-api   docs/tool-api.md, from signatures and docstrings
 # make messages   the Russian catalogue after a change of words; needs gettext
+# make hashes   deploy/hashes after a change of a dependency or of constraints.txt: what `pip --require-hashes` takes
+# make sbom    dist/mcphub.cdx.json, a bill of materials of what a hub installs; ARGS="--list NAME" of deploy/hashes
 # make count   lines, tables, names used twice, signatures with Any, rooms, and the functions that a call crosses;
 #              ARGS="--names --signatures" lists names and signatures
 # make search-quality   how often the search finds the right tool, over 200 labelled questions; ARGS="--misses"
@@ -48,7 +50,7 @@ PRODUCTION := MCPHUB_DATA_DIR=$(VENV)/check MCPHUB_PUBLIC_URL=https://hub.exampl
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: serve test test-fast rigs check count conformance bench search-quality pictures tool-api messages install \
-	install-dev clean
+	install-dev hashes sbom clean
 
 serve: $(VENV)/.installed
 	@exec $(BIN)/mcphub serve $(ARGS)
@@ -129,6 +131,12 @@ pictures: $(VENV)/.installed-dev
 
 tool-api: $(VENV)/.installed-dev
 	@$(BIN)/python -m tests.tool_api
+
+hashes: $(VENV)/.installed-dev
+	@$(BIN)/python -m deploy.release.hashes
+
+sbom: $(VENV)/.installed-dev
+	@$(BIN)/python -m deploy.release.sbom --output dist/mcphub.cdx.json $(ARGS)
 
 messages: $(VENV)/.installed-dev
 	$(BIN)/mcphub makemessages
