@@ -41,7 +41,7 @@ def bill(name: str) -> str:
     root = _component("mcphub", hub.version, set(), ComponentType.APPLICATION)
     parts = {package: _component(package, version, found) for (package, version), found in here.items()}
     bom = Bom(components=parts.values())
-    bom.metadata.timestamp = _made_at()
+    bom.metadata.timestamp = made_at()
     bom.metadata.component = root
     bom.metadata.properties.add(
         Property(name="mcphub:python", value=f"{sys.version_info.major}.{sys.version_info.minor}")
@@ -113,7 +113,7 @@ def _licences(found: Distribution) -> list[License]:
     return [make(each.rpartition(" :: ")[2]) for each in classified]
 
 
-def _made_at() -> datetime:
+def made_at() -> datetime:
     seconds = (
         os.environ.get("SOURCE_DATE_EPOCH")
         or subprocess.run(
