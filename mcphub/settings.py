@@ -120,7 +120,7 @@ ASGI_APPLICATION = "mcphub.asgi.application"
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
-        "DIRS": [BASE_DIR / "templates"],
+        "DIRS": [BASE_DIR / "mcphub" / "templates"],  # a link in a checkout, a folder where the hub is installed
         "APP_DIRS": True,
         "OPTIONS": {
             "context_processors": [
