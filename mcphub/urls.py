@@ -16,6 +16,7 @@ urlpatterns = [
     path("admin/", include("mcphub.console.login")),
     path("admin/", include("mcphub.console.connect")),
     path("admin/", include("mcphub.console.tryit")),
+    path("admin/", include("mcphub.console.shown_views")),
     path("admin/", include("mcphub.console.replaying")),
     path("admin/", include("mcphub.console.usage")),
     path("admin/", admin.site.urls),
