@@ -135,7 +135,8 @@ class TokenAnswer:
         error = document.get("error")
         if status != 200 or isinstance(error, str):
             code = error[:100] if isinstance(error, str) else ""
-            raise AnswerRefused(_refusal(status, code, document.get("error_description")), code)
+            told = _refusal(status, code, document.get("error_description"))
+            raise AnswerRefused(f"The authorization server gave no token: {told}", code)
         token, kind = document.get("access_token"), document.get("token_type")
         if not isinstance(token, str) or not _TOKEN.fullmatch(token) or len(token) > _MOST_TOKEN:
             raise AuthorizationInvalid("The token endpoint gave no access token that can be sent.")

@@ -29,18 +29,25 @@ _SECONDS = 20
 
 def make_connection(url: str, context: dict[str, Any]) -> Any:
     """Add the connection as an operator enters it: with what the suite says that is registered already."""
+    from asgiref.sync import async_to_sync
+
+    from tools_catalog.accounts import signing_in
     from tools_catalog.bindings import origin_of
     from tools_catalog.models import McpConnection, Secret
 
     kind = "client" if "client-credentials" in os.environ["MCP_CONFORMANCE_SCENARIO"] else "shared"
-    row = McpConnection(slug="suite", transport="streamable-http", url=url, account=kind)
+    row = McpConnection(slug="suite", transport="streamable-http", url=url, account="shared")
+    row.save()
     proof = context.get("client_secret") or context.get("private_key_pem")
     if proof:
-        origins = " ".join({origin_of(url), "http://localhost:*", "http://localhost"})
-        secret = Secret(name="suite", origins=origins, users="connection:suite", places="headers.Authorization body")
+        issuer = async_to_sync(signing_in.look)(row, "").issuer
+        secret = Secret(
+            name="suite", origins=origin_of(issuer), users="connection:suite", places="headers.Authorization body"
+        )
         secret.set_value(proof)
         secret.save()
         row.client_id, row.client_secret = context["client_id"], "suite"
+    row.account = kind
     row.full_clean()
     row.save()
     return row
@@ -70,7 +77,11 @@ async def visit(connection: Any) -> None:
     accounts = Accounts()
     environment = ConnectionEnvironment(secret=lambda name, to: "", version="1", account=accounts)
     call = CallInfo(
-        invocation_id="suite", tool_name="suite", caller_label="suite", caller_principal="user:1", client_capabilities={}
+        invocation_id="suite",
+        tool_name="suite",
+        caller_label="suite",
+        caller_principal="user:1",
+        client_capabilities={},
     )
     context = ToolContextParts(call=call, deadline=TwentySeconds())
     held = Connection(connection.spec(), environment)

@@ -184,7 +184,7 @@ class HeldAccount:
             return False
         try:
             answer = await renewed(row)
-        except GrantOver:
+        except GrantOver as error:
             over = str(error)
             await self._database(lambda: storing.end(row.pk, row.generation, over))
         except (NotReached, AuthorizationInvalid, SecretError) as error:

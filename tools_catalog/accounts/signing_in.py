@@ -18,7 +18,7 @@ from sessions_app.protocol.authorization import AuthorizationInvalid, Challenge,
 from sessions_app.protocol.authorization_flow import AuthorizationResponse
 from tools_catalog import secrets
 from tools_catalog.accounts import storing
-from tools_catalog.accounts.asking import Asking, NotReached
+from tools_catalog.accounts.asking import Asking, Found, NotReached
 from tools_catalog.accounts.clients import known_client, redirect_uri, registration_for, rendered_headers
 from tools_catalog.models.accounts import SHARED, PendingAuthorization, UpstreamAccount
 from tools_catalog.models.upstream import McpConnection
@@ -43,17 +43,28 @@ class Begun:
     scopes: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What a person is told before the issuer is asked for anything. `address` is its page, without a request."""
+
+    issuer: str
+    scopes: tuple[str, ...]
+    address: str
+
+
+async def look(connection: McpConnection, principal: str) -> Looked:
+    """Find out where a sign-in would lead. Nothing is registered or kept. Raises what is in FAILURES."""
+    async with Asking() as asking:
+        found, scopes = await _wanted(asking, connection, principal)
+    return Looked(found.issuer.issuer, scopes, found.issuer.authorization_endpoint)
+
+
 async def begin(
     connection: McpConnection, principal: str, actor: Actor, *, elicitation_id: str = "", document_address: str = ""
 ) -> Begun:
     """Begin a sign-in by `actor` for the account of `principal`. Raises what is in FAILURES."""
-    stored = await database_sync_to_async(storing.load)(connection.pk, principal)
     async with Asking(document_address) as asking:
-        challenge = await _challenge(asking, connection, principal)
-        found = await asking.found(connection.url, challenge)
-        own = tuple(connection.account_scopes.split())
-        chosen = own or authorization.scopes_to_ask(challenge, found.resource, found.issuer)
-        scopes = authorization.union(stored.scopes if stored is not None and stored.is_connected else (), chosen)
+        found, scopes = await _wanted(asking, connection, principal)
         registration = await registration_for(asking, connection, found, scopes, actor)
     state, verifier = random.token_urlsafe(STATE_BYTES), random.token_urlsafe(STATE_BYTES + 16)
     address = authorization_flow.authorization_address(
@@ -136,6 +147,18 @@ async def disconnect(account: UpstreamAccount, actor: Actor) -> str:
     except FAILURES as error:
         return f"The issuer {issuer.issuer} could not be told: {error}"
     return "" if all(taken_back) else f"The issuer {issuer.issuer} takes no tokens back: end the access there, too."
+
+
+async def _wanted(asking: Asking, connection: McpConnection, principal: str) -> tuple[Found, tuple[str, ...]]:
+    """Find out who lets in, and choose what to ask for: more than now where the server demands more."""
+    stored = await database_sync_to_async(storing.load)(connection.pk, principal)
+    challenge = await _challenge(asking, connection, principal)
+    found = await asking.found(connection.url, challenge)
+    own = tuple(connection.account_scopes.split())
+    chosen = own or authorization.scopes_to_ask(challenge, found.resource, found.issuer)
+    if stored is not None and stored.is_connected:
+        chosen = authorization.union(stored.scopes, challenge.scopes, chosen)
+    return found, chosen
 
 
 async def _challenge(asking: Asking, connection: McpConnection, principal: str) -> Challenge:

@@ -325,8 +325,6 @@ class McpConnection(LoadableModel):
             problems["account"] = _("Client credentials need a client id and a client secret.")
         if self.client_secret and not self.client_id:
             problems["client_id"] = _("A client secret belongs to a client id. Enter that, too.")
-        if self.client_secret and not Secret.objects.filter(name=self.client_secret).exists():
-            problems["client_secret"] = _("There is no secret of this name. Add it first.")
         return problems
 
     def _take_credentials(self, before: McpConnection | None) -> None:
