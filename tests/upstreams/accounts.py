@@ -30,7 +30,7 @@ def add(slug: str, url: str, account: str, **words: Any) -> None:
 
 
 def approve_tools(slug: str) -> int:
-    """Approve the tools alone: of a resource that two connections have the hub serves one."""
+    """Approve the tools and reject the rest: of a resource that two connections have the hub serves one."""
     from django.contrib.auth.models import User
 
     from tools_catalog.discovery import reconcile
@@ -39,6 +39,8 @@ def approve_tools(slug: str) -> int:
     offers = McpUpstreamTool.objects.filter(connection__slug=slug, kind="tool")
     for offer in offers:
         reconcile.approve(offer, author=User.objects.first(), reason="test")
+    for offer in McpUpstreamTool.objects.filter(connection__slug=slug).exclude(kind="tool"):
+        reconcile.reject(offer, author=User.objects.first())
     return len(offers)
 
 
