@@ -8,6 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from tests import operations
 from tests.servers import Hub, until
 from tests.upstreams import accounts
 from tests.upstreams.conftest import Peer
@@ -23,7 +24,7 @@ def peer() -> Iterator[Peer]:
 
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
-    made = Hub(tmp_path_factory.mktemp("accounts"), environment={"MCPHUB_EGRESS_ALLOW": "127.0.0.1"})
+    made = Hub(tmp_path_factory.mktemp("accounts"), environment={"MCPHUB_EGRESS_ALLOW": "127.0.0.1,localhost"})
     with accounts.hub_url(made) as running:
         yield running
 
@@ -251,3 +252,17 @@ def test_no_code_is_in_the_log(hub: Hub, shared: str) -> None:
     assert "?code=" not in log
     assert "&code=" not in log
     assert "/connect/callback/?" not in log
+
+
+def test_an_account_is_for_the_server_and_the_use_that_it_was_connected_for(hub: Hub, peer: Peer, shared: str) -> None:
+    change = {"slug": shared}
+    moved = peer.url.replace("127.0.0.1", "localhost")
+    assert text_of(call(hub, hub.key, "one_whoami")) == "alice"
+    try:
+        hub.operate(operations.change, "tools_catalog.McpConnection", change, url=moved)
+        until(lambda: "another server" in hub.operate(accounts.state, shared)["error"])
+        hub.operate(operations.change, "tools_catalog.McpConnection", change, url=peer.url, account="personal")
+        until(lambda: "in another way" in hub.operate(accounts.state, shared)["error"])
+    finally:
+        hub.operate(operations.change, "tools_catalog.McpConnection", change, url=peer.url, account="shared")
+    until(lambda: text_of(call(hub, hub.key, "one_whoami")) == "alice")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from channels.db import database_sync_to_async
+from asgiref.sync import sync_to_async
 from django.db import transaction
 
 from sessions_app import endpoints
@@ -54,12 +54,12 @@ async def registration_for(
     issuer, resource = found.issuer, ""
     if connection.sends_resource:
         resource = found.resource.identifier if found.resource is not None else authorization.canonical(connection.url)
-    row = await database_sync_to_async(storing.registration_of)(connection.pk, issuer.issuer)
+    row = await sync_to_async(storing.registration_of)(connection.pk, issuer.issuer)
     is_new = row is None or not _fits(row, connection)
     if row is None or is_new:
         row = row or UpstreamRegistration(connection=connection, issuer=issuer.issuer)
         if connection.client_id:
-            await database_sync_to_async(_refuse_other_issuer)(connection, issuer.issuer)
+            await sync_to_async(_refuse_other_issuer)(connection, issuer.issuer)
             row.manner, row.client_id, row.ciphertext = Manner.BY_HAND, connection.client_id, ""
             row.method = ""
         elif issuer.takes_documents and (address := asking.document_address or document_address()):
@@ -73,7 +73,7 @@ async def registration_for(
             row.manner, row.client_id, row.method = Manner.DYNAMIC, given.client_id, given.method
             row.set_secret(given.client_secret)
     row.metadata, row.resource, row.redirect_uri = storing.issuer_row(issuer), resource, redirect_uri()
-    await database_sync_to_async(_keep)(row, actor, is_new)
+    await sync_to_async(_keep)(row, actor, is_new)
     return row
 
 

@@ -30,6 +30,9 @@ from tools_catalog.upstream.transports.base import SessionLost
 _EARLY: Final = timedelta(seconds=30)
 """Before its end a token is renewed, where that is possible."""
 _AGAIN_SECONDS: Final = 0.1
+_ELSEWHERE: Final = (
+    "The connection leads to another server, or uses accounts in another way, than when it was connected."
+)
 _MOST: Final = 2000
 """Accounts that a process keeps in memory."""
 
@@ -90,10 +93,10 @@ class HeldAccount:
         stored = await self._accounts.stored(self._key)
         if stored is None:
             return await self._first() if self._is_client else ""
-        if not stored.is_connected:
+        if not stored.is_connected or not stored.is_for(self._spec.url, self._spec.account):
             if self._is_client:
                 return await self._first()
-            raise self._needed(stored)
+            raise self._needed(stored, _ELSEWHERE if stored.is_connected else "")
         if self._since is None:
             self._since = stored.connected_at
         elif self._since != stored.connected_at:
@@ -205,7 +208,8 @@ class HeldAccount:
         async with self._accounts.lock(self._key):
             self._accounts.forget()
             stored = await self._accounts.stored(self._key)
-            if stored is None or not stored.is_connected:
+            is_there = stored is not None and stored.is_connected
+            if stored is None or not is_there or not stored.is_for(self._spec.url, self._spec.account):
                 try:
                     await obtained(self._spec.id)
                 except (NotReached, AuthorizationInvalid, SecretError) as error:

@@ -9,12 +9,12 @@ import secrets as random
 from dataclasses import dataclass
 from typing import Final
 
-from channels.db import database_sync_to_async
+from asgiref.sync import sync_to_async
 
 from sessions_app import bus
 from sessions_app.history.events import Actor
 from sessions_app.protocol import authorization, authorization_flow, json
-from sessions_app.protocol.authorization import AuthorizationInvalid, Challenge, Issuer
+from sessions_app.protocol.authorization import AuthorizationInvalid, Challenge
 from sessions_app.protocol.authorization_flow import AuthorizationResponse
 from tools_catalog import secrets
 from tools_catalog.accounts import storing
@@ -84,7 +84,7 @@ async def begin(
         "scopes": list(scopes),
     }
     sealed = secrets.encrypt(json.dumps(kept).decode(), aad=PendingAuthorization.binding(state))
-    await database_sync_to_async(PendingAuthorization.objects.begin)(
+    await sync_to_async(PendingAuthorization.objects.begin)(
         state=state,
         person=actor.principal,
         connection=connection,
@@ -103,16 +103,16 @@ async def finish(query: str, actor: Actor) -> PendingAuthorization:
     ends what was given for the code on its own terms.
     """
     response = AuthorizationResponse.read(query)
-    pending = await database_sync_to_async(PendingAuthorization.objects.take)(response.state, actor.principal)
+    pending = await sync_to_async(PendingAuthorization.objects.take)(response.state, actor.principal)
     if pending is None:
         raise NotYours(
             "This address was not made for you, is older than ten minutes, or was used already. Connect again."
         )
     kept = json.loads(secrets.decrypt(pending.sealed, aad=PendingAuthorization.binding(response.state)).encode())
-    issuer = Issuer(**{name: tuple(each) if isinstance(each, list) else each for name, each in kept["issuer"].items()})
+    issuer = storing.issuer_from(kept["issuer"])
     code = response.code_from(issuer)
     connection, registration = pending.connection, pending.registration
-    client = await database_sync_to_async(known_client)(connection, registration)
+    client = await sync_to_async(known_client)(connection, registration)
     form = {
         "grant_type": "authorization_code",
         "code": code,
@@ -123,9 +123,9 @@ async def finish(query: str, actor: Actor) -> PendingAuthorization:
         form["resource"] = kept["resource"]
     async with Asking() as asking:
         answer = await asking.tokens(issuer, client, form, kept["scopes"])
-    await database_sync_to_async(storing.connect)(connection, pending.principal, registration, answer, actor)
+    await sync_to_async(storing.connect)(connection, pending.principal, registration, answer, actor)
     if pending.principal == SHARED:
-        await database_sync_to_async(bus.publish)(bus.UPSTREAM_RECONNECT, connection.slug)
+        await sync_to_async(bus.publish)(bus.UPSTREAM_RECONNECT, connection.slug)
     return pending
 
 
@@ -134,14 +134,14 @@ async def disconnect(account: UpstreamAccount, actor: Actor) -> str:
 
     The hub forgets the tokens first, whatever becomes of the issuer.
     """
-    tokens = await database_sync_to_async(_tokens)(account)
-    await database_sync_to_async(storing.end)(account.pk, None, "Disconnected.", actor)
+    tokens = await sync_to_async(_tokens)(account)
+    await sync_to_async(storing.end)(account.pk, None, "Disconnected.", actor)
     registration = account.registration
     if registration is None or not tokens:
         return ""
     issuer = storing.kept_issuer(registration)
     try:
-        client = await database_sync_to_async(known_client)(account.connection, registration)
+        client = await sync_to_async(known_client)(account.connection, registration)
         async with Asking() as asking:
             taken_back = [await asking.revoke(issuer, client, token) for token in tokens]
     except FAILURES as error:
@@ -151,7 +151,7 @@ async def disconnect(account: UpstreamAccount, actor: Actor) -> str:
 
 async def _wanted(asking: Asking, connection: McpConnection, principal: str) -> tuple[Found, tuple[str, ...]]:
     """Find out who lets in, and choose what to ask for: more than now where the server demands more."""
-    stored = await database_sync_to_async(storing.load)(connection.pk, principal)
+    stored = await sync_to_async(storing.load)(connection.pk, principal)
     challenge = await _challenge(asking, connection, principal)
     found = await asking.found(connection.url, challenge)
     own = tuple(connection.account_scopes.split())
@@ -163,12 +163,12 @@ async def _wanted(asking: Asking, connection: McpConnection, principal: str) -> 
 
 async def _challenge(asking: Asking, connection: McpConnection, principal: str) -> Challenge:
     """Give what the server demanded last, or what it demands now."""
-    row = await database_sync_to_async(
+    row = await sync_to_async(
         lambda: UpstreamAccount.objects.filter(connection=connection, principal=principal).first()
     )()
     if row is not None and (row.wanted_scopes or row.wanted_document):
         return Challenge(row.wanted_document, tuple(row.wanted_scopes.split()))
-    headers = await database_sync_to_async(rendered_headers)(connection)
+    headers = await sync_to_async(rendered_headers)(connection)
     return await asking.challenge(connection.url, headers, is_stream=connection.transport == SSE)
 
 

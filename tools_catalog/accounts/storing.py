@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 from django.db import transaction
 from django.db.models import F, Q
@@ -22,6 +22,7 @@ from sessions_app.history.events import Actor
 from sessions_app.protocol.authorization import Challenge, Issuer, union
 from sessions_app.protocol.authorization_flow import TokenAnswer
 from sessions_app.protocol.json import Json
+from tools_catalog.bindings import origin_of
 from tools_catalog.models.accounts import CLAIM_SECONDS, UpstreamAccount, UpstreamRegistration
 from tools_catalog.models.upstream import McpConnection
 
@@ -45,10 +46,16 @@ class Stored:
     wanted: tuple[str, ...] = ()
     failure: str = ""
     connected_at: datetime | None = None
+    server: str = ""
+    kind: str = ""
 
     @property
     def is_connected(self) -> bool:
         return self.state == State.CONNECTED
+
+    def is_for(self, url: str, kind: str) -> bool:
+        """Whether it was connected for this server, and for this use."""
+        return self.server == origin_of(url) and self.kind == kind
 
 
 def load(connection_id: int, principal: str) -> Stored | None:
@@ -67,6 +74,8 @@ def load(connection_id: int, principal: str) -> Stored | None:
         tuple(row.wanted_scopes.split()),
         row.failure,
         row.connected_at,
+        row.server,
+        row.kind,
     )
 
 
@@ -113,6 +122,7 @@ def connect(
     before = {"state": row.state, "scopes": row.scopes}
     missing = set(row.wanted_scopes.split()) - set(answer.scopes)
     row.registration = registration
+    row.server, row.kind = origin_of(connection.url), connection.account
     row.state = State.CONNECTED
     row.access = row.sealed("access", answer.access_token)
     row.refresh = row.sealed("refresh", answer.refresh_token)
@@ -177,8 +187,13 @@ def registration_of(connection_id: int, issuer: str) -> UpstreamRegistration | N
 
 def kept_issuer(row: UpstreamRegistration) -> Issuer:
     """Give the issuer as it was read last."""
-    told = {name: tuple(value) if isinstance(value, list) else value for name, value in row.metadata.items()}
-    return Issuer(**told)
+    return issuer_from(row.metadata)
+
+
+def issuer_from(told: dict[str, Json]) -> Issuer:
+    """Give what `issuer_row` wrote down."""
+    members: Any = {name: tuple(value) if isinstance(value, list) else value for name, value in told.items()}
+    return Issuer(**members)
 
 
 def issuer_row(issuer: Issuer) -> dict[str, Json]:

@@ -88,6 +88,10 @@ class UpstreamAccount(models.Model):
     connection = models.ForeignKey(McpConnection, models.CASCADE, related_name="accounts")
     principal = models.CharField(_("of"), max_length=64, blank=True)
     registration = models.ForeignKey(UpstreamRegistration, models.SET_NULL, null=True, related_name="accounts")
+    server = models.CharField(_("server"), max_length=300, blank=True)
+    """The origin that it was connected for: its tokens go nowhere else, wherever the connection leads by then."""
+    kind = models.CharField(_("kind"), max_length=10, blank=True)
+    """What the connection's account was by then: one that was lent to read lists makes nobody's calls."""
     state = models.CharField(_("state"), max_length=10, choices=State, default=State.WANTED)
     scopes = models.TextField(_("scopes"), blank=True)
     """That the tokens have."""
