@@ -13,6 +13,7 @@ urlpatterns = [
     path("", include("mcphub.console.welcome")),
     path("connect", RedirectView.as_view(pattern_name="connect", query_string=True)),
     path("connect/", RedirectView.as_view(pattern_name="connect", query_string=True)),
+    path("connect/", include("mcphub.accounts.urls")),
     path("admin/", include("mcphub.console.login")),
     path("admin/", include("mcphub.console.connect")),
     path("admin/", include("mcphub.console.tryit")),

@@ -48,6 +48,8 @@ from sessions_app.login import sweeping as logins
 from sessions_app.models import ApiKey, ServerProcess
 from sessions_app.protocol.errors import SessionNotFound
 from sessions_app.tokens import AccessTokens
+from tools_catalog.accounts.people import ask_person
+from tools_catalog.accounts.resolving import Accounts
 from tools_catalog.call import addresses, session_news
 from tools_catalog.discovery import links
 from tools_catalog.discovery import reconcile as discovery
@@ -98,6 +100,7 @@ class Hub:
             lambda text: Record(self.configuration.redaction).words(text)
         )
         self.links = links.LinkKeeper(self.process_id, without_secrets, self._own.is_gone)
+        self.accounts = Accounts()
         self.upstreams = Pool(
             ConnectionEnvironment(
                 secret=secret_for,
@@ -114,6 +117,8 @@ class Hub:
                 is_found=lambda: self._own.is_found,
                 holder=self.links.holder,
                 address=self._own.address_of,
+                account=self.accounts,
+                connect=ask_person,
                 person_done=self._person_done,
             )
         )
@@ -270,6 +275,7 @@ class Hub:
         self.follower.on([bus.STREAM_TAKEN], stream_taken)
         self.follower.on([bus.SESSION_ANSWER], lambda event: self.input_requests.heard(event.payload))
         self.follower.on([bus.CALL_CANCELLED], call_cancelled)
+        self.follower.on([bus.ACCOUNTS_CHANGED], lambda event: self.accounts.forget())
         self.follower.on([bus.UPSTREAM_REFRESH], lambda event: self.upstreams.refresh(event.payload))
         self.follower.on([bus.UPSTREAM_RECONNECT], lambda event: self.upstreams.reconnect(event.payload))
         self.follower.on([bus.TASK_CHANGED], lambda event: self.tasks.heard(event.payload))

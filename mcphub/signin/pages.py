@@ -37,6 +37,8 @@ from sessions_app.protocol.errors import HubError
 
 _MOST_TOOLS = 200
 """Names of tools on the page; of more there is the number."""
+_LED_TO = ("/oauth/", "/connect/to/")
+"""What the addresses begin with that a login leads on to."""
 _SHOWN_TO = "asked_since"
 """The name in the session of the login for which a page of consent was shown."""
 
@@ -55,7 +57,7 @@ class _Login(LoginView):
     def get_redirect_url(self, request: HttpRequest | None = None) -> str:
         """Lead on to pages of this hub alone, whatever the address says."""
         wanted = str(self.request.POST.get("next") or self.request.GET.get("next") or "")
-        is_own = url_has_allowed_host_and_scheme(wanted, allowed_hosts=None) and wanted.startswith("/oauth/")
+        is_own = url_has_allowed_host_and_scheme(wanted, allowed_hosts=None) and wanted.startswith(_LED_TO)
         return wanted if is_own else ""
 
 
