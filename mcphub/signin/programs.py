@@ -19,6 +19,7 @@ from oauth2_provider.views import RevokeTokenView, TokenView
 from mcphub.signin import clients
 from mcphub.signin.advice import ADVICE
 from mcphub.signin.clients import ClientRefused
+from mcphub.signin.models import Issuer
 from sessions_app import endpoints
 from sessions_app.history import events
 from sessions_app.history.events import Actor
@@ -94,12 +95,17 @@ class EndpointDocument(_ForPrograms):
         scopes = endpoints.scopes_of(endpoint or endpoints.MAIN)
         document = {
             "resource": endpoints.identifier(endpoint, request.get_host()),
-            "authorization_servers": [endpoints.issuer()],
+            "authorization_servers": [endpoints.issuer(), *announced()],
             "scopes_supported": list(scopes),
             "bearer_methods_supported": ["header"],
             "resource_name": "MCP Hub",
         }
         return JsonResponse(document)
+
+
+def announced() -> list[str]:
+    """Give the trusted issuers that clients are told of."""
+    return list(Issuer.objects.filter(enabled=True, announced=True).values_list("issuer", flat=True))
 
 
 class Registration(_ForPrograms):

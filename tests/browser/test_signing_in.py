@@ -180,10 +180,17 @@ def test_mcp_remote_signs_in_with_nothing_but_the_address(hub: Hub, page: Any, t
 def test_the_inspector_signs_in_with_nothing_but_the_address(hub: Hub, page: Any, tmp_path: Path) -> None:
     folder = install.needed("node")
     [told] = [each.text for each in address_only(f"{hub.url}/mcp") if each.key == "inspector"]
-    words = shlex.split(told.replace("--method tools/list", "--method tools/call --tool-name echo --tool-arg text=seen"))
+    words = shlex.split(
+        told.replace("--method tools/list", "--method tools/call --tool-name echo --tool-arg text=seen")
+    )
     words[:3] = [str(folder / "node_modules/.bin/mcp-inspector")]
     callback = f"http://127.0.0.1:{free_port()}/oauth/callback"
-    own = {"HOME": str(tmp_path), "BROWSER": "true", "MCP_AUTO_OPEN_ENABLED": "true", "MCP_OAUTH_CALLBACK_URL": callback}
+    own = {
+        "HOME": str(tmp_path),
+        "BROWSER": "true",
+        "MCP_AUTO_OPEN_ENABLED": "true",
+        "MCP_OAUTH_CALLBACK_URL": callback,
+    }
     with Visitor(words, {**install.node_environment(folder), **own}) as visitor:
         lets_in(page, visitor.says(AUTHORIZE), closing="")
         assert visitor.says(r'"text": "(\w+)"') == "seen"
