@@ -265,6 +265,16 @@ def test_client_configuration_without_a_key_says_how_to_get_one(home: Path) -> N
         assert "token create" in ended.stderr
 
 
+def test_a_service_gets_an_id_and_a_secret_once(home: Path) -> None:
+    made = run(home, "service", "create", "builder", "--scope", "tools:list")
+    assert [line.split()[0] for line in made.stdout.splitlines()] == ["client_id", "client_secret"]
+    again = run(home, "service", "create", "builder")
+    assert (again.returncode, again.stdout) == (2, "")
+    for wrong in (["--group", "nobody"], ["--endpoint", "/admin"], ["--scope", "audit:read"]):
+        refused = run(home, "service", "create", "other", *wrong)
+        assert (refused.returncode, len(refused.stderr.splitlines())) == (2, 1)
+
+
 def test_doctor_is_content_with_a_new_hub(home: Path) -> None:
     ended = run(home, "doctor", MCPHUB_PORT=str(free_port()))
     assert ended.returncode == 0, ended.stdout

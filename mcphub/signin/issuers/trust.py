@@ -148,7 +148,7 @@ def judge_header(trust: Trust, token: OpenedToken) -> tuple[Check, ...]:
 def judge_claims(trust: Trust, claims: Mapping[str, Json], now: float) -> Judgement:
     """Look at what a token says, when its signature or its issuer's answer has been believed. `now` is in seconds."""
     audience, found = _audience(trust, claims.get("aud"))
-    expires_at, lifetime = _lifetime(claims, now)
+    expires_at, moments = lifetime(claims, now)
     subject = _text(claims.get("sub"))
     is_subject = 0 < len(subject) <= _LONGEST_ID and subject.isprintable()
     scopes, named = _scopes(trust, claims)
@@ -162,7 +162,7 @@ def judge_claims(trust: Trust, claims: Mapping[str, Json], now: float) -> Judgem
                 f"Its issuer is {_shown(claims.get('iss'))}; this row trusts {trust.issuer}.",
             ),
             audience,
-            *lifetime,
+            *moments,
             Check("subject", is_subject, "It names whom it is for." if is_subject else "It has no usable sub."),
             Check("scopes", True, f"Its scopes {_shown(' '.join(named))} allow {words}."),
         ),
@@ -200,7 +200,8 @@ def _audience(trust: Trust, aud: Json) -> tuple[Check, frozenset[str]]:
     return Check("audience", False, words), frozenset()
 
 
-def _lifetime(claims: Mapping[str, Json], now: float) -> tuple[float, list[Check]]:
+def lifetime(claims: Mapping[str, Json], now: float) -> tuple[float, list[Check]]:
+    """Give when a token ends, in seconds since the epoch, and what its times come to."""
     ends, begins = _moment(claims.get("exp")), [_moment(claims.get(name)) for name in ("nbf", "iat")]
     early = [moment for moment in begins if moment is not None and moment > now + _LEEWAY_SECONDS]
     broken = [name for name in ("exp", "nbf", "iat") if name in claims and _moment(claims[name]) is None]
