@@ -42,6 +42,7 @@ from mcphub.server.listening import Streams
 from mcphub.server.pending_input import PendingInputRequests
 from mcphub.server.resuming import Resuming
 from mcphub.signin import sweeping as sign_ins
+from mcphub.signin.issuers.tokens import ForeignTokens
 from sessions_app import bus, events, refused_requests, store
 from sessions_app.history import comparing
 from sessions_app.login import sweeping as logins
@@ -86,7 +87,8 @@ class Hub:
         """Rows that were made past the application, as the last comparison found them."""
         self.open_calls = OpenCalls()
         self.sessions = store.Sessions()
-        self.tokens = AccessTokens()
+        self.foreign_tokens = ForeignTokens()
+        self.tokens = AccessTokens(self.foreign_tokens)
         self.streams = Streams(
             settings.MCPHUB_HEARTBEAT_SECONDS, descriptors.most_streams(), settings.MCPHUB_MAX_STREAMS_PER_CALLER
         )
