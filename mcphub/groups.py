@@ -77,6 +77,8 @@ ROLES: Mapping[str, tuple[str, ...]] = {
         "sessions_app.view_apikey",
         "sessions_app.share_savedview",
         "signin.view_consent",
+        "login.view_loginprovider",
+        "login.view_linkedlogin",
     ),
     "Operator": (
         *_SEEN,
@@ -128,7 +130,7 @@ def install(sender: object = None, **kwargs: Any) -> None:
     from django.contrib.auth.models import Group, Permission
 
     using = kwargs.get("using", "default")
-    for label in ("auth", "sessions_app", "tools_catalog", "invocations", "chat", "signin"):
+    for label in ("auth", "sessions_app", "tools_catalog", "invocations", "chat", "login", "signin"):
         # Each app's permissions are made by a signal of its own, whose turn may come later.
         create_permissions(apps.get_app_config(label), verbosity=0, using=using)
     known = {

@@ -92,6 +92,7 @@ INSTALLED_APPS = [
     "invocations",
     "mcphub",
     "mcphub.chat",
+    "mcphub.login",
     "mcphub.signin",
 ]
 MCPHUB_APPS = env.modules("MCPHUB_APPS")

@@ -13,7 +13,7 @@ urlpatterns = [
     path("", include("mcphub.console.welcome")),
     path("connect", RedirectView.as_view(pattern_name="connect", query_string=True)),
     path("connect/", RedirectView.as_view(pattern_name="connect", query_string=True)),
-    path("admin/", include("mcphub.console.login")),
+    path("", include("mcphub.login.urls")),
     path("admin/", include("mcphub.console.connect")),
     path("admin/", include("mcphub.console.tryit")),
     path("admin/", include("mcphub.console.replaying")),

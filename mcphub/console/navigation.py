@@ -85,6 +85,8 @@ def show(request: HttpRequest) -> list[dict[str, object]]:
                 item(_("API keys"), "key", "sessions_app_apikey", "k"),
                 item(_("Allowed clients"), "devices", "signin_consent"),
                 item(_("Rate limits"), "speed", "sessions_app_ratelimitbucket", "l"),
+                item(_("Login providers"), "login", "login_loginprovider"),
+                item(_("Linked logins"), "link", "login_linkedlogin"),
                 item(_("Users"), "person", "auth_user"),
                 item(_("Groups"), "group", "auth_group"),
             ],

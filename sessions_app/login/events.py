@@ -26,10 +26,10 @@ EVENTS_A_MINUTE = 30
 _NOBODY = Actor("anonymous")
 
 
-def succeeded(attempt: Attempt, user: User | AnonymousUser) -> None:
-    events.record(
-        "login.succeeded", actor=events.actor_of(user), label=str(user), after={"address": attempt.address[:64]}
-    )
+def succeeded(attempt: Attempt, user: User | AnonymousUser, by: str = "password", second_factor: str = "") -> None:
+    """Record a login: by which way somebody came, and which second factor they had besides."""
+    after = {"address": attempt.address[:64], "by": by, **({"second_factor": second_factor} if second_factor else {})}
+    events.record("login.succeeded", actor=events.actor_of(user), label=str(user), after=after)
     logger.info("Somebody logged in", extra={"user": user.pk, "client_address": attempt.address})
 
 
@@ -58,6 +58,15 @@ def failed(attempt: Attempt) -> None:
             until = row.blocked_until.isoformat() if row.blocked_until else ""
             after = {"by": row.kind, "address": attempt.address[:64], "until": until, "failures": row.failures}
             events.record("login.locked", actor=_NOBODY, label="" if row.kind == Kind.ADDRESS else name, after=after)
+
+
+def refused(provider: str, label: str, code: str, detail: str, address: str) -> None:
+    """Record that a login by a provider did not go on. Counts into the minute's bound, like failures."""
+    logger.warning("A login by a provider was refused", extra={"provider": provider, "code": code})
+    with transaction.atomic():
+        if _has_room():
+            after = {"address": address[:64], "by": f"provider:{provider}", "code": code, "detail": detail}
+            events.record("login.refused", actor=_NOBODY, label=label, after=after)
 
 
 def sum_up() -> None:

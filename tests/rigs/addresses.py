@@ -15,6 +15,7 @@ import mcphub.urls  # noqa: F401 - registers the pages of the admin
 from invocations.chain.models import AuditHold
 from invocations.models import McpRedactionRule
 from mcphub.chat.models import ChatApproval, ChatKey, ChatModel, ChatProvider, ChatSession, Query, ToolApproval
+from mcphub.login.models import LinkedLogin, LoginProvider
 from sessions_app.history.reading import history_of
 from sessions_app.models import RateLimitBucket, WaitingChange
 from tests import factories as make
@@ -94,6 +95,14 @@ def _conversation() -> ChatSession:
     )
 
 
+def _login_provider() -> LoginProvider:
+    return LoginProvider.objects.create(name="Firm", slug="firm", issuer="https://login.example", client_id="hub")
+
+
+def _linked_login() -> LinkedLogin:
+    return LinkedLogin.objects.create(user=make.UserFactory(), issuer="https://login.example", subject="1")
+
+
 def _approval() -> ChatApproval:
     now = timezone.now()
     return ChatApproval.objects.create(
@@ -133,6 +142,8 @@ def _tool() -> Any:
 _MADE: dict[str, Callable[[], Any]] = {
     "auth_group": make.GroupFactory,
     "auth_user": make.UserFactory,
+    "login_loginprovider": _login_provider,
+    "login_linkedlogin": _linked_login,
     "sessions_app_apikey": make.ApiKeyFactory,
     "sessions_app_mcpsession": make.McpSessionFactory,
     "sessions_app_serverprocess": make.ServerProcessFactory,
