@@ -177,6 +177,9 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
 
+MCPHUB_SECOND_FACTOR = env.choice("MCPHUB_SECOND_FACTOR", "optional", ["optional", "console", "everybody"])
+"""Who must log in with a second factor besides a password: nobody, people of the console, all. Groups can ask too."""
+
 # Signing in ------------------------------------------------------------------------------------------
 
 MCPHUB_SIGN_IN = env.flag("MCPHUB_SIGN_IN", True)

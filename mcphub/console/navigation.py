@@ -87,6 +87,7 @@ def show(request: HttpRequest) -> list[dict[str, object]]:
                 item(_("Rate limits"), "speed", "sessions_app_ratelimitbucket", "l"),
                 item(_("Login providers"), "login", "login_loginprovider"),
                 item(_("Linked logins"), "link", "login_linkedlogin"),
+                item(_("Second factors"), "password", "login_secondfactor"),
                 item(_("Users"), "person", "auth_user"),
                 item(_("Groups"), "group", "auth_group"),
             ],

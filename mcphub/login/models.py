@@ -17,6 +17,7 @@ from django.utils.translation import gettext_lazy as _
 
 from sessions_app.history import events
 from sessions_app.history.guarding import GuardedModel
+from sessions_app.history.recording import RecordedModel
 from sessions_app.kit.fields import JSONText
 from sessions_app.protocol.errors import EgressRefused
 from tools_catalog import secrets
@@ -197,3 +198,69 @@ class LinkedLogin(models.Model):
             reason=reason,
         )
         self.delete()
+
+
+class SecondFactor(RecordedModel):
+    """What a person has besides a password: an app that makes codes, a passkey, or codes on paper."""
+
+    RECORDED_AS = "second_factor"
+    HIDDEN = ("ciphertext", "credential")
+    UNRECORDED = ("used_at", "last_step", "last_challenge")
+
+    class Kind(models.TextChoices):
+        APP = "app", _("Authenticator app")
+        PASSKEY = "passkey", _("Passkey")
+        CODES = "codes", _("Recovery codes")
+
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.CASCADE, related_name="second_factors", verbose_name=_("person")
+    )
+    kind = models.CharField(_("kind"), max_length=8, choices=Kind)
+    name = models.CharField(_("name"), max_length=60, blank=True)
+    ciphertext = models.TextField(editable=False)
+    """The app's secret in base32, the passkey's credential data in base64, or the digests of the codes as JSON."""
+    credential = models.CharField(max_length=64, blank=True, editable=False)
+    """The digest of a passkey's id."""
+    last_step = models.BigIntegerField(default=0, editable=False)
+    """The time step of the last code, or a passkey's counter: neither comes again."""
+    last_challenge = models.CharField(max_length=64, blank=True, editable=False)
+    made_at = models.DateTimeField(_("made"), default=timezone.now)
+    used_at = models.DateTimeField(_("last used"), null=True, blank=True)
+
+    class Meta:
+        verbose_name = _("second factor")
+        verbose_name_plural = _("second factors")
+        default_permissions = ("view", "delete")
+        permissions = [("needs_secondfactor", _("Must log in with a second factor"))]
+        ordering = ["user__username", "kind", "pk"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["user", "kind"], condition=~Q(kind="passkey"), name="login_second_factor_once"
+            ),
+            models.UniqueConstraint(
+                fields=["credential"], condition=~Q(credential=""), name="login_second_factor_credential_once"
+            ),
+            models.CheckConstraint(
+                condition=Q(kind__in=["app", "passkey", "codes"]), name="login_second_factor_kind_known"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.user} · {self.get_kind_display()}"
+
+    def set_content(self, plain: str) -> None:
+        """Encrypt what the factor is checked by, under its person and kind; call save() afterwards."""
+        self.ciphertext = secrets.encrypt(plain, aad=self._binding)
+
+    def content(self) -> str:
+        """Raises SecretError."""
+        return secrets.decrypt(self.ciphertext, aad=self._binding)
+
+    def note_use(self, **noted: Any) -> None:
+        for name, value in {**noted, "used_at": timezone.now()}.items():
+            setattr(self, name, value)
+        self.save_unrecorded(update_fields=[*noted, "used_at"])
+
+    @property
+    def _binding(self) -> str:
+        return f"login.SecondFactor:{self.user_id}:{self.kind}:{self.credential}"

@@ -12,13 +12,15 @@ from django.contrib.auth.forms import AuthenticationForm
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils.translation import ngettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_protect
 from django.views.decorators.debug import sensitive_post_parameters
 
 from mcphub.login import entering
+from mcphub.login.factors import holding, passkeys
 from mcphub.login.guesses import CountedLogin, guarded
-from mcphub.login.models import LoginProvider
+from mcphub.login.models import LoginProvider, SecondFactor
 
 
 class LoginForm(CountedLogin, AuthenticationForm):
@@ -60,6 +62,9 @@ def _page(request: HttpRequest, form_class: type[Any]) -> HttpResponse:
     is_console = form_class is ConsoleLoginForm
     context = {
         "form": form,
+        "again": "again" in request.GET,
+        "passkeys": passkeys.are_possible(request),
+        "unknown_passkey": "passkey" in request.GET and request.method == "GET",
         "next": wanted,
         "providers": providers,
         "for_client": wanted.startswith("/oauth/"),
@@ -71,12 +76,24 @@ def _page(request: HttpRequest, form_class: type[Any]) -> HttpResponse:
 @never_cache
 @login_required(login_url="login")
 def own(request: HttpRequest) -> HttpResponse:
-    """How the person logs in: by which providers."""
-    links = list(request.user.linked_logins.order_by("provider_name"))  # type: ignore[union-attr]
+    """How the person logs in: by which second factors and providers."""
+    user: Any = request.user
+    links = list(user.linked_logins.order_by("provider_name"))
     known = {link.issuer for link in links}
+    rows = list(user.second_factors.order_by("kind", "pk"))
     context = {
-        "person": request.user.get_username(),
+        "person": user.get_username(),
+        "factors": [{"pk": row.pk, "words": row.get_kind_display(), "remark": _remark(row)} for row in rows],
+        "has_app": any(row.kind == SecondFactor.Kind.APP for row in rows),
+        "stays": "stays" in request.GET,
         "links": links,
         "providers": [each for each in LoginProvider.objects.filter(enabled=True) if each.issuer not in known],
     }
     return render(request, "login/own.html", context)
+
+
+def _remark(row: SecondFactor) -> str:
+    if row.kind == SecondFactor.Kind.CODES:
+        left = holding.codes_left(row.user)
+        return ngettext("%(count)d left", "%(count)d left", left) % {"count": left}
+    return row.name

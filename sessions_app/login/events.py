@@ -37,13 +37,13 @@ def ended(user: User | AnonymousUser, address: str) -> None:
     events.record("login.ended", actor=events.actor_of(user), label=str(user), after={"address": address[:64]})
 
 
-def failed(attempt: Attempt) -> None:
-    """Record a failure, and the pauses that it began.
+def failed(attempt: Attempt, user: User | None = None, by: str = "password") -> None:
+    """Record a failure, and the pauses that it began: of `user` where a second factor was wrong.
 
     The name is told where an account has it. Another may be a password in the wrong field, and the history is for ever.
     """
-    is_known = get_user_model().objects.filter(username=attempt.name).exists()
-    name = attempt.name if is_known else ""
+    is_known = user is not None or get_user_model().objects.filter(username=attempt.name).exists()
+    name = "" if not is_known else attempt.name if user is None else user.get_username()
     locked = [row for row in attempt.rows if row.blocked_until is not None]
     if is_known:
         kinds = (Kind.NAME, Kind.PAIR)
@@ -53,6 +53,8 @@ def failed(attempt: Attempt) -> None:
         if not _has_room():
             return
         after = {"address": attempt.address[:64], "account_exists": is_known}
+        if by != "password":
+            after["by"] = by
         events.record("login.failed", actor=_NOBODY, label=name, after=after)
         for row in locked:
             until = row.blocked_until.isoformat() if row.blocked_until else ""

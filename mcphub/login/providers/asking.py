@@ -16,10 +16,12 @@ from urllib.parse import quote
 import httpx2
 import jwt
 from asgiref.sync import async_to_sync
+from django.urls import reverse
 
 from mcphub.login.models import LoginProvider
 from mcphub.login.providers import oidc
 from mcphub.login.providers.oidc import LoginRefused, Metadata, ProviderFault
+from sessions_app import endpoints
 from sessions_app.protocol import json
 from sessions_app.protocol.errors import HubError
 from sessions_app.protocol.json import Json
@@ -50,6 +52,11 @@ class _Known:
 
 _known: dict[str, _Known] = {}
 _known_lock = threading.Lock()
+
+
+def redirect_uri(provider: LoginProvider) -> str:
+    """Give the address that is registered at the provider, to which a login leads back."""
+    return endpoints.issuer() + reverse("login-back", args=[provider.slug])
 
 
 def metadata_of(issuer: str, *, fresh: bool = False) -> Metadata:

@@ -21,7 +21,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
 from mcphub import failing
-from mcphub.login import entering
+from mcphub.login import entering, recent
 from mcphub.login.guesses import address_of, guarded
 from mcphub.login.models import LoginProvider
 from mcphub.login.providers import asking, oidc, people
@@ -29,7 +29,6 @@ from mcphub.login.providers.oidc import LoginRefused, ProviderFault, Started
 from sessions_app import endpoints
 from sessions_app.login import events, limits
 from sessions_app.login.hashing import HubIsBusy, release_connection
-from sessions_app.login.session_store import OPENED_AT
 from sessions_app.protocol import json
 from sessions_app.protocol.errors import HubError
 from tools_catalog import secrets
@@ -39,8 +38,6 @@ logger = logging.getLogger(__name__)
 COOKIE = "mcphub_login"
 SECONDS = 600
 """So long a person may take at the provider."""
-RECENT_SECONDS = 900
-"""Whoever changes how they log in has logged in so recently."""
 _PATH = "/login/"
 _AAD = "login.started"
 _MOST_CODE = 4096
@@ -56,8 +53,8 @@ def start(request: HttpRequest, slug: str) -> HttpResponse:
         return HttpResponseRedirect(endpoints.issuer() + request.get_full_path())
     more: dict[str, Any] = {"next": entering.next_of(request)}
     if "link" in request.GET:
-        if not has_logged_in_recently(request):
-            return redirect(f"{reverse('login')}?next={reverse('own-login')}")
+        if not recent.has_logged_in(request):
+            return recent.log_in_again()
         more["links_user"] = request.user.pk
     release_connection()
     try:
@@ -65,7 +62,9 @@ def start(request: HttpRequest, slug: str) -> HttpResponse:
     except ProviderFault as fault:
         return _broken(request, provider, fault)
     started = Started.begin(provider.slug, time.time(), **more)
-    address = oidc.authorization_address(metadata, provider.client_id, redirect_uri(provider), provider.scopes, started)
+    address = oidc.authorization_address(
+        metadata, provider.client_id, asking.redirect_uri(provider), provider.scopes, started
+    )
     answer = HttpResponseRedirect(address)
     _remember(answer, started)
     return answer
@@ -113,22 +112,12 @@ def _counted(request: HttpRequest, provider: LoginProvider, metadata: oidc.Metad
         raise LoginRefused("code", "cannot be read")
     attempt = limits.admit(f"\x00{provider.slug} {address}", address)
     try:
-        claims = asking.claims_for(provider, metadata, code, redirect_uri(provider), started)
+        claims = asking.claims_for(provider, metadata, code, asking.redirect_uri(provider), started)
     except HubIsBusy:
         attempt.withdraw()
         raise
     attempt.withdraw()
     return claims
-
-
-def has_logged_in_recently(request: HttpRequest) -> bool:
-    opened_at = request.session.get(OPENED_AT, 0)
-    return request.user.is_authenticated and time.time() - opened_at < RECENT_SECONDS
-
-
-def redirect_uri(provider: LoginProvider) -> str:
-    """Give the address that is registered at the provider."""
-    return endpoints.issuer() + reverse("login-back", args=[provider.slug])
 
 
 # The cookie ----------------------------------------------------------------------------------------------

@@ -1,0 +1,23 @@
+"""Who changes how they log in has logged in a short time ago: a session that was left open gives nobody a way in."""
+
+from __future__ import annotations
+
+import time
+from urllib.parse import urlencode
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+
+from sessions_app.login.session_store import OPENED_AT
+
+SECONDS = 900
+
+
+def has_logged_in(request: HttpRequest) -> bool:
+    opened_at = request.session.get(OPENED_AT, 0)
+    return request.user.is_authenticated and time.time() - opened_at < SECONDS
+
+
+def log_in_again() -> HttpResponse:
+    return redirect(f"{reverse('login')}?{urlencode({'next': reverse('own-login'), 'again': 1})}")
