@@ -79,6 +79,7 @@ ROLES: Mapping[str, tuple[str, ...]] = {
         "signin.view_consent",
         "login.view_loginprovider",
         "login.view_linkedlogin",
+        "login.view_invitation",
         "login.view_secondfactor",
     ),
     "Operator": (

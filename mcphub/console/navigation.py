@@ -86,6 +86,7 @@ def show(request: HttpRequest) -> list[dict[str, object]]:
                 item(_("Allowed clients"), "devices", "signin_consent"),
                 item(_("Rate limits"), "speed", "sessions_app_ratelimitbucket", "l"),
                 item(_("Login providers"), "login", "login_loginprovider"),
+                item(_("Invitations"), "mail", "login_invitation"),
                 item(_("Linked logins"), "link", "login_linkedlogin"),
                 item(_("Second factors"), "password", "login_secondfactor"),
                 item(_("Users"), "person", "auth_user"),

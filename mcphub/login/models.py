@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.contrib.auth.models import Group
+from django.contrib.auth.validators import UnicodeUsernameValidator
 from django.core.exceptions import ValidationError
 from django.core.validators import RegexValidator
 from django.db import models
@@ -264,3 +265,30 @@ class SecondFactor(RecordedModel):
     @property
     def _binding(self) -> str:
         return f"login.SecondFactor:{self.user_id}:{self.kind}:{self.credential}"
+
+
+class Invitation(RecordedModel):
+    """A link by which one person makes an account that an operator described. The row keeps the link's digest."""
+
+    HIDDEN = ("digest",)
+
+    digest = models.CharField(max_length=64, unique=True, editable=False)
+    username = models.CharField(_("name"), max_length=150, validators=[UnicodeUsernameValidator()])
+    email = models.EmailField(_("e-mail address"), blank=True)
+    groups = JSONText(_("groups"), default=list, blank=True)
+    made_at = models.DateTimeField(_("made"), default=timezone.now)
+    expires_at = models.DateTimeField(_("ends"))
+    used_at = models.DateTimeField(_("used"), null=True, blank=True)
+
+    class Meta:
+        verbose_name = _("invitation")
+        verbose_name_plural = _("invitations")
+        default_permissions = ("view", "add", "delete")
+        ordering = ["-made_at", "-pk"]
+
+    def __str__(self) -> str:
+        return self.username
+
+    @property
+    def is_open(self) -> bool:
+        return self.used_at is None and self.expires_at > timezone.now()

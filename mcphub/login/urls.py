@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from mcphub.login import pages
+from mcphub.login import invited, pages
 from mcphub.login.factors import pages as factors
 from mcphub.login.providers import pages as providers
 
@@ -16,6 +16,7 @@ urlpatterns = [
     path("login/second/", factors.ask, name="second-factor"),
     path("login/passkey/", factors.passkey_login, name="passkey-login"),
     path("login/passkey/question/", factors.passkey_question, name="passkey-question"),
+    path("login/invited/<str:token>/", invited.invited, name="invited"),
     path("login/with/<slug:slug>/", providers.start, name="login-with"),
     path("login/back/<slug:slug>/", providers.back, name="login-back"),
 ]

@@ -15,6 +15,7 @@ import mcphub.urls  # noqa: F401 - registers the pages of the admin
 from invocations.chain.models import AuditHold
 from invocations.models import McpRedactionRule
 from mcphub.chat.models import ChatApproval, ChatKey, ChatModel, ChatProvider, ChatSession, Query, ToolApproval
+from mcphub.login.invitations import invite
 from mcphub.login.models import LinkedLogin, LoginProvider, SecondFactor
 from sessions_app.history.reading import history_of
 from sessions_app.models import RateLimitBucket, WaitingChange
@@ -144,6 +145,7 @@ _MADE: dict[str, Callable[[], Any]] = {
     "auth_user": make.UserFactory,
     "login_loginprovider": _login_provider,
     "login_linkedlogin": _linked_login,
+    "login_invitation": lambda: invite("guest", "", [], 7)[0],
     "login_secondfactor": lambda: SecondFactor.objects.create(user=make.UserFactory(), kind="app"),
     "sessions_app_apikey": make.ApiKeyFactory,
     "sessions_app_mcpsession": make.McpSessionFactory,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -150,5 +151,26 @@ def test_only_invited_people_come_where_the_provider_says_so(hub: Hub, visitor: 
     try:
         answer = visitor.comes_by("firm", "stranger")
         assert (answer.status_code, "invited" in answer.text) == (403, True)
+    finally:
+        hub.operate(set_provider, "firm", admits="everybody")
+
+
+def invite(name: str) -> str:
+    from mcphub.login import invitations
+
+    return "/login" + invitations.invite(name, "", [], 1)[1].partition("/login")[2]
+
+
+def test_who_was_invited_comes_by_the_provider(hub: Hub, visitor: Visitor) -> None:
+    hub.operate(set_provider, "firm", admits="invited")
+    try:
+        page = visitor.http.get(hub.url + hub.operate(invite, "guest"))
+        address = re.search(r'href="(/login/with/firm/[^"]+)"', page.text)
+        assert address is not None, page.text
+        answer = visitor.http.get(visitor.answers(visitor.begins(address[1]), "gast"))
+        assert answer.headers["location"] == "/login/own/"
+        assert "logged in as guest" in visitor.http.get(f"{hub.url}/login/own/").text
+        with Visitor(hub.url) as again:
+            assert again.comes_by("firm", "gast").status_code == 302
     finally:
         hub.operate(set_provider, "firm", admits="everybody")

@@ -21,8 +21,9 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
 from mcphub import failing
-from mcphub.login import entering, recent
+from mcphub.login import entering, invitations, recent
 from mcphub.login.guesses import address_of, guarded
+from mcphub.login.invitations import InvitationOver
 from mcphub.login.models import LoginProvider
 from mcphub.login.providers import asking, oidc, people
 from mcphub.login.providers.oidc import LoginRefused, ProviderFault, Started
@@ -56,6 +57,8 @@ def start(request: HttpRequest, slug: str) -> HttpResponse:
         if not recent.has_logged_in(request):
             return recent.log_in_again()
         more["links_user"] = request.user.pk
+    if token := request.GET.get("invitation", "")[:_MOST_CODE]:
+        more["invitation"] = invitations.digest_of(token)
     release_connection()
     try:
         metadata = asking.metadata_of(provider.issuer)
@@ -95,7 +98,12 @@ def _answered(request: HttpRequest, provider: LoginProvider) -> HttpResponse:
                 raise LoginRefused("person")
             people.link(request.user, provider, claims, started.nonce)
             return redirect("own-login")
-        user = people.arrived(provider, claims, started.nonce)
+        if started.invitation:
+            user = people.accepted(started.invitation, provider, claims, started.nonce)
+        else:
+            user = people.arrived(provider, claims, started.nonce)
+    except InvitationOver:
+        return _refused(provider, LoginRefused("invitation"))
     except LoginRefused as refusal:
         events.refused(provider.slug, provider.name, refusal.code, refusal.detail, address_of(request))
         return _refused(provider, refusal)
@@ -161,6 +169,7 @@ def _refused(provider: LoginProvider, refusal: LoginRefused) -> HttpResponse:
         "code": _("The provider does not know this login any more."),
         "groups": _("None of your groups at the provider may use this hub."),
         "invited": _("Only people who were invited may come this way."),
+        "invitation": _("This invitation was used, has ended, or was taken back."),
         "inactive": _("Your account of this hub is switched off."),
         "taken": _("Your account at the provider is linked with another account of this hub."),
         "person": _("Somebody else is logged in by now."),

@@ -14,6 +14,7 @@ from django.core.validators import validate_email
 from django.db import transaction
 from django.utils import timezone
 
+from mcphub.login import invitations
 from mcphub.login.models import LinkedLogin, LoginProvider
 from mcphub.login.providers import oidc
 from mcphub.login.providers.oidc import LoginRefused
@@ -51,6 +52,18 @@ def arrived(provider: LoginProvider, claims: Mapping[str, Json], nonce: str) -> 
         _note_login(link, nonce)
         follow(link.user, provider, groups)
         return link.user
+
+
+def accepted(invitation: str, provider: LoginProvider, claims: Mapping[str, Json], nonce: str) -> User:
+    """Make the account of an invitation, given by its digest, and link it. Raises LoginRefused, InvitationOver."""
+    with transaction.atomic():
+        if _link_of(provider, claims) is not None:
+            raise LoginRefused("taken")
+        user = invitations.accept(invitation)
+        with source.edits_by(stand_in_for(provider)):
+            _note_login(_linked(user, provider, claims), nonce)
+            follow(user, provider, provider.groups_for(oidc.texts_in(claims, provider.groups_claim)))
+    return user
 
 
 def link(user: User, provider: LoginProvider, claims: Mapping[str, Json], nonce: str) -> None:
