@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from django import forms
 from django.contrib import admin
@@ -74,7 +74,7 @@ class InvitationAdmin(RecordedAdmin):
     form = InvitationForm
     list_display = ["username", "shown_state", "shown_groups", _MADE, _ENDS]
     search_fields = ["username", "email"]
-    fields: Any = ["username", "email", "chosen", "days"]
+    fields: ClassVar[Any] = ["username", "email", "chosen", "days"]
     readonly_fields = ["shown_state", "shown_groups", _MADE, _ENDS, _USED]
 
     shown_groups = column(_("groups"), lambda row: cell(", ".join(row.groups) or "-"))

@@ -26,7 +26,7 @@ _NEEDED = {"codename": "needs_secondfactor", "content_type__app_label": "login"}
 
 def kinds_of(user: User) -> set[str]:
     """Give the kinds by which a login goes on: codes on paper alone are none."""
-    kinds = set(user.second_factors.values_list("kind", flat=True))  # type: ignore[attr-defined]
+    kinds = set(user.second_factors.values_list("kind", flat=True))
     return kinds if kinds - {Kind.CODES} else set()
 
 
@@ -81,7 +81,7 @@ def make_codes(user: User) -> list[str]:
 
 
 def has_codes(user: User) -> bool:
-    return _of(user).filter(kind=Kind.CODES).exists()
+    return bool(_of(user).filter(kind=Kind.CODES).exists())
 
 
 def codes_left(user: User) -> int:

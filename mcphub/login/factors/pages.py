@@ -163,7 +163,7 @@ def _add_app(request: HttpRequest) -> HttpResponse:
     if waiting is None and not recent.has_logged_in(request):
         return recent.log_in_again()
     user: Any = waiting.user if waiting is not None else request.user
-    kept = request.session.get(_APP_SECRET)
+    kept: Any = request.session.get(_APP_SECRET)
     is_kept = isinstance(kept, dict) and kept["user"] == user.pk
     secret = kept["secret"] if is_kept else totp.new_secret()
     request.session[_APP_SECRET] = {"secret": secret, "user": user.pk}

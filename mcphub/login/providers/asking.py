@@ -131,10 +131,10 @@ def _redeemed(
     status, answer = async_to_sync(_asked)("POST", metadata.token_endpoint, authorization, form)
     if status == 200 and isinstance(answer, dict):
         return answer
-    error = str(answer.get("error"))[:60] if isinstance(answer, dict) else f"status {status}"
-    if error == "invalid_grant":
-        raise LoginRefused("code", "invalid_grant")
-    raise ProviderFault(f"The provider does not redeem the code: {error}. Look at the client id and the secret.")
+    said = str(answer.get("error"))[:60] if isinstance(answer, dict) else f"status {status}"
+    if said == "invalid_grant":
+        raise LoginRefused("code", said)
+    raise ProviderFault(f"The provider does not redeem the code: {said}. Look at the client id and the secret.")
 
 
 def _get(address: str, authorization: str = "") -> Json:

@@ -127,7 +127,8 @@ class Started:
 
     @classmethod
     def begin(cls, provider: str, now: float, **more: Any) -> Started:
-        return cls(provider, *(secrets.token_urlsafe(32) for _ in range(3)), started_at=now, **more)
+        state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
+        return cls(provider, state, nonce, verifier, started_at=now, **more)
 
     def as_json(self) -> dict[str, Json]:
         return asdict(self)

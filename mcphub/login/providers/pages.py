@@ -147,7 +147,7 @@ def _started(request: HttpRequest, provider: LoginProvider) -> Started:
     """Give the login that this browser began; raise LoginRefused."""
     try:
         kept = json.loads(secrets.decrypt(request.COOKIES.get(COOKIE, ""), aad=_AAD).encode())
-        started = Started(**kept)  # type: ignore[arg-type]  # sealed by this hub
+        started = Started(**kept)
     except (secrets.SecretError, HubError, TypeError) as error:
         raise LoginRefused("cookie", "no login of this browser") from error
     if not 0 <= time.time() - started.started_at <= SECONDS:
