@@ -17,7 +17,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_protect
 from django.views.decorators.debug import sensitive_post_parameters
 
-from mcphub.login import entering
+from mcphub.login import entering, recent
 from mcphub.login.factors import holding, passkeys
 from mcphub.login.guesses import CountedLogin, guarded
 from mcphub.login.models import LoginProvider, SecondFactor
@@ -87,6 +87,7 @@ def own(request: HttpRequest) -> HttpResponse:
         "has_app": any(row.kind == SecondFactor.Kind.APP for row in rows),
         "stays": "stays" in request.GET,
         "links": links,
+        "token": recent.token(request),
         "providers": [each for each in LoginProvider.objects.filter(enabled=True) if each.issuer not in known],
     }
     return render(request, "login/own.html", context)

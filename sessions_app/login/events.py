@@ -42,7 +42,7 @@ def failed(attempt: Attempt, user: User | None = None, by: str = "password") -> 
 
     The name is told where an account has it. Another may be a password in the wrong field, and the history is for ever.
     """
-    is_known = user is not None or get_user_model().objects.filter(username=attempt.name).exists()
+    is_known = user is not None or _is_account(attempt.name)
     name = "" if not is_known else attempt.name if user is None else user.get_username()
     locked = [row for row in attempt.rows if row.blocked_until is not None]
     if is_known:
@@ -84,6 +84,11 @@ def sum_up() -> None:
                 same = same.filter(failed_at=row.failed_at)
             if same.update(refused=0):  # another process may have told it
                 _tell(row)
+
+
+def _is_account(name: str) -> bool:
+    """Whether an account has the name. Names with NUL are the hub's own, for what is counted beside passwords."""
+    return "\x00" not in name and get_user_model().objects.filter(username=name).exists()
 
 
 def _has_room() -> bool:

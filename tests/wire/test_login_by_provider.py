@@ -174,3 +174,29 @@ def test_who_was_invited_comes_by_the_provider(hub: Hub, visitor: Visitor) -> No
             assert again.comes_by("firm", "gast").status_code == 302
     finally:
         hub.operate(set_provider, "firm", admits="everybody")
+
+
+def make_local(name: str) -> None:
+    from django.contrib.auth.models import User
+
+    User.objects.create_user(name, password="a long password")
+
+
+def test_a_person_links_an_account_by_their_own_page_alone(hub: Hub, visitor: Visitor) -> None:
+    hub.operate(make_local, "local")
+    page = visitor.http.get(f"{hub.url}/login/?next=/login/own/").text
+    token = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', page)
+    assert token is not None
+    form = {"csrfmiddlewaretoken": token[1], "username": "local", "password": "a long password", "next": "/login/own/"}
+    assert visitor.http.post(f"{hub.url}/login/", data=form).headers["location"] == "/login/own/"
+    for forged in ("", "=x", "=" + "0" * 64):
+        answer = visitor.http.get(f"{hub.url}/login/with/firm/?link{forged}")
+        assert answer.headers["location"].startswith("/login/?")
+    own = visitor.http.get(f"{hub.url}/login/own/").text
+    address = re.search(r'href="(/login/with/firm/\?link=[^"]+)"', own)
+    assert address is not None, own
+    answer = visitor.http.get(visitor.answers(visitor.begins(address[1]), "elsewhere"))
+    assert answer.headers["location"] == "/login/own/"
+    with Visitor(hub.url) as again:
+        again.comes_by("firm", "elsewhere")
+        assert "logged in as local" in again.http.get(f"{hub.url}/login/own/").text

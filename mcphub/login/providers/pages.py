@@ -54,7 +54,7 @@ def start(request: HttpRequest, slug: str) -> HttpResponse:
         return HttpResponseRedirect(endpoints.issuer() + request.get_full_path())
     more: dict[str, Any] = {"next": entering.next_of(request)}
     if "link" in request.GET:
-        if not recent.has_logged_in(request):
+        if not recent.has_logged_in(request) or not recent.is_own_link(request, request.GET["link"]):
             return recent.log_in_again()
         more["links_user"] = request.user.pk
     if token := request.GET.get("invitation", "")[:_MOST_CODE]:

@@ -11,7 +11,7 @@ from typing import Any
 from django.contrib.auth.models import Group, User
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from mcphub.login import invitations
@@ -41,6 +41,13 @@ def stand_in_for(provider: LoginProvider) -> StandIn:
 
 def arrived(provider: LoginProvider, claims: Mapping[str, Json], nonce: str) -> User:
     """Give the person who logs in, with the groups that the claims give. Raises LoginRefused."""
+    try:
+        return _arrived(provider, claims, nonce)
+    except IntegrityError:  # the same person, or one who is called the same, came for the first time at this moment
+        return _arrived(provider, claims, nonce)
+
+
+def _arrived(provider: LoginProvider, claims: Mapping[str, Json], nonce: str) -> User:
     with transaction.atomic(), source.edits_by(stand_in_for(provider)):
         link = _link_of(provider, claims)
         groups = provider.groups_for(oidc.texts_in(claims, provider.groups_claim))
