@@ -26,6 +26,7 @@ COMMANDS = {
     "catalog": "load tools from a bundle or a pack, or write the catalogue out",
     "audit": "verify and export the audit, publish a checkpoint, change its key, remove what is too old",
     "client-config": "print the configuration for an MCP client",
+    "second-factor": "take away the second factors of a person who lost them",
     "demo": "start a hub of its own with tools, clients and calls to look at, or remove it",
     "doctor": "say what is wrong and how to mend it",
 }

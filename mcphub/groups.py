@@ -79,6 +79,10 @@ ROLES: Mapping[str, tuple[str, ...]] = {
         "signin.view_consent",
         "signin.view_issuer",
         "signin.view_identity",
+        "login.view_loginprovider",
+        "login.view_linkedlogin",
+        "login.view_invitation",
+        "login.view_secondfactor",
     ),
     "Operator": (
         *_SEEN,
@@ -136,7 +140,7 @@ def install(sender: object = None, **kwargs: Any) -> None:
     from django.contrib.auth.models import Group, Permission
 
     using = kwargs.get("using", "default")
-    for label in ("auth", "sessions_app", "tools_catalog", "invocations", "chat", "signin"):
+    for label in ("auth", "sessions_app", "tools_catalog", "invocations", "chat", "login", "signin"):
         # Each app's permissions are made by a signal of its own, whose turn may come later.
         create_permissions(apps.get_app_config(label), verbosity=0, using=using)
     known = {

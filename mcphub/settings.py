@@ -92,6 +92,7 @@ INSTALLED_APPS = [
     "invocations",
     "mcphub",
     "mcphub.chat",
+    "mcphub.login",
     "mcphub.signin",
 ]
 MCPHUB_APPS = env.modules("MCPHUB_APPS")
@@ -175,6 +176,9 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
+
+MCPHUB_SECOND_FACTOR = env.choice("MCPHUB_SECOND_FACTOR", "optional", ["optional", "console", "everybody"])
+"""Who must log in with a second factor besides a password: nobody, people of the console, all. Groups can ask too."""
 
 # Signing in ------------------------------------------------------------------------------------------
 

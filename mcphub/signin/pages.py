@@ -6,16 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
-from django.contrib.auth.forms import AuthenticationForm
 from django.contrib.auth.mixins import LoginRequiredMixin
-from django.contrib.auth.views import LoginView
 from django.http import HttpRequest, HttpResponse
-from django.http.response import HttpResponseBase
 from django.shortcuts import render
-from django.template.response import TemplateResponse
 from django.urls import reverse, reverse_lazy
 from django.utils.decorators import method_decorator
-from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext as _
 from django.views import View
 from django.views.decorators.cache import never_cache
@@ -29,7 +24,6 @@ from mcphub.process import runtime
 from mcphub.signin import clients
 from mcphub.signin.advice import ADVICE
 from mcphub.signin.grants import device
-from mcphub.signin.guesses import CountedLogin, guarded
 from mcphub.signin.models import Consent
 from mcphub.signin.server import endpoint_asked
 from sessions_app import endpoints
@@ -40,45 +34,11 @@ from sessions_app.protocol.errors import HubError
 
 _MOST_TOOLS = 200
 """Names of tools on the page; of more there is the number."""
-_LED_TO = ("/oauth/", "/connect/to/")
-"""What the addresses begin with that a login leads on to."""
 _WRONG_CODES = "wrong_device_codes"
 """The name in the session of the login for how many codes of devices were wrong."""
 _MOST_WRONG_CODES = 20
 _SHOWN_TO = "asked_since"
 """The name in the session of the login for which a page of consent was shown."""
-
-
-class SignInForm(CountedLogin, AuthenticationForm):
-    """Of everybody who has an account, with or without rights in the console."""
-
-
-class _Login(LoginView):
-    template_name = "signin/login.html"
-    authentication_form = SignInForm
-
-    def get_default_redirect_url(self) -> str:
-        return reverse("admin:index")
-
-    def get_redirect_url(self, request: HttpRequest | None = None) -> str:
-        """Lead on to pages of this hub alone, whatever the address says."""
-        wanted = str(self.request.POST.get("next") or self.request.GET.get("next") or "")
-        is_own = url_has_allowed_host_and_scheme(wanted, allowed_hosts=None) and wanted.startswith(_LED_TO)
-        return wanted if is_own else ""
-
-
-_login = _Login.as_view()
-
-
-@never_cache
-def log_in(request: HttpRequest) -> HttpResponse:
-    page: HttpResponse = guarded(request, lambda asked: _rendered(_login(asked)), request.get_full_path())
-    return page
-
-
-def _rendered(response: HttpResponseBase) -> HttpResponseBase:
-    """The form is looked at while the guard still watches."""
-    return response.render() if isinstance(response, TemplateResponse) else response
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,8 @@ import mcphub.urls  # noqa: F401 - registers the pages of the admin
 from invocations.chain.models import AuditHold
 from invocations.models import McpRedactionRule
 from mcphub.chat.models import ChatApproval, ChatKey, ChatModel, ChatProvider, ChatSession, Query, ToolApproval
+from mcphub.login.invitations import invite
+from mcphub.login.models import LinkedLogin, LoginProvider, SecondFactor
 from mcphub.signin.models import Identity, Issuer
 from sessions_app.history.reading import history_of
 from sessions_app.models import RateLimitBucket, WaitingChange
@@ -103,6 +105,14 @@ def _conversation() -> ChatSession:
     )
 
 
+def _login_provider() -> LoginProvider:
+    return LoginProvider.objects.create(name="Firm", slug="firm", issuer="https://login.example", client_id="hub")
+
+
+def _linked_login() -> LinkedLogin:
+    return LinkedLogin.objects.create(user=make.UserFactory(), issuer="https://login.example", subject="1")
+
+
 def _approval() -> ChatApproval:
     now = timezone.now()
     return ChatApproval.objects.create(
@@ -144,6 +154,10 @@ _MADE: dict[str, Callable[[], Any]] = {
     "signin_identity": _identity,
     "auth_group": make.GroupFactory,
     "auth_user": make.UserFactory,
+    "login_loginprovider": _login_provider,
+    "login_linkedlogin": _linked_login,
+    "login_invitation": lambda: invite("guest", "", [], 7)[0],
+    "login_secondfactor": lambda: SecondFactor.objects.create(user=make.UserFactory(), kind="app"),
     "sessions_app_apikey": make.ApiKeyFactory,
     "sessions_app_mcpsession": make.McpSessionFactory,
     "sessions_app_serverprocess": make.ServerProcessFactory,
