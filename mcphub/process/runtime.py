@@ -44,6 +44,7 @@ from mcphub.server.resuming import Resuming
 from mcphub.signin import sweeping as sign_ins
 from sessions_app import bus, events, refused_requests, store
 from sessions_app.history import comparing
+from sessions_app.keys import reminding
 from sessions_app.login import sweeping as logins
 from sessions_app.models import ApiKey, ServerProcess
 from sessions_app.protocol.errors import SessionNotFound
@@ -378,7 +379,7 @@ class Hub:
                 keys = self.configuration.keys
                 self._end_callers(keys.ended(keys, time.time()))
                 # Sessions go on: the client comes back to them with the next token.
-                self.streams.end_of(self.tokens.drop_expired(time.time()))
+                self.streams.end_opened_by(self.tokens.drop_expired(time.time()))
                 await self._end_sessions()
                 self.links.flush(self.upstreams.links())
                 for connection_id in await self.links.lost():
@@ -408,6 +409,7 @@ class Hub:
             limits.purge()
             logins.sweep()
             sign_ins.sweep()
+            reminding.remind()
             tasks.purge()
             aliases.purge()
             self.sealing.retain()

@@ -59,7 +59,7 @@ def actor_of(user: User | AnonymousUser | None) -> Actor:
         return Actor(f"user:{user.pk}", str(user))
     key = getattr(user, "key", None)  # of a key's principal
     if key is not None:
-        return Actor(f"key:{key.pk}", key.name)
+        return Actor(key.principal, key.caller_label)
     return on_the_machine()
 
 
