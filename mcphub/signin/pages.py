@@ -55,7 +55,7 @@ class _Login(LoginView):
     def get_redirect_url(self, request: HttpRequest | None = None) -> str:
         """Lead on to pages of this hub alone, whatever the address says."""
         wanted = str(self.request.POST.get("next") or self.request.GET.get("next") or "")
-        is_own = url_has_allowed_host_and_scheme(wanted, allowed_hosts=None) and wanted.startswith("/oauth/")
+        is_own = url_has_allowed_host_and_scheme(wanted, allowed_hosts=None) and wanted.startswith(("/oauth/", "/me/"))
         return wanted if is_own else ""
 
 
