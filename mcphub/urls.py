@@ -11,6 +11,7 @@ admin.autodiscover()
 
 urlpatterns = [
     path("", include("mcphub.console.welcome")),
+    path("", include("mcphub.me.urls")),
     path("connect", RedirectView.as_view(pattern_name="connect", query_string=True)),
     path("connect/", RedirectView.as_view(pattern_name="connect", query_string=True)),
     path("", include("mcphub.login.urls")),

@@ -7,7 +7,6 @@ is asked to: the snippets are in docs/clients.md for everybody, and calls are no
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import timedelta
 
 from django import forms
 from django.conf import settings
@@ -25,7 +24,7 @@ from invocations.models import McpToolInvocation
 from invocations.rest import live
 from mcphub import clients
 from mcphub.console import arrivals
-from sessions_app.admin.keys import DAYS_VALID
+from sessions_app.keys.making import default_end
 from sessions_app.kit.shown import clipped, duration
 from sessions_app.models import ApiKey
 from sessions_app.protocol.errors import ServerBusy
@@ -78,7 +77,7 @@ def connect_view(request: HttpRequest) -> HttpResponse:
         "placeholder": clients.PLACEHOLDER,
         "may_make": request.user.has_perm(MAKES_KEYS),
         "may_see": may_see,
-        "days": DAYS_VALID,
+        "days": settings.MCPHUB_KEY_DAYS,
         "name": request.POST.get("name", ""),
         "has_tools": McpToolDefinition.objects.filter(enabled=True).exists(),
         "elsewhere": _elsewhere(request),
@@ -114,7 +113,7 @@ def _make(request: HttpRequest, form: NewKey) -> tuple[ApiKey, str]:
         scopes=scopes,
         reason=str(_("Made on the page that connects clients.")),
         created_by=request.user,
-        expires_at=(timezone.now() + timedelta(days=DAYS_VALID)).replace(microsecond=0),
+        expires_at=default_end(),
     )
     return key, text
 
@@ -154,6 +153,14 @@ def _keys(request: HttpRequest, made: ApiKey | None) -> list[tuple[int, str]]:
     return [(key.pk, clipped(key, _LONGEST_KEY)) for key in usable]
 
 
+def _principal(key: int | None) -> str:
+    """Give whose calls come with a key; empty for no key, and what nobody is called for one that is gone."""
+    if key is None:
+        return ""
+    found = ApiKey.objects.filter(pk=key).only("owner_id").first()
+    return found.principal if found is not None else f"key:{key}"
+
+
 def _number(word: str) -> int | None:
     return int(word) if word.isascii() and word.isdecimal() and len(word) < 19 else None
 
@@ -172,7 +179,7 @@ def arrivals_view(request: HttpRequest, after: int) -> HttpResponseBase:
         live.check_room()
     except ServerBusy as error:
         return HttpResponse(str(error), status=503, headers={"Retry-After": "10"})
-    principal = f"key:{key}" if key is not None else ""
+    principal = _principal(key)
     rows = McpToolInvocation.objects.defer("arguments", "result", "error")
     last = _number(request.headers.get("Last-Event-ID", ""))
     beside = arrivals.Arrivals(

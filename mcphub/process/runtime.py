@@ -45,6 +45,7 @@ from mcphub.signin import sweeping as sign_ins
 from mcphub.signin.issuers.tokens import ForeignTokens
 from sessions_app import bus, events, refused_requests, store
 from sessions_app.history import comparing
+from sessions_app.keys import reminding
 from sessions_app.login import sweeping as logins
 from sessions_app.models import ApiKey, ServerProcess
 from sessions_app.protocol.errors import SessionNotFound
@@ -386,7 +387,7 @@ class Hub:
                 keys = self.configuration.keys
                 self._end_callers(keys.ended(keys, time.time()))
                 # Sessions go on: the client comes back to them with the next token.
-                self.streams.end_of(self.tokens.drop_expired(time.time()))
+                self.streams.end_opened_by(self.tokens.drop_expired(time.time()))
                 await self._end_sessions()
                 self.links.flush(self.upstreams.links())
                 for connection_id in await self.links.lost():
@@ -416,6 +417,7 @@ class Hub:
             limits.purge()
             logins.sweep()
             sign_ins.sweep()
+            reminding.remind()
             tasks.purge()
             aliases.purge()
             self.sealing.retain()
