@@ -11,9 +11,11 @@ admin.autodiscover()
 
 urlpatterns = [
     path("", include("mcphub.console.welcome")),
+    path("", include("mcphub.me.urls")),
     path("connect", RedirectView.as_view(pattern_name="connect", query_string=True)),
     path("connect/", RedirectView.as_view(pattern_name="connect", query_string=True)),
-    path("admin/", include("mcphub.console.login")),
+    path("", include("mcphub.login.urls")),
+    path("connect/", include("mcphub.accounts.urls")),
     path("admin/", include("mcphub.console.connect")),
     path("admin/", include("mcphub.console.tryit")),
     path("admin/", include("mcphub.console.shown_views")),

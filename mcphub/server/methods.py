@@ -199,7 +199,7 @@ async def subscriptions_listen(exchange: McpExchange, params: dict[str, Json]) -
     channel = exchange.channel
     assert channel is not None
     meta = {"io.modelcontextprotocol/subscriptionId": exchange.request_id}
-    stream = exchange.hub.streams.open(exchange.source.caller.principal, None, wanted, meta)
+    stream = exchange.hub.streams.open(exchange.source.caller, None, wanted, meta)
     of_upstreams = any(exchange.resources().upstream_of(uri) is not None for uri in wanted.uris)
     if of_upstreams:
         exchange.hub.resubscribe()
