@@ -40,7 +40,9 @@ def make(url: str, key: str) -> str:
         if wanted not in (text := _get(url + path, {"Accept-Language": "ru", "Accept": "text/html"})[1]):
             raise NotAsShipped(f"{path} has no {wanted!r}: {text[:300]!r}")
     version = opened["serverInfo"]["version"]
-    return f"first audited call: mcphub {version}, add(2, 40) = 42, invocation {row['invocation_id']} is {row['status']}"
+    return (
+        f"first audited call: mcphub {version}, add(2, 40) = 42, invocation {row['invocation_id']} is {row['status']}"
+    )
 
 
 def wait(url: str, seconds: float = START_SECONDS) -> None:
