@@ -11,4 +11,4 @@ from deploy.release import hashes
 
 def test_package_and_hub_say_one_version() -> None:
     project = tomllib.loads((hashes.HOME / "pyproject.toml").read_text())["project"]
-    assert settings.MCPHUB_VERSION == project["version"]
+    assert project["version"] == settings.MCPHUB_VERSION
