@@ -77,6 +77,8 @@ ROLES: Mapping[str, tuple[str, ...]] = {
         "sessions_app.view_apikey",
         "sessions_app.share_savedview",
         "signin.view_consent",
+        "signin.view_issuer",
+        "signin.view_identity",
     ),
     "Operator": (
         *_SEEN,
@@ -103,6 +105,12 @@ ROLES: Mapping[str, tuple[str, ...]] = {
         "sessions_app.change_apikey",
         "signin.view_consent",
         "signin.delete_consent",
+        "signin.view_issuer",
+        "signin.add_issuer",
+        "signin.change_issuer",
+        "signin.test_issuer",
+        "signin.view_identity",
+        "signin.delete_identity",
         "sessions_app.share_savedview",
     ),
     "Upstream manager": (

@@ -445,7 +445,8 @@ LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"structured": {"()": "mcphub.process.logs.formatter", "style": MCPHUB_LOG_FORMAT}},
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "structured"}},
+    "filters": {"few_of_a_kind": {"()": "mcphub.process.logs.FewOfAKind"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "structured", "filters": ["few_of_a_kind"]}},
     "root": {"handlers": ["stderr"], "level": MCPHUB_LOG_LEVEL},
     "loggers": {
         "django.server": {"handlers": ["stderr"], "propagate": False},

@@ -15,6 +15,7 @@ import mcphub.urls  # noqa: F401 - registers the pages of the admin
 from invocations.chain.models import AuditHold
 from invocations.models import McpRedactionRule
 from mcphub.chat.models import ChatApproval, ChatKey, ChatModel, ChatProvider, ChatSession, Query, ToolApproval
+from mcphub.signin.models import Identity, Issuer
 from sessions_app.history.reading import history_of
 from sessions_app.models import RateLimitBucket, WaitingChange
 from tests import factories as make
@@ -87,6 +88,14 @@ def _provider() -> ChatProvider:
     )
 
 
+def _issuer() -> Issuer:
+    return Issuer.objects.first() or Issuer.objects.create(name="work", issuer="http://127.0.0.1:9")
+
+
+def _identity() -> Identity:
+    return Identity.objects.create(issuer=_issuer(), subject="s", user=make.UserFactory())
+
+
 def _conversation() -> ChatSession:
     now = timezone.now()
     return ChatSession.objects.first() or ChatSession.objects.create(
@@ -131,6 +140,8 @@ def _tool() -> Any:
 
 
 _MADE: dict[str, Callable[[], Any]] = {
+    "signin_issuer": _issuer,
+    "signin_identity": _identity,
     "auth_group": make.GroupFactory,
     "auth_user": make.UserFactory,
     "sessions_app_apikey": make.ApiKeyFactory,
