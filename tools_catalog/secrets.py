@@ -11,6 +11,7 @@ import hashlib
 import hmac
 import os
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from typing import Protocol
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -27,6 +28,13 @@ _SHORTEST_SHOWN = 12
 
 class SecretError(Exception):
     """A secret cannot be written or read. The sentence names no part of it."""
+
+
+class Encrypted(Protocol):
+    """A row that keeps secrets for long: `mcphub secrets rotate` moves them to the first key."""
+
+    def encrypt_anew(self) -> list[str]:
+        """Encrypt under the first key what another one encrypted; name the fields that changed. Raises SecretError."""
 
 
 def binding(model: str, pk: object, field: str) -> str:

@@ -3,6 +3,7 @@
     python -m deploy.release.image build [--tools]      localhost/mcphub:VERSION (and VERSION-tools)
     python -m deploy.release.image try                  podman run, hardened, to a first audited call
     python -m deploy.release.image try-compose          deploy/compose.yaml with PostgreSQL, to the same
+    python -m deploy.release.image try-unit             deploy/mcphub.service under systemd in a container, to the same
 
 Needs mmdebstrap, buildah and podman, and for compose aardvark-dns. The build trusts the certificates that this machine
 trusts (`-v /etc/ssl/certs`), and leaves none in the image.
@@ -25,6 +26,9 @@ from deploy.release import first_call, hashes, try_wheel
 
 SUITE = "trixie"
 BASE = f"localhost/mcphub-base:{SUITE}"
+UNIT_SUITE = "bookworm"
+"""Its systemd boots on every kind of control groups."""
+UNIT_BASE = f"localhost/mcphub-machine:{UNIT_SUITE}"
 POSTGRESQL = "localhost/mcphub-postgresql:latest"
 IMAGES = hashes.HOME / "deploy" / "image"
 PACKAGES = ("ca-certificates", "python3", "python3-venv", "tzdata")
@@ -98,14 +102,38 @@ def run_compose(scratch: Path) -> None:
         subprocess.run([*compose, "down", "-v", "-t", "30"], env=environment, capture_output=True)
 
 
-def _base(scratch: Path) -> None:
+def run_unit(scratch: Path) -> None:
+    """Boot Debian with the wheel and the unit in a container; call; ask systemd how open the service is."""
+    wheel = try_wheel.build(scratch)
+    _base(scratch, UNIT_BASE, UNIT_SUITE, (*PACKAGES, "systemd", "dbus"))
+    context = scratch / "unit"
+    context.mkdir()
+    unit = hashes.HOME / "deploy" / "mcphub.service"
+    for file in (unit, wheel, hashes.FOLDER / "mcphub.txt", IMAGES / "Containerfile.systemd"):
+        shutil.copy(file, context)
+    image, name, port = "localhost/mcphub-unit:latest", f"mcphub-try-{os.getpid()}", _free_port()
+    _bud(context, "-f", str(context / "Containerfile.systemd"), "--build-arg", f"BASE={UNIT_BASE}", "-t", image)
+    machine = ["--systemd=always", "--privileged", "-v", "/sys/fs/cgroup:/sys/fs/cgroup"]
+    try:
+        _podman("run", "-d", "--name", name, *machine, "-p", f"127.0.0.1:{port}:8000", image)
+        print("unit:", first_call.make(f"http://127.0.0.1:{port}", _key(name, journal=True)))
+        print(_podman("exec", name, "systemd-analyze", "security", "--no-pager", "mcphub").splitlines()[-1])
+        _podman("exec", name, "systemctl", "stop", "mcphub")
+        state = _podman("exec", name, "systemctl", "show", "-p", "Result", "--value", "mcphub").strip()
+        if state != "success":
+            sys.exit(f"The service stopped with {state}.")
+    finally:
+        _podman("rm", "-f", "-t", "10", "-v", name, may_fail=True)
+
+
+def _base(scratch: Path, name: str = BASE, suite: str = SUITE, packages: tuple[str, ...] = PACKAGES) -> None:
     """Make the root file system that the images begin with: Debian's essential packages, Python, no manuals."""
-    if _has(BASE):
+    if _has(name):
         return
     archive = scratch / "base.tar"
     without = [f"--dpkgopt=path-exclude=/usr/share/{each}/*" for each in ("man", "doc", "locale")]
-    _run(["mmdebstrap", "--variant=minbase", f"--include={','.join(PACKAGES)}", *without, SUITE, str(archive)])
-    _podman("import", "-q", str(archive), BASE)
+    _run(["mmdebstrap", "--variant=minbase", f"--include={','.join(packages)}", *without, suite, str(archive)])
+    _podman("import", "-q", str(archive), name)
 
 
 def _bud(context: Path, *words: str, with_certificates: bool = True) -> None:
@@ -114,14 +142,16 @@ def _bud(context: Path, *words: str, with_certificates: bool = True) -> None:
     _run(["buildah", "bud", *how, *words, str(context)])
 
 
-def _key(container: str) -> str:
+def _key(container: str, *, journal: bool = False) -> str:
+    """Wait for the key of a first start. `journal`: it is in the journal of a machine, not in the container's log."""
+    asked = ["exec", container, "journalctl", "-o", "cat", "-u", "mcphub"] if journal else ["logs", container]
     ends = time.monotonic() + first_call.START_SECONDS
     while time.monotonic() < ends:
-        logged = _podman("logs", container, may_fail=True)
+        logged = _podman(*asked, may_fail=True)
         if "\nready " in logged and (key := first_call.key_in(logged)):
             return key
         time.sleep(0.5)
-    raise first_call.NotAsShipped(f"{container} printed no key: {_podman('logs', container, may_fail=True)[-2000:]}")
+    raise first_call.NotAsShipped(f"{container} printed no key: {_podman(*asked, may_fail=True)[-2000:]}")
 
 
 def _has(image: str) -> bool:
@@ -173,7 +203,7 @@ def _run(command: list[str], environment: dict[str, str] | None = None, *, may_f
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["build", "try", "try-compose"])
+    parser.add_argument("what", choices=["build", "try", "try-compose", "try-unit"])
     parser.add_argument("--tools", action="store_true", help="the tag with Node.js, npm and uv too")
     options = parser.parse_args()
     missing = [program for program in ("mmdebstrap", "buildah", "podman") if not shutil.which(program)]
@@ -185,7 +215,7 @@ def main() -> int:
             build(scratch, with_tools=options.tools)
             return 0
         _choose_runtime(scratch)
-        {"try": run, "try-compose": run_compose}[options.what](scratch)
+        {"try": run, "try-compose": run_compose, "try-unit": run_unit}[options.what](scratch)
     return 0
 
 

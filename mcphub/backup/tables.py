@@ -7,6 +7,7 @@ PostgreSQL is needed: the tables themselves come from the migrations that the ba
 from __future__ import annotations
 
 import contextlib
+import errno
 import sqlite3
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -21,6 +22,7 @@ from django.db.migrations.recorder import MigrationRecorder
 from sessions_app.kit.database import Dedicated
 from sessions_app.protocol.json import Json
 
+_OF_THE_FILE = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN)
 PART_BYTES = 8 * 2**20
 Migration = tuple[str, str]
 
@@ -52,9 +54,15 @@ def copy_sqlite(to: Path) -> None:
         database = Dedicated()
         try:
             database.raw.backup(target)
+            target.execute("PRAGMA journal_mode=DELETE")
+        except sqlite3.OperationalError as error:
+            if (error.sqlite_errorcode & 0xFF) in _OF_THE_FILE:
+                raise OSError(
+                    errno.ENOSPC if error.sqlite_errorcode == sqlite3.SQLITE_FULL else errno.EIO, str(error), str(to)
+                ) from error
+            raise
         finally:
             database.close()
-        target.execute("PRAGMA journal_mode=DELETE")
 
 
 def sqlite_path() -> Path:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import errno
 import getpass
-import sqlite3
 import sys
 from pathlib import Path
 
@@ -31,8 +30,6 @@ def declare_passphrase(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     passphrase = passphrase_of(options, "backup", is_new=True)
     start_django()
-    from django.db import OperationalError
-
     from mcphub.backup import making
     from mcphub.process import known_data
 
@@ -43,12 +40,6 @@ def run(options: argparse.Namespace) -> int:
             made = making.write(options.file, passphrase)
     except OSError as error:
         raise Stop(f"mcphub backup: {why(error, options.file)} Nothing was kept.") from error
-    except Stop as stop:
-        if _is_full(stop.__cause__) or (
-            isinstance(stop.__cause__, OperationalError) and _is_full(stop.__cause__.__cause__)
-        ):
-            raise Stop(f"mcphub backup: there is no room beside {options.file}. Nothing was kept.") from stop
-        raise
     print(f"{options.file}: {made.tables} tables, {made.size / 2**20:.1f} MiB")
     if made.left_out:
         print(f"{made.left_out} Keep a copy of it.", file=sys.stderr)
@@ -88,10 +79,6 @@ def why(error: OSError, path: Path) -> str:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return f"The disk is full; {path} needs more room."
     return f"{error.filename or path}: {error.strerror or error}."
-
-
-def _is_full(error: BaseException | None) -> bool:
-    return isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode == sqlite3.SQLITE_FULL
 
 
 def _tell(path: Path) -> None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from mcphub.commands.stop import Stop, database_or_stop, start_django
 
 if TYPE_CHECKING:
-    from mcphub.chat.models import ChatProvider
-    from tools_catalog.models import Secret
+    from tools_catalog import secrets
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
@@ -48,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
     with database_or_stop():
         first_run.migrate()
         moved, lost = _rotate()
-    print(f"{moved} secrets are encrypted with the key {key_id} now.")
+    print(f"{moved} rows with secrets are encrypted with the key {key_id} now.")
     for name, why in lost:
         print(f"{name}: {why}")
     print(
@@ -58,27 +57,29 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _rotate() -> tuple[int, list[tuple[str, str]]]:
-    """Encrypt anew what the first key did not encrypt; give how many, and what cannot be read any more."""
+    """Encrypt anew what the first key did not encrypt; give how many rows, and what cannot be read any more."""
+    from django.apps import apps
     from django.db import transaction
 
-    from mcphub.chat.models import ChatProvider
+    from sessions_app.history.recording import RecordedModel
     from tools_catalog import secrets
-    from tools_catalog.models import Secret
 
     moved, lost = 0, []
-    models: list[type[Secret] | type[ChatProvider]] = [Secret, ChatProvider]
-    for model in models:
-        for pk in list(model.objects.exclude(ciphertext="").order_by("pk").values_list("pk", flat=True)):
+    for model in apps.get_models():
+        if not hasattr(model, "encrypt_anew"):
+            continue
+        for pk in list(model._default_manager.order_by("pk").values_list("pk", flat=True)):
             with transaction.atomic():  # one row each, so that who edits a secret waits for it alone
-                row = model.objects.select_for_update().filter(pk=pk).first()
-                if row is None or secrets.is_current(row.ciphertext):
+                row = model._default_manager.select_for_update().filter(pk=pk).first()
+                if row is None:
                     continue
+                keeps = cast("secrets.Encrypted", row)
                 try:
-                    plain = row.value() if isinstance(row, Secret) else row.key()
+                    changed = keeps.encrypt_anew()
                 except secrets.SecretError as error:
                     lost.append((f"{model._meta.verbose_name} {row}", str(error)))
                     continue
-                row.set_value(plain) if isinstance(row, Secret) else row.set_key(plain)
-                row.save()
-                moved += 1
+                if changed:
+                    row.save(update_fields=None if isinstance(row, RecordedModel) else changed)
+                    moved += 1
     return moved, lost

@@ -138,13 +138,14 @@ def test_a_full_disk_keeps_nothing(tmp_path: Path) -> None:
     """A bound on the size of files stands for the disk: the same calls fail, with another number."""
     given, target = passphrase(tmp_path), tmp_path / "hub.backup"
     assert run(tmp_path / "data", "token", "create", "x").returncode == 0
-    words = f"ulimit -f 64; trap '' XFSZ; exec mcphub backup {target} --passphrase-file {given}"
+    words = f"ulimit -f 1024; trap '' XFSZ; exec mcphub backup {target} --passphrase-file {given}"
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     full = subprocess.run(
         ["bash", "-c", words], env=environment(tmp_path / "data", PATH=path), capture_output=True, text=True
     )
     assert full.returncode == 1
     assert "Nothing was kept." in full.stderr, full.stderr
+    assert len(full.stderr.splitlines()) == 1
     assert [path for path in tmp_path.iterdir() if path.name.startswith("hub.backup")] == []
 
 
@@ -155,7 +156,7 @@ def test_secrets_move_to_a_new_key_while_a_hub_runs(tmp_path: Path) -> None:
         before = hub.operate(secret_operations.ciphertext_of, "house")
         assert hub.operate(secret_operations.secret_of, "house") == "s3cret-of-the-house"
         told = hub.command("secrets", "rotate")
-        assert "1 secrets are encrypted" in told
+        assert "1 rows with secrets are encrypted" in told
         new = (hub.data / "encryption_keys").read_text()
         assert new.endswith(old)
         assert hub.operate(secret_operations.ciphertext_of, "house") != before
@@ -163,4 +164,4 @@ def test_secrets_move_to_a_new_key_while_a_hub_runs(tmp_path: Path) -> None:
             "a process that runs reads the file again"
         )
         (hub.data / "encryption_keys").write_text(new.removesuffix(old))
-        assert hub.command("secrets", "rotate", "--keep-key").startswith("0 secrets")
+        assert hub.command("secrets", "rotate", "--keep-key").startswith("0 rows")
