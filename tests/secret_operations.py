@@ -27,3 +27,9 @@ def ciphertext_of(name: str) -> str:
     from tools_catalog.models import Secret
 
     return Secret.objects.get(name=name).ciphertext
+
+
+def count_of_calls() -> int:
+    from invocations.models import McpToolInvocation
+
+    return McpToolInvocation.objects.count()
