@@ -20,20 +20,22 @@ def run(options: argparse.Namespace) -> int:
     passphrase = backup.passphrase_of(options, "restore")
     data = Path(env.text("MCPHUB_DATA_DIR", "var")).absolute()
     folders = {data, data / "static"}
+    lock = data / "start.lock"
     keys = {
         Path(env.text("MCPHUB_SECRET_KEY_FILE", str(data / "secret_key"))),
         Path(env.text("MCPHUB_ENCRYPTION_KEY_FILE", str(data / "encryption_keys"))),
     }
-    here = {path for path in keys | folders if path.exists()}
+    here = {path for path in keys | folders | {lock} if path.exists()}
     start_django()  # which makes keys and folders where there are none
     data_private_or_stop()
     from mcphub.backup import restoring, sealed
+    from mcphub.process import first_run
 
     try:
-        with database_or_stop():
+        with database_or_stop(), first_run.one_at_a_time():  # a hub that starts meanwhile would make tables
             header = restoring.read(options.file, passphrase, here & keys)
     except BaseException as error:
-        for path in keys - here:
+        for path in (keys | {lock}) - here:
             path.unlink(missing_ok=True)
         for folder in sorted(folders - here, reverse=True):
             with contextlib.suppress(OSError):

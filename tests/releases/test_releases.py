@@ -13,7 +13,7 @@ from tests.mcphub.running import environment
 from tests.releases import keeping
 from tests.servers import Hub
 
-pytestmark = [pytest.mark.program, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 TODAY = "of this version"
 
@@ -24,6 +24,7 @@ def test_each_release_has_left_its_data() -> None:
     assert {path.name for path in keeping.stored()} == wanted, "run `make release-fixture` in the release's checkout"
 
 
+@pytest.mark.rig
 @pytest.mark.parametrize("kind", keeping.KINDS)
 @pytest.mark.parametrize(
     "release", [*sorted({path.name.split(".tar")[0].rpartition(".")[0] for path in keeping.stored()}), TODAY]
@@ -45,6 +46,7 @@ def test_data_of_a_release_is_migrated_and_whole(tmp_path: Path, release: str, k
             assert "published checkpoints agree" in hub.command("audit", "verify")
 
 
+@pytest.mark.program
 def test_two_hubs_that_migrate_at_once_make_the_tables_once(tmp_path: Path) -> None:
     """On PostgreSQL, where each may have a machine of its own: the second waits, and finds nothing to do."""
     with keeping.database("postgresql") as variables:
