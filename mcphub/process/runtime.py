@@ -42,8 +42,10 @@ from mcphub.server.listening import Streams
 from mcphub.server.pending_input import PendingInputRequests
 from mcphub.server.resuming import Resuming
 from mcphub.signin import sweeping as sign_ins
+from mcphub.signin.issuers.tokens import ForeignTokens
 from sessions_app import bus, events, refused_requests, store
 from sessions_app.history import comparing
+from sessions_app.keys import reminding
 from sessions_app.login import sweeping as logins
 from sessions_app.models import ApiKey, ServerProcess
 from sessions_app.protocol.errors import SessionNotFound
@@ -86,7 +88,8 @@ class Hub:
         """Rows that were made past the application, as the last comparison found them."""
         self.open_calls = OpenCalls()
         self.sessions = store.Sessions()
-        self.tokens = AccessTokens()
+        self.foreign_tokens = ForeignTokens()
+        self.tokens = AccessTokens(self.foreign_tokens)
         self.streams = Streams(
             settings.MCPHUB_HEARTBEAT_SECONDS, descriptors.most_streams(), settings.MCPHUB_MAX_STREAMS_PER_CALLER
         )
@@ -384,7 +387,7 @@ class Hub:
                 keys = self.configuration.keys
                 self._end_callers(keys.ended(keys, time.time()))
                 # Sessions go on: the client comes back to them with the next token.
-                self.streams.end_of(self.tokens.drop_expired(time.time()))
+                self.streams.end_opened_by(self.tokens.drop_expired(time.time()))
                 await self._end_sessions()
                 self.links.flush(self.upstreams.links())
                 for connection_id in await self.links.lost():
@@ -414,6 +417,7 @@ class Hub:
             limits.purge()
             logins.sweep()
             sign_ins.sweep()
+            reminding.remind()
             tasks.purge()
             aliases.purge()
             self.sealing.retain()

@@ -56,7 +56,13 @@ class McpConnection(LoadableModel):
     """Another MCP server whose tools the hub serves."""
 
     UNRECORDED = (*LoadableModel.UNRECORDED, "discovered_at", "unprobed")
-    GUARDED: ClassVar[dict[str, Any]] = {"policy": "hold_all"}
+    GUARDED: ClassVar[dict[str, Any]] = {
+        "policy": "hold_all",
+        "keeps_serving": False,
+        "may_ask_secrets": False,
+        "may_sample": False,
+        "may_list_roots": False,
+    }
     GUARDED_LINKS = ("groups",)
 
     class Transport(models.TextChoices):

@@ -91,6 +91,12 @@ async def look(
                     except (errors.UpstreamError, errors.ResultInvalid, listing.ListingInvalid):
                         if kind == listing.TOOL:
                             raise  # beside its tools, what it reads like may be missing
+                if listing.RESOURCE in offers:
+                    offers[listing.RESOURCE] = listing.with_views(
+                        offers[listing.RESOURCE],
+                        offers.get(listing.TEMPLATE, {}),
+                        offers.get(listing.TOOL, {}).values(),
+                    )
         except (errors.HubError, listing.ListingInvalid, SessionLost, TimeoutError) as error:
             words = scrub.text(str(error)) or "The tools were not listed in time."
             return [*steps, Step(LIST, False, words, took())], {}
