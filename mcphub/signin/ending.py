@@ -18,6 +18,7 @@ from sessions_app import bus
 from sessions_app.history import events
 from sessions_app.login import open_logins
 from sessions_app.models import ApiKey
+from tools_catalog.accounts import storing
 
 _REASON = "the person was disabled"
 
@@ -34,6 +35,7 @@ def end_all(person: User, reason: str) -> None:
             "keys": ApiKey.objects.filter(owner=person).revoke(reason),
             "tokens": end_tokens(person),
             "logins": open_logins.end(person),
+            "accounts": storing.end_all_of(f"user:{person.pk}", reason),
         }
         bus.publish(bus.CALLER_ENDED, f"user:{person.pk}")
         events.record("user.ended", model=User, subject=person.pk, label=str(person), after=ended, reason=reason)

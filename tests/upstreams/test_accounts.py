@@ -154,10 +154,10 @@ def test_resources_and_prompts_are_read_with_the_account_of_who_reads(hub: Hub, 
         assert prompt["result"]["messages"][0]["content"]["text"] == "I am bob."
 
 
-def test_a_key_is_nobody_and_calls_with_nobodys_account(hub: Hub, personal: str) -> None:
+def test_a_key_of_nobody_calls_with_nobodys_account(hub: Hub, personal: str) -> None:
     answer = call(hub, hub.key, "own_whoami")
     assert answer["result"]["isError"]
-    assert "a key is nobody's" in text_of(answer)
+    assert "this call is no person's" in text_of(answer)
 
 
 def test_a_stateless_client_is_asked_to_open_the_address_and_calls_again(hub: Hub, personal: str, peer: Peer) -> None:

@@ -232,7 +232,7 @@ class HeldAccount:
         elif self._principal == SHARED:
             what = f"Nobody's account is chosen to read the lists of {slug}. Its operator connects one for them."
         elif not self._principal.startswith("user:"):
-            what = f"{slug} takes each person's own account, and a key is nobody's. Sign in as a person."
+            what = f"{slug} takes each person's own account, and this call is no person's. Sign in, or use a key of your own."
         else:
             what = f"Your account at {slug} is not connected."
             return AccountNeeded(f"{what} {why}".strip(), slug, self._principal)
