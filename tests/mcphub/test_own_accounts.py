@@ -67,6 +67,11 @@ def test_accounts_end_with_the_person(connection: McpConnection, anna: Any) -> N
     person.save()
     own.refresh_from_db()
     assert own.state == "ended"
+    other = User.objects.create_user("boris")
+    gone = connected(connection, other)
+    other.delete()
+    gone.refresh_from_db()
+    assert (gone.state, gone.access) == ("ended", "")
 
 
 def test_a_token_of_another_row_does_not_open(connection: McpConnection, anna: Any) -> None:

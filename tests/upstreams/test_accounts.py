@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx2
@@ -24,7 +25,9 @@ def peer() -> Iterator[Peer]:
 
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
-    made = Hub(tmp_path_factory.mktemp("accounts"), environment={"MCPHUB_EGRESS_ALLOW": "127.0.0.1,localhost"})
+    """Two workers, so that pages, calls and renewals meet over the database."""
+    folder = tmp_path_factory.mktemp("accounts")
+    made = Hub(folder, flags=["--workers", "2"], environment={"MCPHUB_EGRESS_ALLOW": "127.0.0.1,localhost"})
     with accounts.hub_url(made) as running:
         yield running
 
@@ -97,6 +100,19 @@ def test_a_token_that_ended_is_renewed_without_a_failed_call(hub: Hub, peer: Pee
     accounts.control(peer.url, expire=True)
     assert text_of(call(hub, hub.key, "one_whoami")) == "house"
     assert accounts.control(peer.url)["reused"] == 0
+
+
+def test_many_calls_in_two_workers_renew_a_token_once(hub: Hub, peer: Peer, shared: str) -> None:
+    before = accounts.control(peer.url)
+    rounds = 10
+    with ThreadPoolExecutor(8) as callers:
+        for _ in range(rounds):
+            hub.operate(accounts.age_tokens, shared)
+            answers = list(callers.map(lambda _number: call(hub, hub.key, "one_whoami"), range(16)))
+            assert {text_of(answer) for answer in answers} == {"house"}
+    now = accounts.control(peer.url)
+    assert now["reused"] == before["reused"] == 0
+    assert rounds / 2 <= now["refreshes"] - before["refreshes"] <= rounds
 
 
 @pytest.mark.parametrize("broken", ["html", "away"])
