@@ -232,7 +232,7 @@ def test_a_person_who_is_disabled_finds_nothing_open_when_enabled_again(anna: Wo
     person.is_active = False
     person.save()
     event = AuditEvent.objects.filter(kind="user.ended").latest("pk")
-    assert event.after == {"keys": 1, "tokens": 0, "logins": 1}
+    assert event.after == {"keys": 1, "tokens": 0, "logins": 1, "accounts": 0}
     person.is_active = True
     person.save()
     assert anna.browser.get("/me/").status_code == 302
