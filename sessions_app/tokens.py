@@ -160,11 +160,12 @@ def read(digest: bytes) -> AccessGrant | None:
     if len(row.resource) != 1 or not (endpoint := endpoints.named(row.resource[0])):
         return None
     scopes = {allowed for scope in row.scope.split() for allowed in endpoints.SCOPES.get(scope, ())}
+    client = f"{row.application.name[:100] or 'a client'} (client {row.application.pk})"
     caller = Caller(
         principal=f"user:{row.user.pk}",
-        label=f"{row.user.get_username()} via {row.application.name or 'a client'} (client {row.application.pk})",
+        label=f"{row.user.get_username()} via {client}",
         scopes=frozenset(scopes),
         groups=frozenset(row.user.groups.values_list("pk", flat=True)),
-        is_signed_in=True,
+        allowed_client=client,
     )
     return AccessGrant(caller=caller, endpoints=frozenset({endpoint}), expires_at=row.expires.timestamp())

@@ -142,11 +142,11 @@ async def _granted(rule: Trust, judged: Judgement, claims: Mapping[str, Json], s
 
 def _caller(rule: Trust, judged: Judgement, claims: Mapping[str, Json]) -> Caller:
     user = persons.person_of(rule, judged.subject, claims)
-    client = clipped(judged.client, 100) or "a client"
+    client = f"{clipped(judged.client, 100) or 'a client'} ({rule.name})"
     return Caller(
         principal=f"user:{user.pk}",
-        label=f"{user.get_username()} via {client} ({rule.name})",
+        label=f"{user.get_username()} via {client}",
         scopes=judged.scopes,
         groups=frozenset(user.groups.values_list("pk", flat=True)) | judged.groups,
-        is_signed_in=True,
+        allowed_client=client,
     )
