@@ -192,6 +192,7 @@ class CallListAdmin(RecordedReading):
     parts = (
         CallSearch(),
         Arrangement(
+            "shown_allowed_client",
             "shown_connection",
             "shown_size",
             "listed_turn",
