@@ -21,6 +21,8 @@ from django.conf import settings
 
 from sessions_app import endpoints
 from sessions_app.caller import Caller
+from sessions_app.history import bounded
+from sessions_app.history.events import Actor
 from sessions_app.protocol.errors import ServerBusy, Unauthenticated
 
 ACCESS, REFRESH = "mcpa", "mcpr"
@@ -66,6 +68,13 @@ class AccessGrant:
         if self.expires_at <= time.time():
             raise Unauthenticated("The access token has expired. Get another with the refresh token, or sign in again.")
         if endpoint not in self.endpoints:
+            bounded.note(
+                "token.refused",
+                actor=Actor(self.caller.principal, self.caller.label),
+                reason="it is for another endpoint",
+                endpoint=endpoint,
+                of=sorted(self.endpoints),
+            )
             raise Unauthenticated("The access token is for another endpoint. Sign in for this one.")
         return self.caller
 

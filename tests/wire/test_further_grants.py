@@ -349,6 +349,38 @@ def test_what_an_assertion_must_not_be(hub: Hub, issuer: ForeignIssuer, anna: Pe
     refused(exchanged(hub, client, assertion(hub, issuer, anna.name, client["id"])))
 
 
+# The record ----------------------------------------------------------------------------------------------
+
+
+def refusals(hub: Hub, **filters: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = hub.operate(operations.values, "sessions_app.AuditEvent", "after", **filters)
+    return found
+
+
+def test_what_was_refused_is_on_record_and_a_flood_is_counted(
+    hub: Hub, issuer: ForeignIssuer, anna: Person, client: Client
+) -> None:
+    told = client.sign_in(anna)
+    with Speaker(hub.url, told["access_token"]) as speaker:
+        assert speaker.http.get("/sse", headers=speaker.headers()).status_code == 401
+        assert speaker.modern_call("echo", {"text": "mine"}).status_code == 200
+        assert hub.row(client=speaker.name)["allowed_client"].startswith("A terminal (client ")
+    anna.asked(client.address(resource="https://elsewhere.example/mcp"))
+    for number in range(100):
+        client.refresh(f"made up {number}")
+        client.token(grant_type="client_credentials", client_id=f"nobody {number}")
+    bad = issuer.token(hub, anna.name, aud="https://elsewhere.example")
+    with Speaker(hub.url, bad) as speaker:
+        assert speaker.modern("tools/list").status_code == 401
+    until(lambda: any("further" in each or each.get("count", 0) > 1 for each in refusals(hub, kind="token.refused")))
+    mine = refusals(hub, kind="token.refused", actor=anna.principal)
+    assert mine == [{"reason": "it is for another endpoint", "endpoint": "/sse", "of": ["/mcp"]}]
+    [asked] = refusals(hub, kind="authorization.refused", actor=anna.principal)
+    assert (asked["error"], asked["client_id"]) == ("invalid_target", client.id)
+    written = hub.operate(operations.count, "sessions_app.AuditEvent", kind="token.refused")
+    assert written <= 2 * 30 + 2  # the flood may touch two minutes
+
+
 def test_the_server_says_which_grants_it_has(hub: Hub) -> None:
     with Speaker(hub.url, None) as stranger:
         document = stranger.http.get("/.well-known/oauth-authorization-server").json()
