@@ -18,7 +18,7 @@ from sessions_app.protocol import json
 from sessions_app.protocol.json import Json
 
 EVENTS_A_MINUTE = 30
-"""Of one process and all kinds. Equal ones between two writes are one event with their number."""
+"""Of one process and of each who is known; all others share. Equal ones between two writes are one event."""
 _LONGEST = 300
 _NOBODY = Actor("anonymous")
 
@@ -39,7 +39,8 @@ class BoundedEvents:
         self._noted: Counter[_Noted] = Counter()
         self._further: Counter[str] = Counter()
         self._minute = 0
-        self._count = 0
+        self._counts: Counter[str] = Counter()
+        """Of this minute, by principal: who is known is not crowded out by strangers."""
 
     def note(self, kind: str, *, actor: Actor | None = None, label: str = "", **after: Json) -> None:
         """Keep an event to be written; its texts are cut, and a flood of different ones is only counted."""
@@ -48,11 +49,11 @@ class BoundedEvents:
         with self._lock:
             minute = int(time.monotonic() // 60)
             if minute != self._minute:
-                self._minute, self._count = minute, 0
+                self._minute, self._counts = minute, Counter()
             if noted in self._noted:
                 self._noted[noted] += 1
-            elif self._count < EVENTS_A_MINUTE:
-                self._count += 1
+            elif self._counts[noted.actor.principal] < EVENTS_A_MINUTE:
+                self._counts[noted.actor.principal] += 1
                 self._noted[noted] = 1
             else:
                 self._further[kind] += 1
