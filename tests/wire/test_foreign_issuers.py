@@ -238,6 +238,29 @@ def test_a_subject_keeps_its_person_though_the_name_moves(
     assert status(hub, thief) == 401
 
 
+def test_who_logs_in_by_the_issuer_is_known_by_the_subject(
+    hub: Hub, issuer: ForeignIssuer, row: str, anna: Person
+) -> None:
+    known = {"user_id": anna.id, "issuer": issuer.url, "subject": "of the login", "provider_name": "Work"}
+    hub.operate(operations.create, "login.LinkedLogin", **known)
+    token = issuer.token(f"{hub.url}/mcp", "another name", sub="of the login")
+    with Speaker(hub.url, token) as speaker:
+        until(lambda: speaker.modern("tools/list").status_code == 200)
+        assert speaker.modern_call("echo", {"text": "the same"}).status_code == 200
+        assert hub.row(client=speaker.name)["principal"] == anna.principal
+
+
+@pytest.mark.parametrize("right", ["is_staff", "is_superuser"])
+def test_a_name_alone_leads_to_nobody_who_may_see_the_console(
+    hub: Hub, issuer: ForeignIssuer, row: str, anna: Person, right: str
+) -> None:
+    until(lambda: status(hub, "none") == 401)
+    hub.operate(operations.update, "auth.User", {"pk": anna.id}, **{right: True})
+    assert status(hub, issuer.token(f"{hub.url}/mcp", anna.name)) == 401
+    hub.operate(operations.update, "auth.User", {"pk": anna.id}, **{right: False})
+    assert status(hub, issuer.token(f"{hub.url}/mcp", anna.name)) == 200
+
+
 def test_people_are_made_where_the_row_says_so(hub: Hub, issuer: ForeignIssuer) -> None:
     name, person = a_name("issuer"), a_name("new")
     hub.operate(make_issuer, name, issuer.url, makes_people=True)
