@@ -58,6 +58,13 @@ def test_an_operator_comes_by_the_provider_and_by_keyboard(
     page.get_by_role("button", name="Continue").click()
     expect(page).to_have_url(f"{hub.url}/admin/")
     expect(page.get_by_text("Enabled tools")).to_be_visible()
+    page.goto(f"{hub.url}/login/own/")
+    page.get_by_role("button", name="Log out").click()
+    page.get_by_role("link", name="Log out at Firm too").click()
+    page.get_by_role("button", name="Yes, sign me out").click()
+    expect(page).to_have_url(f"{hub.url}/login/")
+    page.get_by_role("link", name="Log in with Firm").click()
+    expect(page.locator("[name=login]")).to_be_visible()  # the provider asks who comes again
     assert blocked == []
     context.close()
 
