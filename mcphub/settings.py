@@ -121,7 +121,7 @@ ASGI_APPLICATION = "mcphub.asgi.application"
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
-        "DIRS": [BASE_DIR / "templates"],
+        "DIRS": [BASE_DIR / "mcphub" / "templates"],  # a link in a checkout, a folder where the hub is installed
         "APP_DIRS": True,
         "OPTIONS": {
             "context_processors": [
@@ -324,6 +324,12 @@ MCPHUB_TASK_AFTER_SECONDS = env.number("MCPHUB_TASK_AFTER_SECONDS", 0.5, least=0
 """A call that may be a task, of a client of 2026-07-28, becomes one when it runs longer."""
 MCPHUB_TASK_TTL_SECONDS = env.number("MCPHUB_TASK_TTL_SECONDS", 3600, least=1, most=30 * 86400)
 """How long a task's result can be fetched where the client asks for no lifetime, counted from the tool's timeout."""
+MCPHUB_KEY_DAYS = env.whole("MCPHUB_KEY_DAYS", 365, least=0, most=3650)
+"""So long a new key works where nobody says another end; 0: without an end."""
+MCPHUB_KEY_REMINDER_DAYS = env.whole("MCPHUB_KEY_REMINDER_DAYS", 14, least=0, most=365)
+"""So long before the end of a key the hub warns of it, in the history and in the log."""
+MCPHUB_OWN_KEYS = env.flag("MCPHUB_OWN_KEYS", default=True)
+"""Whether people may make keys for themselves at /me/."""
 MCPHUB_FIRST_KEY_DAYS = env.whole("MCPHUB_FIRST_KEY_DAYS", 90, least=0, most=3650)
 """For how long the key of the first start is valid; 0: without an end."""
 MCPHUB_MAX_TASK_TTL_SECONDS = env.number("MCPHUB_MAX_TASK_TTL_SECONDS", 86400, least=1, most=30 * 86400)
@@ -457,7 +463,8 @@ LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"structured": {"()": "mcphub.process.logs.formatter", "style": MCPHUB_LOG_FORMAT}},
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "structured"}},
+    "filters": {"few_of_a_kind": {"()": "mcphub.process.logs.FewOfAKind"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "structured", "filters": ["few_of_a_kind"]}},
     "root": {"handlers": ["stderr"], "level": MCPHUB_LOG_LEVEL},
     "loggers": {
         "django.server": {"handlers": ["stderr"], "propagate": False},

@@ -11,11 +11,14 @@ admin.autodiscover()
 
 urlpatterns = [
     path("", include("mcphub.console.welcome")),
+    path("", include("mcphub.me.urls")),
     path("connect", RedirectView.as_view(pattern_name="connect", query_string=True)),
     path("connect/", RedirectView.as_view(pattern_name="connect", query_string=True)),
     path("", include("mcphub.login.urls")),
+    path("connect/", include("mcphub.accounts.urls")),
     path("admin/", include("mcphub.console.connect")),
     path("admin/", include("mcphub.console.tryit")),
+    path("admin/", include("mcphub.console.shown_views")),
     path("admin/", include("mcphub.console.replaying")),
     path("admin/", include("mcphub.console.usage")),
     path("admin/", admin.site.urls),

@@ -16,6 +16,8 @@ from sessions_app.protocol.errors import Forbidden, Unauthenticated
 if TYPE_CHECKING:
     from django.contrib.auth.models import AnonymousUser, User
 
+    from sessions_app.models import ApiKey
+
 logger = logging.getLogger(__name__)
 
 _KEPT_SOURCES = 1000
@@ -36,10 +38,16 @@ class Caller:
     sees_everything: bool = False
     """A superuser trying tools in the admin."""
     key_id: int | None = None
+    """Of the key with which it calls; of a person's key the principal names the person."""
     is_signed_in: bool = False
     """A person let a client in, whose access token this is; the label names both."""
     sources: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
     """Call sources built for this caller, a cache of this process. The next snapshot of keys starts with none."""
+
+    @property
+    def credential(self) -> str:
+        """What ends when this way in ends: `key:<id>`, or else the principal."""
+        return f"key:{self.key_id}" if self.key_id is not None else self.principal
 
     def remember(self, key: object, source: object) -> None:
         if len(self.sources) >= _KEPT_SOURCES:
@@ -80,21 +88,56 @@ def caller_of(user: User | AnonymousUser) -> Caller:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Person:
+    """What a person allows their keys at one moment."""
+
+    account: User
+    groups: frozenset[int]
+
+
+def caller_of_key(key: ApiKey, people: dict[int, _Person] | None = None) -> Caller:
+    """Give the caller that a key makes. A person's key does no more than its person may at this moment.
+
+    `people` remembers owners over many keys. Asks the database.
+    """
+    from sessions_app.models.keys import may_hold
+
+    scopes, groups = frozenset(key.scopes), frozenset(group.pk for group in key.groups.all())
+    if key.owner is not None:
+        known = {} if people is None else people
+        person = known.get(key.owner.pk)
+        if person is None:
+            mine = frozenset(key.owner.groups.values_list("pk", flat=True))
+            person = known[key.owner.pk] = _Person(key.owner, mine)
+        scopes = frozenset(scope for scope in scopes if may_hold(person.account, scope))
+        groups &= person.groups
+    return Caller(
+        principal=key.principal,
+        label=key.caller_label,
+        scopes=scopes,
+        groups=groups,
+        calls_per_minute=key.calls_per_minute,
+        recorded_mib_per_day=key.recorded_mib_per_day,
+        key_id=key.pk,
+    )
+
+
 class Keys:
     """All usable keys at one moment, by the digest of their text. Immutable but for `used`."""
 
     def __init__(self, callers: dict[bytes, tuple[Caller, float]]) -> None:
         self._callers = callers
-        self.until = {caller.principal: 0.0 for caller, _ in callers.values()}
-        """Principal -> when the last of its keys ends (seconds since the epoch)."""
+        self.until = {caller.credential: 0.0 for caller, _ in callers.values()}
+        """`key:<id>` -> when the last of its texts ends (seconds since the epoch)."""
         for caller, ends in callers.values():
-            self.until[caller.principal] = max(self.until[caller.principal], ends)
+            self.until[caller.credential] = max(self.until[caller.credential], ends)
         self.recorded_mib_per_day = {
             caller.principal: caller.recorded_mib_per_day
             for caller, _ in callers.values()
             if caller.recorded_mib_per_day is not None
         }
-        """Principal -> its own limit, where it has one."""
+        """Principal -> its own limit, where it has one. Keys of people have none: a person has one share."""
         self.used: dict[int, float] = {}
         """Key id -> when last seen (seconds since the epoch); flushed to the database now and then."""
 
@@ -103,16 +146,10 @@ class Keys:
         from sessions_app.models import ApiKey
 
         callers = {}
-        for key in ApiKey.objects.filter(revoked_at__isnull=True).prefetch_related("groups"):
-            caller = Caller(
-                principal=f"key:{key.pk}",
-                label=key.name,
-                scopes=frozenset(key.scopes),
-                groups=frozenset(group.pk for group in key.groups.all()),
-                calls_per_minute=key.calls_per_minute,
-                recorded_mib_per_day=key.recorded_mib_per_day,
-                key_id=key.pk,
-            )
+        people: dict[int, _Person] = {}
+        usable = ApiKey.objects.filter(revoked_at__isnull=True).exclude(owner__is_active=False)
+        for key in usable.select_related("owner").prefetch_related("groups"):
+            caller = caller_of_key(key, people)
             until = key.expires_at.timestamp() if key.expires_at else float("inf")
             texts = [(key.secret_hash, until)]
             if key.previous_until is not None:
@@ -125,8 +162,8 @@ class Keys:
         return cls(callers)
 
     def ended(self, before: Keys, now: float) -> set[str]:
-        """Give the principals of `before` whose keys open nothing any more: revoked, removed or expired."""
-        return {principal for principal in before.until if self.until.get(principal, 0.0) <= now}
+        """Give those keys of `before`, as `key:<id>`, that open nothing any more: revoked, removed or expired."""
+        return {credential for credential in before.until if self.until.get(credential, 0.0) <= now}
 
     def caller(self, authorization: str | None) -> Caller:
         """Give the caller of an `Authorization` header; raise Unauthenticated with the reason."""

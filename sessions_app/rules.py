@@ -81,6 +81,7 @@ RULES: tuple[Rule, ...] = (
         "keys_changed",
         (
             "name",
+            "owner_id",
             "secret_hash",
             "previous_hash",
             "previous_until",
@@ -92,4 +93,15 @@ RULES: tuple[Rule, ...] = (
         ),
     ),
     Announce("sessions_app_apikey_groups", "keys_changed"),
+    # A person's key does what its person may, who may be disabled, renamed, or lose a group or a permission.
+    Announce("auth_user", "keys_changed", ("is_active", "is_superuser", "username")),
+    Announce("auth_user_groups", "keys_changed"),
+    Announce("auth_user_user_permissions", "keys_changed"),
+    Announce("auth_group_permissions", "keys_changed"),
+    RefuseUpdate(
+        "sessions_app_apikey",
+        "mcphub_key_keeps_owner",
+        "COALESCE(OLD.owner_id, 0) <> COALESCE(NEW.owner_id, 0)",
+        "a key keeps its owner: make another key",
+    ),
 )

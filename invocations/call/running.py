@@ -89,6 +89,7 @@ class Work(Running):
 
     invocation_id: str
     principal: str
+    credential: str
     session: str | None
     request_json: str | None
     watch: Watch | None
@@ -123,7 +124,7 @@ class UnrecordedWork(Work):
 
     def __init__(self, source: CallSource, request_json: str, watch: Watch | None, seconds: float) -> None:
         self.invocation_id = new_invocation_id()
-        self.principal = source.caller.principal
+        self.principal, self.credential = source.caller.principal, source.caller.credential
         self.session = source.live_session_id
         self.request_json = request_json
         self.watch = watch
@@ -139,7 +140,7 @@ class Call(Work):
         # Neither request nor exchange: the ledger may hold a call longer than they are wanted, and they are large.
         self.configuration = exchange.configuration
         self.source = source = exchange.source
-        self.principal = source.caller.principal
+        self.principal, self.credential = source.caller.principal, source.caller.credential
         self.tool = tool
         self.redactor = redactor = exchange.configuration.redaction.of(tool.name, tool.definition)
         self.stored = stored = stored_bodies(request.arguments, text, redactor)
@@ -204,7 +205,7 @@ class Read(Work):
         self.invocation_id = new_invocation_id()
         self.configuration = exchange.configuration
         self.source = source = exchange.source
-        self.principal = source.caller.principal
+        self.principal, self.credential = source.caller.principal, source.caller.credential
         self.tool = subject
         """What stands in the row where a call has its tool."""
         redactor = exchange.configuration.redaction.of_read(subject)
@@ -283,10 +284,10 @@ class RunningCalls:
         for call in list(self._calls.values()):
             call.cancel("cancelled")
 
-    def cancel_of(self, principals: Collection[str]) -> None:
-        """Cancel what runs for callers who may not call any more."""
+    def cancel_of(self, ended: Collection[str]) -> None:
+        """Cancel what runs for callers who may not call any more, or by keys (`key:<id>`) that open nothing now."""
         for call in list(self._calls.values()):
-            if call.principal in principals:
+            if call.principal in ended or call.credential in ended:
                 call.cancel("cancelled")
 
     def cancel_request(self, session_id: str, request_id: str) -> bool:

@@ -96,7 +96,7 @@ async def take_token(ledger: Ledger, bucket: str, limit: int) -> None:
 async def take_tokens_of_call(ledger: Ledger, caller: Caller, tool: Tool) -> None:
     """Draw a token of the caller and one of the tool, where they have limits; raise RateLimited."""
     for bucket, limit in (
-        (f"{caller.principal} tools/call", caller.calls_per_minute),
+        (f"{caller.credential} tools/call", caller.calls_per_minute),
         (f"tool:{tool.name}", tool.calls_per_minute),
     ):
         if limit:

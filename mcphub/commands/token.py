@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 from mcphub.commands.stop import Stop, database_or_stop, start_django
 
 if TYPE_CHECKING:
+    from django.contrib.auth.models import Group, User
+
     from sessions_app.models import ApiKey
 
-_SCOPES = ("tools:list", "tools:call", "audit:read", "chat", "catalog:write", "calls:replay")
+_SCOPES = ("tools:list", "tools:call", "audit:read", "chat", "catalog:write", "calls:replay", "keys:write")
 _DEFAULT = _SCOPES[:2]
 
 
@@ -28,7 +30,18 @@ def declare(parser: argparse.ArgumentParser) -> None:
         metavar="SCOPE",
         help=f"what the key may do, repeated for more: {', '.join(_SCOPES)} (default: {', '.join(_DEFAULT)})",
     )
-    create.add_argument("--expires", type=_days, metavar="DAYS", help="days until it stops working (never)")
+    whose = create.add_mutually_exclusive_group()
+    whose.add_argument("--owner", metavar="PERSON", help="user name of whom the key's calls are in the name")
+    whose.add_argument("--service", default="", metavar="NAME", help="the service account that the key is for")
+    create.add_argument(
+        "--group", action="append", default=[], metavar="GROUP", help="whose tools it sees; repeated for more"
+    )
+    create.add_argument(
+        "--expires",
+        type=_days,
+        metavar="DAYS",
+        help="days until it stops working, or `never` (default: MCPHUB_KEY_DAYS, 365)",
+    )
     listed = verbs.add_parser("list", help="name the keys by their prefixes, without their texts")
     listed.add_argument("--json", action="store_true", help="as JSON")
     rotate = verbs.add_parser("rotate", help="give a key a new text and print it on the last line")
@@ -62,22 +75,35 @@ def _list(as_json: bool) -> int:
         {
             "prefix": key.prefix,
             "name": key.name,
+            "owner": key.owner.get_username() if key.owner is not None else None,
+            "service": key.service or None,
+            "principal": key.principal,
             "scopes": key.scopes,
             "groups": [group.name for group in key.groups.all()],
-            "state": "revoked" if key.revoked_at else "valid" if key.is_usable() else "expired",
+            "state": _state(key),
             "expires_at": key.expires_at.isoformat() if key.expires_at else None,
             "last_used_at": key.last_used_at.isoformat() if key.last_used_at else None,
         }
-        for key in ApiKey.objects.prefetch_related("groups").order_by("pk")
+        for key in ApiKey.objects.select_related("owner").prefetch_related("groups").order_by("pk")
     ]
     if as_json:
         print(json.dumps(keys, indent=2, ensure_ascii=False))
         return 0
     for each in keys:
-        print(f"{each['prefix']}\t{each['state']}\t{','.join(each['scopes'])}\t{each['name']}")
+        ends = each["expires_at"][:10] if each["expires_at"] else "no end"
+        whose = each["owner"] or each["service"] or "-"
+        print("\t".join([each["prefix"], each["state"], ends, whose, ",".join(each["scopes"]), each["name"]]))
     if not keys:
         print("There is no key. `mcphub token create NAME` makes one.", file=sys.stderr)
     return 0
+
+
+def _state(key: ApiKey) -> str:
+    if key.revoked_at:
+        return "revoked"
+    if key.owner is not None and not key.owner.is_active:
+        return "disabled"
+    return "valid" if key.is_usable() else "expired"
 
 
 def _rotate(options: argparse.Namespace) -> int:
@@ -121,20 +147,52 @@ def _create(options: argparse.Namespace) -> int:
     from django.utils import timezone
 
     from mcphub.process import first_run
+    from sessions_app.keys import making
     from sessions_app.models import ApiKey
 
-    until = timezone.now() + timedelta(days=options.expires) if options.expires else None
     scopes = list(dict.fromkeys(options.scope or _DEFAULT))
     try:
         with database_or_stop():
             first_run.migrate()
-            key, token = ApiKey.issue(options.name.strip(), scopes=scopes, expires_at=until)
+            until = making.default_end()
+            if options.expires is not None:
+                until = timezone.now() + timedelta(days=options.expires) if options.expires else None
+            owner, groups = _person(options.owner), _groups(options.group)
+            making.refuse(None, owner=owner, scopes=scopes, groups=groups)
+            key, token = ApiKey.issue(
+                options.name.strip(),
+                scopes=scopes,
+                groups=groups,
+                owner=owner,
+                service=options.service.strip(),
+                expires_at=until,
+            )
     except ValidationError as error:
         reasons = [f"{field}: {' '.join(words)}" for field, words in error.message_dict.items()]
         raise Stop(f"mcphub token create: {' '.join(reasons)}", status=2) from error
     print(f"{key.name}: {', '.join(key.scopes)}, {_until(until)}. It is shown only now:", file=sys.stderr)
     print(token)
     return 0
+
+
+def _person(name: str | None) -> User | None:
+    from django.contrib.auth.models import User
+
+    if name is None:
+        return None
+    found = User.objects.filter(username=name).first()
+    if found is None:
+        raise Stop(f"mcphub token create: there is no person {name!r}; the console lists them under Users.", status=2)
+    return found
+
+
+def _groups(names: list[str]) -> list[Group]:
+    from django.contrib.auth.models import Group
+
+    found = list(Group.objects.filter(name__in=names))
+    if missing := sorted(set(names) - {group.name for group in found}):
+        raise Stop(f"mcphub token create: there is no group {', '.join(missing)}.", status=2)
+    return found
 
 
 def _until(moment: object) -> str:
@@ -154,6 +212,8 @@ def _hours(text: str) -> int:
 
 
 def _days(text: str) -> int:
+    if text == "never":
+        return 0
     if not re.fullmatch(r"[0-9]{1,5}", text) or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of days, 1 or more")
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a number of days, 1 or more, nor `never`")
     return int(text)

@@ -7,7 +7,6 @@ is asked to: the snippets are in docs/clients.md for everybody, and calls are no
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import timedelta
 
 from django import forms
 from django.conf import settings
@@ -25,7 +24,7 @@ from invocations.models import McpToolInvocation
 from invocations.rest import live
 from mcphub import clients
 from mcphub.console import arrivals
-from sessions_app.admin.keys import DAYS_VALID
+from sessions_app.keys.making import default_end
 from sessions_app.kit.shown import clipped, duration
 from sessions_app.models import ApiKey
 from sessions_app.protocol.errors import ServerBusy
@@ -59,6 +58,7 @@ def connect_view(request: HttpRequest) -> HttpResponse:
             error = _("Give the key a name of at most 100 characters: who or what holds it.")
     url = settings.MCPHUB_PUBLIC_URL.rstrip("/") + "/mcp"
     shown = _snippets(url, text or clients.PLACEHOLDER)
+    signing_in = clients.address_only(url) if settings.MCPHUB_SIGN_IN else []
     chosen = request.POST.get("client") or request.GET.get("client", "")
     if chosen not in {each.key for each in shown}:
         chosen = _FIRST
@@ -67,6 +67,8 @@ def connect_view(request: HttpRequest) -> HttpResponse:
         **admin.site.each_context(request),
         "title": _("Connect a client"),
         "snippets": shown,
+        "signing_in": [(each, _known_by(each.key)) for each in signing_in],
+        "keyed_alone": sorted({each.key for each in shown} - {each.key for each in signing_in}),
         "chosen": chosen,
         "url": url,
         "key": made,
@@ -75,7 +77,7 @@ def connect_view(request: HttpRequest) -> HttpResponse:
         "placeholder": clients.PLACEHOLDER,
         "may_make": request.user.has_perm(MAKES_KEYS),
         "may_see": may_see,
-        "days": DAYS_VALID,
+        "days": settings.MCPHUB_KEY_DAYS,
         "name": request.POST.get("name", ""),
         "has_tools": McpToolDefinition.objects.filter(enabled=True).exists(),
         "elsewhere": _elsewhere(request),
@@ -91,6 +93,19 @@ def connect_view(request: HttpRequest) -> HttpResponse:
     return response
 
 
+def _known_by(key: str) -> str:
+    """Say how a client makes itself known to the hub, and what is amiss with that here."""
+    manner = clients.SIGN_IN[key][0]
+    if manner == "registration" and not settings.MCPHUB_CLIENT_REGISTRATION:
+        return _(
+            "This client registers itself with the hub, and this hub does not let clients do that "
+            "(MCPHUB_CLIENT_REGISTRATION). Give it a key, or let clients register."
+        )
+    if manner == "registration":
+        return _("It registers itself with the hub, and asks nobody for that.")
+    return _("It names a document that says who it is; the hub reads that over the Internet. Else it registers itself.")
+
+
 def _make(request: HttpRequest, form: NewKey) -> tuple[ApiKey, str]:
     scopes = [*ApiKey.DEFAULT_SCOPES, *([ApiKey.Scope.CHAT.value] if form.cleaned_data["chat"] else [])]
     key, text = ApiKey.issue(
@@ -98,7 +113,7 @@ def _make(request: HttpRequest, form: NewKey) -> tuple[ApiKey, str]:
         scopes=scopes,
         reason=str(_("Made on the page that connects clients.")),
         created_by=request.user,
-        expires_at=(timezone.now() + timedelta(days=DAYS_VALID)).replace(microsecond=0),
+        expires_at=default_end(),
     )
     return key, text
 
@@ -138,6 +153,14 @@ def _keys(request: HttpRequest, made: ApiKey | None) -> list[tuple[int, str]]:
     return [(key.pk, clipped(key, _LONGEST_KEY)) for key in usable]
 
 
+def _principal(key: int | None) -> str:
+    """Give whose calls come with a key; empty for no key, and what nobody is called for one that is gone."""
+    if key is None:
+        return ""
+    found = ApiKey.objects.filter(pk=key).only("owner_id").first()
+    return found.principal if found is not None else f"key:{key}"
+
+
 def _number(word: str) -> int | None:
     return int(word) if word.isascii() and word.isdecimal() and len(word) < 19 else None
 
@@ -156,7 +179,7 @@ def arrivals_view(request: HttpRequest, after: int) -> HttpResponseBase:
         live.check_room()
     except ServerBusy as error:
         return HttpResponse(str(error), status=503, headers={"Retry-After": "10"})
-    principal = f"key:{key}" if key is not None else ""
+    principal = _principal(key)
     rows = McpToolInvocation.objects.defer("arguments", "result", "error")
     last = _number(request.headers.get("Last-Event-ID", ""))
     beside = arrivals.Arrivals(

@@ -41,8 +41,10 @@ def key_view(request: HttpRequest, pk: int) -> HttpResponse:
     if not request.user.has_perms([PERMISSION, "sessions_app.view_apikey"]):
         raise PermissionDenied
     key = get_object_or_404(ApiKey, pk=pk)
-    principal = f"key:{key.pk}"
+    principal = key.principal
     title = _("Calls with the key %(name)s") % {"name": clipped(key.name, 64)}
+    if key.owner is not None:
+        title = _("Calls of %(person)s, with this key and in every other way") % {"person": clipped(key.owner, 64)}
     wanted = [("tool_name", _("Tools that it called")), ("error_code", _("Its errors"))]
     return _page(request, key, title, CALLER, principal, ("principal", principal), wanted)
 

@@ -86,6 +86,7 @@ def _page(request: HttpRequest, form_class: type[Any]) -> HttpResponse:
         "next": wanted,
         "providers": providers,
         "for_client": wanted.startswith("/oauth/"),
+        "for_account": wanted.startswith("/connect/to/"),
         "logged_in_as": request.user.get_username() if is_console and request.user.is_authenticated else "",
     }
     return render(request, "login/login.html", context)

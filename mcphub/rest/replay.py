@@ -21,7 +21,7 @@ from invocations.replay import rules as replay
 from invocations.rest import reads
 from invocations.rest.serializers import ErrorBody, ObjectBody, sees_bodies
 from sessions_app import transports
-from sessions_app.caller import Caller, caller_of
+from sessions_app.caller import Caller, caller_of, caller_of_key
 from sessions_app.kit.rest.errors import Conflict, refused_members
 from sessions_app.kit.rest.writing import JSONValue, RowViewSet, StrictBoolean, StrictText
 from sessions_app.models import ApiKey
@@ -270,13 +270,4 @@ def _key(request: Request) -> str | None:
 def _caller(request: Request) -> Caller:
     if not isinstance(request.auth, ApiKey):
         return caller_of(request.user)
-    key = request.auth
-    return Caller(
-        principal=f"key:{key.pk}",
-        label=key.name,
-        scopes=frozenset(key.scopes),
-        key_id=key.pk,
-        groups=frozenset(key.groups.values_list("pk", flat=True)),
-        calls_per_minute=key.calls_per_minute,
-        recorded_mib_per_day=key.recorded_mib_per_day,
-    )
+    return caller_of_key(request.auth)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from sessions_app.caller import Caller
 from sessions_app.protocol import jsonrpc
 from sessions_app.protocol.errors import ServerBusy
 from sessions_app.protocol.json import Json
@@ -51,10 +52,13 @@ EVERY_LIST = Filter(tools=True, prompts=True, resources=True)
 class Stream:
     """Messages on their way to one listener. Iterate it; it ends when closed."""
 
-    __slots__ = ("_held", "_waiter", "is_closed", "meta", "principal", "session_id", "wanted")
+    __slots__ = ("_held", "_waiter", "credential", "is_closed", "meta", "principal", "session_id", "wanted")
 
-    def __init__(self, principal: str, session_id: str | None, wanted: Filter, meta: dict[str, Json] | None) -> None:
+    def __init__(
+        self, principal: str, credential: str, session_id: str | None, wanted: Filter, meta: dict[str, Json] | None
+    ) -> None:
         self.principal = principal
+        self.credential = credential
         self.session_id = session_id
         self.wanted = wanted
         self.meta = meta
@@ -136,14 +140,15 @@ class Streams:
             stream.close()
 
     def open(
-        self, principal: str, session_id: str | None, wanted: Filter, meta: dict[str, Json] | None = None
+        self, caller: Caller, session_id: str | None, wanted: Filter, meta: dict[str, Json] | None = None
     ) -> Stream:
         """Make a stream for a caller; raise ServerBusy at a bound. `meta` stands in each notification of the hub."""
         if len(self._streams) >= self._limit:
             raise _busy("The hub holds as many streams as it may. Try again later.")
+        principal = caller.principal
         if self._by_caller[principal] >= self._limit_per_caller:
             raise _busy(f"The caller has {self._limit_per_caller} streams open. Close some, or try again later.")
-        stream = Stream(principal, session_id, wanted, meta)
+        stream = Stream(principal, caller.credential, session_id, wanted, meta)
         self._by_caller[principal] += 1
         self._streams[stream] = time.monotonic() + self._heartbeat_seconds
         if session_id is not None:
@@ -179,10 +184,16 @@ class Streams:
         for stream in list(self._by_session.get(session_id, ())):
             stream.close()
 
-    def end_of(self, principals: Collection[str]) -> None:
-        """End the streams of callers who may not listen any more."""
+    def end_of(self, ended: Collection[str]) -> None:
+        """End the streams of callers who may not listen any more, or of keys (`key:<id>`) that open nothing now."""
         for stream in self._streams:
-            if stream.principal in principals:
+            if stream.principal in ended or stream.credential in ended:
+                stream.close()
+
+    def end_opened_by(self, credentials: Collection[str]) -> None:
+        """End the streams that were opened with these credentials; of a person's other ways in they go on."""
+        for stream in self._streams:
+            if stream.credential in credentials:
                 stream.close()
 
     def tell_list_changed(self, kind: Kind) -> None:

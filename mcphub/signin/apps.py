@@ -10,6 +10,8 @@ class SigninConfig(AppConfig):
     verbose_name = _("Sign-in")
 
     def ready(self) -> None:
+        from mcphub.signin import ending
         from mcphub.signin.rules import RULES
 
+        ending.connect()
         install_after_migrate(self, RULES)

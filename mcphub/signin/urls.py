@@ -13,6 +13,9 @@ urlpatterns = [
     path("oauth/login/", log_in, name="sign-in"),
     path("oauth/authorize/", pages.Authorize.as_view(), name="authorize"),
     path("oauth/token/", programs.Token.as_view(), name="token"),
+    path("oauth/introspect/", programs.Introspection.as_view(), name="introspect"),
+    path("oauth/device_authorization/", programs.DeviceAuthorization.as_view(), name="device-authorization"),
+    path("oauth/device/", pages.Device.as_view(), name="device"),
     path("oauth/revoke/", programs.Revocation.as_view(), name="revoke"),
 ]
 if settings.MCPHUB_CLIENT_REGISTRATION:

@@ -125,7 +125,7 @@ class Events(RemoteConsumer):
         tasks: list[asyncio.Task[None]] = []
         stream = None
         try:
-            stream = self.hub.streams.open(session.principal, session.session_id, Filter(tools=True))
+            stream = self.hub.streams.open(self.caller, session.session_id, Filter(tools=True))
             tasks = [asyncio.create_task(self.gone()), asyncio.create_task(self._keep(session.session_id, stream))]
             for task in tasks:
                 task.add_done_callback(lambda _: stream.close())

@@ -36,7 +36,7 @@ class SseStream(HubConsumer):
             raise NotAcceptable("Accept must name text/event-stream.")
         self.selection()
         session = await self.hub.sessions.open(self.caller, TRANSPORT)
-        stream = self.hub.streams.open(session.principal, session.session_id, EVERY_LIST)
+        stream = self.hub.streams.open(self.caller, session.session_id, EVERY_LIST)
         watcher = asyncio.create_task(self.gone())
         watcher.add_done_callback(lambda _: stream.close())
         try:

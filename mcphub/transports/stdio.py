@@ -272,7 +272,7 @@ class Pipe(ClientChannel):
         result = await exchange.result()
         if isinstance(result, dict) and request.method == "initialize":
             self._revision = revisions.revision(result["protocolVersion"])
-            self._listen(session)
+            self._listen(session, caller)
         return jsonrpc.encode_result(request.id, result)
 
     # The session -----------------------------------------------------------------------------------
@@ -289,8 +289,8 @@ class Pipe(ClientChannel):
         self._session_id = session.session_id
         return session
 
-    def _listen(self, session: SessionView) -> None:
-        stream = self._hub.streams.open(session.principal, session.session_id, EVERY_LIST)
+    def _listen(self, session: SessionView, caller: Caller) -> None:
+        stream = self._hub.streams.open(caller, session.session_id, EVERY_LIST)
         self._notifier = asyncio.create_task(self._tell(session, stream))
 
     async def _tell(self, session: SessionView, stream: Stream) -> None:

@@ -200,7 +200,7 @@ class StreamableHttpEndpoint(HubConsumer):
         if self.headers.last_event_id:
             await self._resume(session, self.headers.last_event_id)
             return
-        stream = self.hub.streams.open(session.principal, session.session_id, EVERY_LIST)
+        stream = self.hub.streams.open(self.caller, session.session_id, EVERY_LIST)
         watcher = asyncio.create_task(self.gone())
         watcher.add_done_callback(lambda _: stream.close())
         try:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from django import forms
 from django.contrib import admin, messages
-from django.contrib.auth.models import AnonymousUser, Group, User
 from django.db.models import Model, QuerySet
 from django.forms import ModelForm
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
-from django.utils import timezone
 from django.utils.cache import add_never_cache_headers
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _t
@@ -24,51 +22,22 @@ from django.utils.translation import gettext_noop, ngettext
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminSelectWidget
 
 from sessions_app.history.pages import RecordedAdmin
+from sessions_app.keys import making, reminding
 from sessions_app.kit.admin.base import detail_action, is_confirmed, mark, moment, names_and_count, row_of
 from sessions_app.kit.admin.parts import column
-from sessions_app.kit.shown import clipped
+from sessions_app.kit.shown import cell, clipped
 from sessions_app.models import ApiKey
+from sessions_app.models.keys import may_hold
 
 if TYPE_CHECKING:
     _ApiKeyBase = forms.ModelForm[ApiKey]
 else:
     _ApiKeyBase = forms.ModelForm
 
-DAYS_VALID = 90
-
-NEEDED = {
-    ApiKey.Scope.AUDIT_READ.value: "invocations.read_bodies",
-    ApiKey.Scope.CALLS_REPLAY.value: "invocations.replay_call",
-    ApiKey.Scope.CATALOG_WRITE.value: "tools_catalog.change_mcptooldefinition",
-}
-"""Scope -> permission without which nobody may hand it out: a key must not do more than its maker."""
-
-
 _FINAL = gettext_noop("Requests with the key are refused from now on. This cannot be undone; recorded calls stay.")
 
 configurations: Callable[[str], Sequence[Any]] = lambda token: ()  # noqa: E731 - replaced by the floor above
 """Gives ready client configurations (title, where, text) for a key; the floor that knows the address sets it."""
-
-
-def may_hold(user: User | AnonymousUser, scope: str) -> bool:
-    return scope not in NEEDED or user.has_perm(NEEDED[scope])
-
-
-def groups_beyond(user: User | AnonymousUser, groups: Iterable[Group]) -> list[Group]:
-    """Give those of `groups` that `user` has not, and so may hand to nobody. A superuser has all."""
-    if user.is_superuser:
-        return []
-    own = set(user.groups.values_list("pk", flat=True))
-    return [group for group in groups if group.pk not in own]
-
-
-def refuse_groups_beyond(user: User | AnonymousUser, groups: Iterable[Group]) -> None:
-    """Raise ValidationError where `user` would hand out a group that is not his own."""
-    if refused := groups_beyond(user, groups):
-        raise forms.ValidationError(
-            _("You may not hand out %(groups)s: you are in no such group. Ask a superuser."),
-            params={"groups": ", ".join(sorted(group.name for group in refused))},
-        )
 
 
 class ApiKeyForm(_ApiKeyBase):
@@ -84,31 +53,46 @@ class ApiKeyForm(_ApiKeyBase):
 
     class Meta:
         model = ApiKey
-        fields = ["name", "scopes", "groups", "calls_per_minute", "recorded_mib_per_day", "expires_at"]
+        fields = [
+            "name",
+            "owner",
+            "service",
+            "scopes",
+            "groups",
+            "calls_per_minute",
+            "recorded_mib_per_day",
+            "expires_at",
+        ]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if self.instance.pk is None and "expires_at" in self.fields:
-            self.fields["expires_at"].initial = lambda: (timezone.now() + timedelta(days=DAYS_VALID)).replace(
-                microsecond=0
-            )
+            self.fields["expires_at"].initial = making.default_end
+            self.fields["expires_at"].help_text = _("Empty: the key never ends by itself.")
+        if "owner" in self.fields:
+            owner: Any = self.fields["owner"]
+            people = owner.queryset.filter(is_active=True)
+            owner.queryset = people if self.user.is_superuser else people.filter(pk=self.user.pk)
 
-    def clean_scopes(self) -> list[str]:
-        chosen: list[str] = self.cleaned_data["scopes"]
-        had = self.instance.scopes if self.instance.pk else []
-        refused = [scope for scope in chosen if scope not in had and not may_hold(self.user, scope)]
-        if refused:
-            raise forms.ValidationError(
-                _("You may not hand out %(scopes)s: your own account lacks that permission."),
-                params={"scopes": ", ".join(refused)},
-            )
-        return chosen
-
-    def clean_groups(self) -> QuerySet[Group]:
-        chosen: QuerySet[Group] = self.cleaned_data["groups"]
-        had = set(self.instance.groups.all()) if self.instance.pk else set()
-        refuse_groups_beyond(self.user, set(chosen) - had)
-        return chosen
+    def clean(self) -> dict[str, Any]:
+        cleaned: dict[str, Any] = super().clean() or self.cleaned_data
+        row = self.instance if self.instance.pk else None
+        owner = row.owner if row is not None else cleaned.get("owner")
+        scopes, groups = cleaned.get("scopes") or [], cleaned.get("groups") or []
+        had_scopes, had_groups = (row.scopes, set(row.groups.all())) if row is not None else ([], set())
+        new_scopes = [scope for scope in scopes if scope not in had_scopes]
+        new_groups = [group for group in groups if group not in had_groups]
+        try:
+            if row is None:
+                making.refuse(self.user, owner=owner, scopes=new_scopes, groups=new_groups)
+            else:
+                making.refuse(self.user, owner=None, scopes=new_scopes, groups=new_groups)
+                if owner is not None and (problems := making.of_person(owner, new_scopes, new_groups)):
+                    raise forms.ValidationError({name: problems[name] for name in problems if name != "owner"})
+        except forms.ValidationError as error:
+            for name, words in error.error_dict.items():
+                self.add_error(name if name in self.fields else None, words)
+        return cleaned
 
 
 class RotationForm(forms.Form):
@@ -133,17 +117,17 @@ _REVOKED = moment("revoked_at", _("revoked"))
 @admin.register(ApiKey)
 class ApiKeyAdmin(RecordedAdmin):
     form = ApiKeyForm
-    list_display = ["name", "shown_prefix", "state", "shown_scopes", "created_by", _EXPIRES, _USED]
-    list_select_related = ["created_by"]
+    list_display = ["name", "shown_prefix", "state", "shown_owner", "shown_scopes", _EXPIRES, _USED]
+    list_select_related = ["owner"]
     list_filter = ["expires_at", "last_used_at"]
-    search_fields = ["name", "prefix"]
-    search_help_text = _("Name or prefix")
+    search_fields = ["name", "prefix", "service", "owner__username"]
+    search_help_text = _("Name, prefix, person or service account")
     autocomplete_fields = ["groups"]
     actions = ["revoke_selected"]
     actions_detail = ["show_calls", "rotate", "revoke"]
     readonly_fields = ["shown_prefix", "state", "created_by", _CREATED, _USED, _OVERLAP, _REVOKED]
     add_fieldsets: Any = [
-        (None, {"fields": ["name", "scopes", "groups"]}),
+        (None, {"fields": ["name", "owner", "service", "scopes", "groups"]}),
         (_("Limits"), {"fields": ["calls_per_minute", "recorded_mib_per_day", "expires_at"]}),
     ]
     fieldsets = [
@@ -152,19 +136,28 @@ class ApiKeyAdmin(RecordedAdmin):
     ]
 
     shown_prefix = column(_("prefix"), lambda key: f"{key.prefix}…")
+    shown_owner = column(_("belongs to"), lambda key: cell(key.owner or key.service or "-"), ordering="owner__username")
 
     @admin.display(description=_("state"))
     def state(self, key: ApiKey) -> SafeString:
         if key.revoked_at is not None:
             return mark("off", _("Revoked"))
+        if key.owner is not None and not key.owner.is_active:
+            return mark("off", _("Person disabled"))
         if not key.is_usable():
             return mark("warn", _("Expired"))
+        if reminding.ends_soon(key):
+            return mark("warn", _("Ends soon"))
         return mark("good", _("Usable"))
 
     shown_scopes = column(_("scopes"), lambda key: ", ".join(key.scopes) or "-")
 
     def get_readonly_fields(self, request: HttpRequest, obj: ApiKey | None = None) -> list[str]:
-        return [*self.readonly_fields] if obj is not None else []
+        return [*self.readonly_fields, "owner"] if obj is not None else []
+
+    def get_autocomplete_fields(self, request: HttpRequest) -> list[str]:
+        # Others than a superuser choose nobody but themselves, and may not look for people.
+        return ["groups", "owner"] if request.user.is_superuser else ["groups"]
 
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False  # calls on record name their key; it is revoked instead
@@ -183,6 +176,8 @@ class ApiKeyAdmin(RecordedAdmin):
             return
         issued, request._key_text = ApiKey.issue(  # type: ignore[attr-defined]
             obj.name,
+            owner=obj.owner,
+            service=obj.service,
             scopes=obj.scopes,
             calls_per_minute=obj.calls_per_minute,
             recorded_mib_per_day=obj.recorded_mib_per_day,
@@ -234,7 +229,8 @@ class ApiKeyAdmin(RecordedAdmin):
             and key.is_usable()
             and self.has_change_permission(request, key)
             and all(may_hold(request.user, scope) for scope in key.scopes)
-            and not groups_beyond(request.user, key.groups.all())
+            and not making.groups_beyond(request.user, key.groups.all())
+            and making.may_act_for(request.user, key.owner)
         )
 
     def has_end_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:

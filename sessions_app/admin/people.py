@@ -15,8 +15,8 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
-from sessions_app.admin.keys import groups_beyond, refuse_groups_beyond
 from sessions_app.history.pages import RecordedAdmin
+from sessions_app.keys.making import groups_beyond
 
 if TYPE_CHECKING:
     _Form = forms.ModelForm[Any]
@@ -41,6 +41,15 @@ def _refuse_permissions_beyond(user: User | AnonymousUser, permissions: Iterable
         )
 
 
+def _refuse_groups_beyond(user: User | AnonymousUser, groups: Iterable[Group]) -> None:
+    """Raise ValidationError where `user` would hand out a group that is not his own."""
+    if refused := groups_beyond(user, groups):
+        raise forms.ValidationError(
+            _("You may not hand out %(groups)s: you are in no such group. Ask a superuser."),
+            params={"groups": ", ".join(sorted(group.name for group in refused))},
+        )
+
+
 class _Within(_Form):
     """Refuses what is added beyond what the `editor` has."""
 
@@ -48,7 +57,7 @@ class _Within(_Form):
 
     def clean_groups(self) -> QuerySet[Group]:
         chosen: QuerySet[Group] = self.cleaned_data["groups"]
-        refuse_groups_beyond(self.editor, set(chosen) - self._had("groups"))
+        _refuse_groups_beyond(self.editor, set(chosen) - self._had("groups"))
         return chosen
 
     def clean_user_permissions(self) -> QuerySet[Permission]:

@@ -62,7 +62,7 @@ def actor_of(user: User | AnonymousUser | None) -> Actor:
         return own
     key = getattr(user, "key", None)  # of a key's principal
     if key is not None:
-        return Actor(f"key:{key.pk}", key.name)
+        return Actor(key.principal, key.caller_label)
     return on_the_machine()
 
 

@@ -190,9 +190,9 @@ def _names(rows: Iterable[models.Model]) -> list[Json]:
 
 
 def _person(user: Any) -> str:
-    """Give the principal of the person behind an edit: of a key, of who made it."""
+    """Give the principal of the person behind an edit: of a key, of whose it is or who made it."""
     key = getattr(user, "key", None)
-    number = user.pk if key is None else key.created_by_id
+    number = user.pk if key is None else key.owner_id or key.created_by_id
     return f"user:{number}" if number is not None else ""
 
 

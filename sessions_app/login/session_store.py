@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 OPENED_AT = "opened_at"
 """The name in the session of when its person logged in, in seconds since the epoch."""
+ADDRESS, PROGRAM = "address", "program"
+"""The names of where the person logged in from, and of what the browser said of itself."""
 _TOUCHES = 20
 """Within the idle time the end is moved at most so often: a write for every page would be too dear."""
 

@@ -9,7 +9,7 @@ from django.contrib.auth.signals import user_logged_in, user_logged_out
 from django.http import HttpRequest
 
 from sessions_app.login import events
-from sessions_app.login.session_store import OPENED_AT
+from sessions_app.login.session_store import ADDRESS, OPENED_AT, PROGRAM
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AnonymousUser, User
@@ -22,6 +22,8 @@ def connect() -> None:
 
 def _begin(sender: object, request: HttpRequest, **_: object) -> None:
     request.session[OPENED_AT] = time.time()
+    request.session[ADDRESS] = str(request.META.get("REMOTE_ADDR") or "")[:64]
+    request.session[PROGRAM] = str(request.META.get("HTTP_USER_AGENT") or "")[:200]
 
 
 def _end(sender: object, request: HttpRequest, user: User | AnonymousUser, **_: object) -> None:

@@ -2,10 +2,10 @@
 
 from sessions_app.history.models import AuditEvent, WaitingChange
 from sessions_app.login.models import LoginLimit
+from sessions_app.models.keys import ApiKey
 from sessions_app.models.lists import ListColumns, SavedView
 from sessions_app.models.processes import ProcessTransport, ServerProcess
 from sessions_app.models.sessions import (
-    ApiKey,
     BusEvent,
     McpSession,
     RateLimitBucket,

@@ -1,15 +1,10 @@
-"""WHO speaks: sessions, API keys, rate buckets, and the change bus's table."""
+"""WHO speaks: sessions, rate buckets, and the change bus's table."""
 
 from __future__ import annotations
 
-import hashlib
-import secrets
-from datetime import datetime, timedelta
+from datetime import datetime
 
-from django.conf import settings
-from django.contrib.auth.models import AnonymousUser, Group, User
-from django.core.exceptions import ValidationError
-from django.core.validators import MaxValueValidator
+from django.contrib.auth.models import AnonymousUser, User
 from django.db import models, transaction
 from django.db.models import F, Q
 from django.db.models.functions import Now
@@ -18,131 +13,9 @@ from django.utils.translation import gettext_lazy as _
 
 from sessions_app import bus, transports
 from sessions_app.history import events
-from sessions_app.history.recording import RecordedModel
 from sessions_app.kit.fields import JSONText
 from sessions_app.kit.shown import clipped
 from sessions_app.protocol.lifecycle import TERMINAL, SessionEvent, SessionState, advance
-
-MOST_MIB_PER_DAY = 2_000_000
-"""Of the audit that one caller may fill: about 2 TiB."""
-
-
-class ApiKeyQuerySet(models.QuerySet["ApiKey"]):
-    def revoke(self, reason: str = "") -> int:
-        """End the keys one by one, so that each lands in the history; give the count."""
-        changed = 0
-        for key in self.filter(revoked_at__isnull=True):
-            key.revoked_at = timezone.now()
-            key.change_reason = reason
-            key.save(update_fields=["revoked_at"])
-            changed += 1
-        return changed
-
-
-class ApiKey(RecordedModel):
-    """A bearer key. Only its prefix and the SHA-256 of the whole are kept; the text is shown once."""
-
-    RECORDED_AS = "key"
-    UNRECORDED = ("last_used_at",)
-    HIDDEN = ("secret_hash", "previous_hash")
-
-    class Scope(models.TextChoices):
-        TOOLS_LIST = "tools:list", _("List tools")
-        TOOLS_CALL = "tools:call", _("Call tools")
-        AUDIT_READ = "audit:read", _("Read the audit")
-        CHAT = "chat", _("Chat")
-        CATALOG_WRITE = "catalog:write", _("Change the catalogue")
-        CALLS_REPLAY = "calls:replay", _("Make recorded calls again")
-
-    DEFAULT_SCOPES = [Scope.TOOLS_LIST.value, Scope.TOOLS_CALL.value]
-
-    name = models.CharField(_("name"), max_length=100, help_text=_("Who or what holds the key."))
-    prefix = models.CharField(_("prefix"), max_length=16, unique=True, editable=False)
-    secret_hash = models.CharField(max_length=64, editable=False)
-    previous_hash = models.CharField(max_length=64, blank=True, editable=False)
-    previous_until = models.DateTimeField(_("old text works until"), null=True, blank=True, editable=False)
-    scopes = JSONText(_("scopes"), default=list, blank=True)
-    groups = models.ManyToManyField(
-        Group, verbose_name=_("groups"), blank=True, help_text=_("Tools reserved to these groups are visible.")
-    )
-    calls_per_minute = models.PositiveIntegerField(
-        _("calls per minute"), null=True, blank=True, help_text=_("Empty: no limit.")
-    )
-    recorded_mib_per_day = models.PositiveIntegerField(
-        _("MiB on record per day"),
-        null=True,
-        blank=True,
-        validators=[MaxValueValidator(MOST_MIB_PER_DAY)],
-        help_text=_("What its calls may fill of the audit. Empty: what every caller may, 0: no limit."),
-    )
-    created_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, editable=False, verbose_name=_("created by")
-    )
-    created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
-    expires_at = models.DateTimeField(_("expires"), null=True, blank=True)
-    last_used_at = models.DateTimeField(_("last used"), null=True, blank=True, editable=False)
-    revoked_at = models.DateTimeField(_("revoked"), null=True, blank=True, editable=False)
-
-    objects = ApiKeyQuerySet.as_manager()
-
-    class Meta:
-        verbose_name = _("API key")
-        verbose_name_plural = _("API keys")
-        ordering = ["name", "id"]
-        constraints = [
-            models.CheckConstraint(
-                condition=Q(previous_hash="", previous_until=None)
-                | (~Q(previous_hash="") & Q(previous_until__isnull=False)),
-                name="key_old_text_ends",
-            )
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.name} ({self.prefix}…)"
-
-    def clean(self) -> None:
-        unknown = [scope for scope in self.scopes if scope not in self.Scope.values]
-        if not isinstance(self.scopes, list) or unknown:
-            raise ValidationError(
-                {
-                    "scopes": _("Unknown scopes: %(names)s. Known: %(known)s.")
-                    % {"names": ", ".join(map(str, unknown)), "known": ", ".join(self.Scope.values)}
-                }
-            )
-
-    @staticmethod
-    def hash(token: str) -> str:
-        return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
-
-    @classmethod
-    def issue(cls, name: str, *, reason: str = "", **fields: object) -> tuple[ApiKey, str]:
-        """Make and save a key; give it with its text, which cannot be had again."""
-        prefix = f"mcph_{secrets.token_hex(4)}"
-        token = f"{prefix}_{secrets.token_urlsafe(32)}"
-        key = cls(name=name, prefix=prefix, secret_hash=cls.hash(token), **fields)
-        key.change_reason = reason
-        key.full_clean()
-        key.save()
-        return key, token
-
-    def rotate(self, overlap: timedelta = timedelta()) -> str:
-        """Give the key a new text; the old one works as long as `overlap` says, one before it no longer."""
-        token = f"{self.prefix}_{secrets.token_urlsafe(32)}"
-        self.previous_hash = self.secret_hash if overlap else ""
-        self.previous_until = timezone.now() + overlap if overlap else None
-        self.secret_hash = self.hash(token)
-        self.save(update_fields=["secret_hash", "previous_hash", "previous_until"])
-        return token
-
-    def hashes(self, now: datetime | None = None) -> list[str]:
-        """Give the hashes of the texts that work now."""
-        overlaps = self.previous_until is not None and self.previous_until > (now or timezone.now())
-        return [self.secret_hash, *([self.previous_hash] if overlaps else [])]
-
-    def is_usable(self, now: datetime | None = None) -> bool:
-        now = now or timezone.now()
-        return self.revoked_at is None and (self.expires_at is None or self.expires_at > now)
-
 
 _NAMED = 100
 """Sessions that one event names; of more it gives the number."""

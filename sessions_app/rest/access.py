@@ -73,14 +73,17 @@ class KeyAuthentication(BaseAuthentication):
         if scheme.lower() != "bearer" or not token:
             raise AuthenticationFailed("The Authorization header must read `Bearer <key>`.")
         prefix = "_".join(token.split("_", 2)[:2]) if _plain(token) else ""
-        key = ApiKey.objects.filter(prefix=prefix).first()
+        key = ApiKey.objects.select_related("owner").filter(prefix=prefix).first()
         given = ApiKey.hash(token)
         same = any(hmac.compare_digest(each, given) for each in (key.hashes() if key else [_NO_HASH]))
         if key is None or not same or key.revoked_at is not None:
             raise AuthenticationFailed("The key is unknown or was revoked. Ask the operator for a new one.")
+        if key.owner is not None and not key.owner.is_active:
+            raise AuthenticationFailed("The person whose key it is may not come in any more. Ask the operator.")
         if not key.is_usable():
             raise AuthenticationFailed("The key has expired. Ask the operator for a new one.")
         _note_use(key)
+        key.scopes = key.held_scopes()  # what it may do now; the row keeps what it was given
         return KeyPrincipal(key), key
 
     def authenticate_header(self, request: Request) -> str:
@@ -119,8 +122,8 @@ def is_granted(request: Request, *, scope: str, permission: str) -> bool:
 def still_granted(request: Request, *, scope: str, permissions: list[str]) -> bool:
     """Say whether who began a long answer may still have it, by what the database says now."""
     if isinstance(request.auth, ApiKey):
-        key = ApiKey.objects.filter(pk=request.auth.pk, revoked_at__isnull=True).first()
-        return key is not None and key.is_usable() and scope in key.scopes
+        key = ApiKey.objects.select_related("owner").filter(pk=request.auth.pk, revoked_at__isnull=True).first()
+        return key is not None and key.is_usable() and scope in key.held_scopes()
     person = get_user_model()._default_manager.filter(pk=request.user.pk or 0, is_active=True).first()
     return person is not None and bool(person.has_perms(permissions))
 

@@ -1,52 +1,162 @@
-"""REST over API keys, to read: who holds one, what it may do, until when. Made, rotated and revoked elsewhere."""
+"""REST over API keys: who holds one, what it may do, until when; made, given a new text, and revoked."""
 
 from __future__ import annotations
 
-from django.contrib.auth.models import Group
+from datetime import timedelta
+from typing import Any
+
+from django.contrib.auth.models import Group, User
+from django.db import transaction
+from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema, extend_schema_view
-from rest_framework import mixins, serializers
+from rest_framework import mixins, serializers, status
+from rest_framework.decorators import action
+from rest_framework.request import Request
+from rest_framework.response import Response
 
-from sessions_app.kit.rest.writing import RowSerializer, RowViewSet
+from sessions_app.keys import making
+from sessions_app.kit.rest.errors import Conflict
+from sessions_app.kit.rest.writing import Named, ReasonedSerializer, RowViewSet, StrictInteger, StrictText, attribute
 from sessions_app.models import ApiKey
+from sessions_app.protocol.errors import Forbidden
+
+_MOST_OVERLAP_HOURS = 168
 
 
-class KeySerializer(RowSerializer[ApiKey]):
+class KeySerializer(ReasonedSerializer):
     """An API key without its text, of which the hub has a hash only."""
 
-    principal = serializers.SerializerMethodField(help_text="As calls name it: key:ID.")
-    scopes = serializers.ListField(child=serializers.CharField(), read_only=True)
-    groups: serializers.SlugRelatedField[Group] = serializers.SlugRelatedField(
-        slug_field="name", many=True, read_only=True
+    principal = serializers.CharField(read_only=True, help_text="As calls name it: key:ID, of a person's key user:ID.")
+    owner = Named(
+        slug_field="username",
+        queryset=User.objects.all(),
+        required=False,
+        allow_null=True,
+        default=None,
+        help_text="The person whose key it is. Only this person, or a superuser, may make it. Never changes.",
     )
+    scopes = serializers.ListField(
+        child=serializers.ChoiceField(choices=ApiKey.Scope.choices),
+        required=False,
+        default=lambda: list(ApiKey.DEFAULT_SCOPES),
+        max_length=len(ApiKey.Scope.values),
+        help_text="What it may do. Nobody hands out more than they have.",
+    )
+    groups = Named(slug_field="name", queryset=Group.objects.all(), many=True, required=False, default=list)
 
     class Meta:
         model = ApiKey
         fields = [
             "principal",
             "name",
+            "owner",
+            "service",
             "prefix",
             "scopes",
             "groups",
+            "calls_per_minute",
+            "recorded_mib_per_day",
             "created_at",
             "expires_at",
             "revoked_at",
             "last_used_at",
+            "reason",
         ]
-        read_only_fields = fields
+        read_only_fields = ["principal", "prefix", "created_at", "revoked_at", "last_used_at"]
+        extra_kwargs = {
+            "expires_at": {
+                "help_text": "Left out: after MCPHUB_KEY_DAYS. null: never by itself.",
+                "default": making.default_end,
+            }
+        }
 
-    def get_principal(self, row: ApiKey) -> str:
-        return f"key:{row.pk}"
+
+class KeyWithText(KeySerializer):
+    """A key with its text, which is given this once."""
+
+    text = serializers.CharField(read_only=True, help_text="The key itself. It cannot be had again.")
+
+    class Meta(KeySerializer.Meta):
+        fields = [*KeySerializer.Meta.fields, "text"]
+
+    def create(self, values: dict[str, Any]) -> ApiKey:
+        """Make the key; raise ValidationError, by field, where who asks may not."""
+        request: Request = self.context["request"]
+        groups, reason = values.pop("groups"), values.pop("reason", "")
+        making.refuse(request.user, owner=values["owner"], scopes=values["scopes"], groups=groups)
+        author, reason = attribute(ApiKey(), request, reason)
+        key, text = ApiKey.issue(groups=groups, reason=reason, created_by=author, **values)
+        key.text = text  # type: ignore[attr-defined]
+        return key
+
+
+class RevocationSerializer(serializers.Serializer[Any]):
+    reason = StrictText(required=False, allow_blank=True, max_length=100, default="", help_text="Why.")
+
+
+class RotationSerializer(RevocationSerializer):
+    overlap_hours = StrictInteger(
+        required=False, default=0, min_value=0, max_value=_MOST_OVERLAP_HOURS, help_text="So long the old text works."
+    )
 
 
 @extend_schema_view(
-    list=extend_schema(summary="API keys, newest first"), retrieve=extend_schema(summary="One API key, by its prefix")
+    list=extend_schema(summary="API keys, newest first"),
+    retrieve=extend_schema(summary="One API key, by its prefix"),
+    create=extend_schema(
+        summary="Make an API key",
+        request=KeySerializer,
+        responses={201: KeyWithText},
+        description="Shows its text once.",
+    ),
 )
-class KeyViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, RowViewSet[ApiKey]):
-    queryset = ApiKey.objects.prefetch_related("groups")
+class KeyViewSet(mixins.CreateModelMixin, mixins.RetrieveModelMixin, mixins.ListModelMixin, RowViewSet[ApiKey]):
+    queryset = ApiKey.objects.select_related("owner").prefetch_related("groups")
     serializer_class = KeySerializer
     ordering = ("-pk",)
     lookup_field = "prefix"
     lookup_value_regex = "[^/]+"
-    required_scope = {"read": "audit:read"}
-    required_permission = {"read": "sessions_app.view_apikey"}
+    required_scope = {"read": "audit:read", "write": "keys:write"}
+    required_permission = {
+        "read": "sessions_app.view_apikey",
+        "write": "sessions_app.change_apikey",
+        "create": "sessions_app.add_apikey",
+    }
     missing = "There is no such key. GET /api/keys/ lists them."
+
+    def get_serializer_class(self) -> type[KeySerializer]:
+        return KeyWithText if self.action in ("create", "rotate") else KeySerializer
+
+    @extend_schema(summary="Give a key a new text", request=RotationSerializer, responses={200: KeyWithText})
+    @action(detail=True, methods=["post"], required_permission={"write": "sessions_app.change_apikey"})
+    def rotate(self, request: Request, prefix: str) -> Response:
+        asked = RotationSerializer(data=request.data)
+        asked.is_valid(raise_exception=True)
+        with transaction.atomic():
+            key = self._locked(prefix)
+            if not making.may_act_for(request.user, key.owner) or making.scopes_beyond(request.user, key.scopes):
+                raise Forbidden("Only who may do all that the key may, and for a person's key that person, rotates it.")
+            if making.groups_beyond(request.user, key.groups.all()):
+                raise Forbidden("Only who is in all groups of the key rotates it.")
+            if not key.is_usable():
+                raise Conflict("The key was revoked, has expired, or its person is disabled. Make another key.")
+            _author, key.change_reason = attribute(key, request, asked.validated_data["reason"] or "rotated")
+            key.text = key.rotate(timedelta(hours=asked.validated_data["overlap_hours"]))  # type: ignore[attr-defined]
+        return Response(self.get_serializer(key).data)
+
+    @extend_schema(summary="Revoke a key", request=RevocationSerializer, responses={200: KeySerializer})
+    @action(detail=True, methods=["post"], required_permission={"write": "sessions_app.change_apikey"})
+    def revoke(self, request: Request, prefix: str) -> Response:
+        """End it for good. One that was revoked before stays as it is."""
+        asked = RevocationSerializer(data=request.data)
+        asked.is_valid(raise_exception=True)
+        with transaction.atomic():
+            key = self._locked(prefix)
+            _author, reason = attribute(key, request, asked.validated_data["reason"])
+            ApiKey.objects.filter(pk=key.pk).revoke(reason)
+        return Response(self.get_serializer(self.get_object()).data, status=status.HTTP_200_OK)
+
+    def _locked(self, prefix: str) -> ApiKey:
+        """Give the key for an edit; raise Http404."""
+        rows = ApiKey.objects.select_for_update(of=("self",)).select_related("owner")
+        return get_object_or_404(rows, prefix=prefix)

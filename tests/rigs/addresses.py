@@ -17,6 +17,7 @@ from invocations.models import McpRedactionRule
 from mcphub.chat.models import ChatApproval, ChatKey, ChatModel, ChatProvider, ChatSession, Query, ToolApproval
 from mcphub.login.invitations import invite
 from mcphub.login.models import LinkedLogin, LoginProvider, SecondFactor
+from mcphub.signin.models import Identity, Issuer
 from sessions_app.history.reading import history_of
 from sessions_app.models import RateLimitBucket, WaitingChange
 from tests import factories as make
@@ -89,6 +90,14 @@ def _provider() -> ChatProvider:
     )
 
 
+def _issuer() -> Issuer:
+    return Issuer.objects.first() or Issuer.objects.create(name="work", issuer="http://127.0.0.1:9")
+
+
+def _identity() -> Identity:
+    return Identity.objects.create(issuer=_issuer(), subject="s", user=make.UserFactory())
+
+
 def _conversation() -> ChatSession:
     now = timezone.now()
     return ChatSession.objects.first() or ChatSession.objects.create(
@@ -141,6 +150,8 @@ def _tool() -> Any:
 
 
 _MADE: dict[str, Callable[[], Any]] = {
+    "signin_issuer": _issuer,
+    "signin_identity": _identity,
     "auth_group": make.GroupFactory,
     "auth_user": make.UserFactory,
     "login_loginprovider": _login_provider,

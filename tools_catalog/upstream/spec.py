@@ -16,6 +16,9 @@ TRANSPORTS: Final = (STDIO, SSE, STREAMABLE_HTTP)
 AUTO, HANDSHAKE, STATELESS = "auto", "handshake", "stateless"
 ERAS: Final = (AUTO, HANDSHAKE, STATELESS)
 """What a connection may say of its upstream's era: to be found out, with sessions, or without."""
+NO_ACCOUNT, CLIENT_ACCOUNT, SHARED_ACCOUNT, PERSONAL_ACCOUNT = "none", "client", "shared", "personal"
+ACCOUNTS: Final = (NO_ACCOUNT, CLIENT_ACCOUNT, SHARED_ACCOUNT, PERSONAL_ACCOUNT)
+"""As whom the hub signs in at an upstream."""
 
 OWN_HEADERS: Final = frozenset(
     {
@@ -93,6 +96,7 @@ class ConnectionSpec:
     transport: str
     url: str = ""
     headers: tuple[tuple[str, Template], ...] = ()
+    account: str = NO_ACCOUNT
     launch: LaunchSpec | None = None
     starts_eagerly: bool = False
     separates_callers: bool = True
@@ -118,6 +122,11 @@ class ConnectionSpec:
         launch = self.launch
         words = [] if launch is None else [launch.command, *launch.arguments, "", launch.directory]
         return hashlib.sha256("\0".join([self.transport, self.url, *words]).encode()).hexdigest()[:16]
+
+    @property
+    def is_personal(self) -> bool:
+        """Each caller is there with an account of his own, so no session of one serves another."""
+        return self.account == PERSONAL_ACCOUNT
 
     @property
     def is_single(self) -> bool:

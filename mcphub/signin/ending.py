@@ -1,0 +1,61 @@
+"""The end of a person's ways in: what opens something is revoked for good, so that nothing wakes with the account.
+
+Triggers end at once what is open when an account is disabled, whichever way its row changes (`rules.py`). What is done
+here besides holds when the account is enabled again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.db.models.signals import post_save, pre_save
+from django.utils import timezone
+from oauth2_provider.models import AccessToken, Grant, RefreshToken
+
+from sessions_app import bus
+from sessions_app.history import events
+from sessions_app.login import open_logins
+from sessions_app.models import ApiKey
+
+_REASON = "the person was disabled"
+
+
+def connect() -> None:
+    pre_save.connect(_before, sender=User, dispatch_uid="person before")
+    post_save.connect(_after, sender=User, dispatch_uid="person ends")
+
+
+def end_all(person: User, reason: str) -> None:
+    """Revoke keys, tokens and codes of the person, end their logins, MCP sessions and what runs, in all processes."""
+    with transaction.atomic():
+        ended = {
+            "keys": ApiKey.objects.filter(owner=person).revoke(reason),
+            "tokens": end_tokens(person),
+            "logins": open_logins.end(person),
+        }
+        bus.publish(bus.CALLER_ENDED, f"user:{person.pk}")
+        events.record("user.ended", model=User, subject=person.pk, label=str(person), after=ended, reason=reason)
+
+
+def end_tokens(person: User) -> int:
+    """End all that clients got to call in the person's name; give how many access tokens those were."""
+    with transaction.atomic():
+        RefreshToken.objects.filter(user=person, revoked__isnull=True).update(revoked=timezone.now())
+        Grant.objects.filter(user=person).delete()
+        tokens = AccessToken.objects.filter(user=person)
+        count = int(tokens.count())
+        tokens.delete()
+    return count
+
+
+def _before(instance: User, update_fields: Any = None, **_: Any) -> None:
+    says = update_fields is None or "is_active" in update_fields
+    is_ending = says and not instance.is_active and instance.pk is not None
+    instance.__dict__["_ends"] = is_ending and User.objects.filter(pk=instance.pk, is_active=True).exists()
+
+
+def _after(instance: User, **_: Any) -> None:
+    if instance.__dict__.pop("_ends", False):
+        end_all(instance, _REASON)
