@@ -20,7 +20,7 @@ from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminSelectMulti
 
 from mcphub.login import invitations
 from mcphub.login.models import Invitation
-from sessions_app.admin.keys import refuse_groups_beyond
+from sessions_app.admin.people import refuse_groups_beyond
 from sessions_app.history.pages import RecordedAdmin
 from sessions_app.kit.admin.base import mark, moment
 from sessions_app.kit.admin.parts import column

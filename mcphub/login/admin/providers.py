@@ -22,7 +22,7 @@ from unfold.widgets import UnfoldAdminPasswordWidget
 from mcphub.login.models import LoginProvider
 from mcphub.login.providers import probe
 from mcphub.login.providers.asking import redirect_uri
-from sessions_app.admin.keys import refuse_groups_beyond
+from sessions_app.admin.people import refuse_groups_beyond
 from sessions_app.history.pages import RecordedAdmin
 from sessions_app.kit.admin.base import detail_action, mark, moment
 from sessions_app.kit.shown import copyable, visible

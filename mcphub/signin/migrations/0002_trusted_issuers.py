@@ -48,7 +48,7 @@ class Migration(migrations.Migration):
                 'verbose_name_plural': 'trusted issuers',
                 'ordering': ['name'],
                 'permissions': [('test_issuer', 'Can test a trusted issuer')],
-                'constraints': [models.CheckConstraint(condition=models.Q(('issuer', ''), _negated=True), name='signin_issuer_named'), models.CheckConstraint(condition=models.Q(('method__in', ['signed', 'asked'])), name='signin_issuer_method_known'), models.UniqueConstraint(condition=models.Q(('enabled', True), ('method', 'asked')), fields=('method',), name='signin_one_issuer_asked', violation_error_message='Another enabled issuer is asked already. A token that says nothing of its issuer is shown to one alone.')],
+                'constraints': [models.CheckConstraint(condition=models.Q(('issuer', ''), _negated=True), name='signin_issuer_named'), models.CheckConstraint(condition=models.Q(('method__in', ['signed', 'asked'])), name='signin_issuer_method_known'), models.UniqueConstraint(condition=models.Q(('enabled', True), ('method', 'asked')), fields=('method',), name='signin_one_issuer_asked', violation_error_message='Another enabled issuer is asked already. A token that names no issuer is shown to one alone.')],
             },
         ),
         migrations.CreateModel(
