@@ -12,6 +12,10 @@
 # make pictures   those of docs/operators.md, by a browser that goes through a hub; needs Chromium. ARGS="--only calls"
 # make tool-api   docs/tool-api.md, from signatures and docstrings
 # make messages   the Russian catalogue after a change of words; needs gettext
+# make hashes   deploy/hashes after a change of a dependency or of constraints.txt: what `pip --require-hashes` takes
+# make dist    dist/: sdist and wheel, the same bytes for the same commit. make try-wheel installs them in an empty
+#              environment and makes a first call; ARGS=--all by pipx and uvx too
+# make sbom    dist/mcphub.cdx.json, a bill of materials of what a hub installs; ARGS="--list NAME" of deploy/hashes
 # make count   lines, tables, names used twice, signatures with Any, rooms, and the functions that a call crosses;
 #              ARGS="--names --signatures" lists names and signatures
 # make search-quality   how often the search finds the right tool, over 200 labelled questions; ARGS="--misses"
@@ -48,7 +52,7 @@ PRODUCTION := MCPHUB_DATA_DIR=$(VENV)/check MCPHUB_PUBLIC_URL=https://hub.exampl
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: serve test test-fast rigs check count conformance bench search-quality pictures tool-api messages install \
-	install-dev clean
+	install-dev hashes sbom dist try-wheel clean
 
 serve: $(VENV)/.installed
 	@exec $(BIN)/mcphub serve $(ARGS)
@@ -129,6 +133,18 @@ pictures: $(VENV)/.installed-dev
 
 tool-api: $(VENV)/.installed-dev
 	@$(BIN)/python -m tests.tool_api
+
+hashes: $(VENV)/.installed-dev
+	@$(BIN)/python -m deploy.release.hashes
+
+dist: $(VENV)/.installed-dev
+	@$(BIN)/python -m deploy.release.try_wheel --build-only
+
+try-wheel: $(VENV)/.installed-dev
+	@$(BIN)/python -m deploy.release.try_wheel $(ARGS)
+
+sbom: $(VENV)/.installed-dev
+	@$(BIN)/python -m deploy.release.sbom --output dist/mcphub.cdx.json $(ARGS)
 
 messages: $(VENV)/.installed-dev
 	$(BIN)/mcphub makemessages

@@ -20,11 +20,13 @@ COMMANDS = {
     "stdio": "serve one client over standard input and output",
     "chat": "ask a model that may use the hub's tools, once or in a conversation",
     "token": "make, list, rotate and revoke API keys",
+    "service": "make a service that comes in with client credentials",
     "connection": "bring, add, list, test and switch connections to other MCP servers",
     "provider": "add a provider of models for the chat",
     "catalog": "load tools from a bundle or a pack, or write the catalogue out",
     "audit": "verify and export the audit, publish a checkpoint, change its key, remove what is too old",
     "client-config": "print the configuration for an MCP client",
+    "second-factor": "take away the second factors of a person who lost them",
     "demo": "start a hub of its own with tools, clients and calls to look at, or remove it",
     "doctor": "say what is wrong and how to mend it",
 }

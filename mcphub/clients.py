@@ -12,7 +12,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 from urllib.parse import urlsplit
 
 from invocations.replay import copying
@@ -55,6 +55,18 @@ _PLACES = {
     "openai": "ask.py; first pip install openai; the key needs the scope chat, and the hub a model",
 }
 
+SIGN_IN = {
+    "vscode": ("document, else registration", "documentation"),
+    "claude": ("registration", "tried, through mcp-remote"),
+    "claude-code": ("document, else registration", "documentation"),
+    "cline": ("registration", "its source"),
+    "roo": ("registration", "its source"),
+    "cursor": ("document, else registration", "documentation"),
+    "inspector": ("registration", "tried"),
+    "mcp-remote": ("registration", "tried"),
+}
+"""Key of each client that needs nothing but the address -> how it makes itself known, and how that is known here."""
+
 _VARIABLE = "MCPHUB_AUTHORIZATION"
 _NAME = "mcp-hub"
 """What the clients call this server."""
@@ -78,6 +90,24 @@ class FirstCall:
     arguments: Mapping[str, Any] = field(default_factory=lambda: {"a": 19, "b": 23})
 
 
+def address_only(url: str) -> list[ClientSnippet]:
+    """Give the configuration of every client that signs in, for the endpoint `url`: it holds no secret."""
+    server: dict[str, Json] = {"url": url}
+    inspect = f"npx -y @modelcontextprotocol/inspector@2.12.0 --cli {shlex.quote(url)} --transport http"
+    made = {
+        "vscode": _json({"servers": {_NAME: {"type": "http", **server}}}),
+        "claude": _json({"mcpServers": {_NAME: _bridge(url)}}),
+        "claude-code": f"claude mcp add --transport http {_NAME} {shlex.quote(url)}",
+        "cline": _json({"mcpServers": {_NAME: {"type": "streamableHttp", **server, "disabled": False}}}),
+        "roo": _json({"mcpServers": {_NAME: {"type": "streamable-http", **server, "disabled": False}}}),
+        "cursor": _json({"mcpServers": {_NAME: server}}),
+        "inspector": f"{inspect} --method tools/list",
+        "mcp-remote": shlex.join(["npx", *_bridge(url)["args"]]),
+    }
+    titles = {**CLIENTS, **PROGRAMS}
+    return [ClientSnippet(key=key, title=titles[key], where=_place(key), text=made[key]) for key in SIGN_IN]
+
+
 def snippets(url: str, token: str) -> list[ClientSnippet]:
     """Give the configuration of every client for the endpoint `url`, with `token` as its bearer key."""
     header = f"Bearer {token}"
@@ -93,8 +123,7 @@ def snippets(url: str, token: str) -> list[ClientSnippet]:
         "inspector": f"npx -y @modelcontextprotocol/inspector@2.12.0 --cli {shlex.quote(url)} --transport http "
         f"--header {shlex.quote(f'Authorization: {header}')} --method tools/list",
     }
-    places = {**_PLACES, "claude": f"{_PLACES['claude']}; needs Node.js"}
-    return [ClientSnippet(key=key, title=title, where=places[key], text=made[key]) for key, title in CLIENTS.items()]
+    return [ClientSnippet(key=key, title=title, where=_place(key), text=made[key]) for key, title in CLIENTS.items()]
 
 
 def programs(url: str, token: str, call: FirstCall | None = None) -> list[ClientSnippet]:
@@ -148,28 +177,29 @@ def stdio_command(data: Path) -> list[str]:
     return [*words, "stdio", "--data-dir", str(data)]
 
 
-def _bridge(url: str, header: str) -> dict[str, Json]:
-    """Claude Desktop's file starts programs only, so mcp-remote speaks HTTP for it.
+def _place(key: str) -> str:
+    return f"{_PLACES[key]}; needs Node.js" if key == "claude" else _PLACES[key]
+
+
+class _Bridge(TypedDict, total=False):
+    command: str
+    args: list[str]
+    env: dict[str, str]
+
+
+def _bridge(url: str, header: str = "") -> _Bridge:
+    """Claude Desktop's file starts programs only, so mcp-remote speaks HTTP for it; without a header it signs in.
 
     The header's blank stands in a variable: some releases on Windows split arguments at blanks.
     """
     # mcp-remote admits plain HTTP to localhost by itself; elsewhere it wants to be told.
     host = urlsplit(url).hostname or ""
     is_plain = url.startswith("http://") and not re.fullmatch(r"localhost", host)
-    return {
-        "command": "npx",
-        "args": [
-            "-y",
-            "mcp-remote",
-            url,
-            "--transport",
-            "http-only",
-            *(["--allow-http"] if is_plain else []),
-            "--header",
-            f"Authorization:${{{_VARIABLE}}}",
-        ],
-        "env": {_VARIABLE: header},
-    }
+    words = ["-y", "mcp-remote", url, "--transport", "http-only", *(["--allow-http"] if is_plain else [])]
+    if not header:
+        return {"command": "npx", "args": words}
+    sent = ["--header", f"Authorization:${{{_VARIABLE}}}"]
+    return {"command": "npx", "args": [*words, *sent], "env": {_VARIABLE: header}}
 
 
 def _by_input(curl: str, header: str) -> str:

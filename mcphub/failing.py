@@ -101,6 +101,11 @@ def refused_client(words: str, status: int = 400) -> HttpResponse:
     return _page(status, _("This client cannot sign you in"), words)
 
 
+def refused_login(words: str, again: str, status: int = 403) -> HttpResponse:
+    """A login by a provider, or by an invitation, that does not go on."""
+    return _page(status, _("You are not logged in"), words, again=again, headers={"Cache-Control": "no-store"})
+
+
 def too_busy(path: str, retry_after_seconds: int) -> HttpResponse:
     """A request that found no place among those that Django answers at once."""
     if path.startswith("/api/"):

@@ -77,6 +77,12 @@ ROLES: Mapping[str, tuple[str, ...]] = {
         "sessions_app.view_apikey",
         "sessions_app.share_savedview",
         "signin.view_consent",
+        "signin.view_issuer",
+        "signin.view_identity",
+        "login.view_loginprovider",
+        "login.view_linkedlogin",
+        "login.view_invitation",
+        "login.view_secondfactor",
     ),
     "Operator": (
         *_SEEN,
@@ -103,6 +109,12 @@ ROLES: Mapping[str, tuple[str, ...]] = {
         "sessions_app.change_apikey",
         "signin.view_consent",
         "signin.delete_consent",
+        "signin.view_issuer",
+        "signin.add_issuer",
+        "signin.change_issuer",
+        "signin.test_issuer",
+        "signin.view_identity",
+        "signin.delete_identity",
         "sessions_app.share_savedview",
     ),
     "Upstream manager": (
@@ -128,7 +140,7 @@ def install(sender: object = None, **kwargs: Any) -> None:
     from django.contrib.auth.models import Group, Permission
 
     using = kwargs.get("using", "default")
-    for label in ("auth", "sessions_app", "tools_catalog", "invocations", "chat", "signin"):
+    for label in ("auth", "sessions_app", "tools_catalog", "invocations", "chat", "login", "signin"):
         # Each app's permissions are made by a signal of its own, whose turn may come later.
         create_permissions(apps.get_app_config(label), verbosity=0, using=using)
     known = {

@@ -27,6 +27,8 @@ def _said(directives: dict[str, str]) -> str:
 
 
 ADMIN, ELSEWHERE = _said(_ADMIN), _said(_EVERYWHERE)
+WITH_FRAME = _said({**_ADMIN, "frame-src": "'self'"})
+"""Of a page of the admin that shows a view: the frame leads nowhere but to the hub, which keeps it apart."""
 
 
 def leading_to(target: str) -> str:

@@ -92,6 +92,7 @@ INSTALLED_APPS = [
     "invocations",
     "mcphub",
     "mcphub.chat",
+    "mcphub.login",
     "mcphub.signin",
 ]
 MCPHUB_APPS = env.modules("MCPHUB_APPS")
@@ -120,7 +121,7 @@ ASGI_APPLICATION = "mcphub.asgi.application"
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
-        "DIRS": [BASE_DIR / "templates"],
+        "DIRS": [BASE_DIR / "mcphub" / "templates"],  # a link in a checkout, a folder where the hub is installed
         "APP_DIRS": True,
         "OPTIONS": {
             "context_processors": [
@@ -175,6 +176,9 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
+
+MCPHUB_SECOND_FACTOR = env.choice("MCPHUB_SECOND_FACTOR", "optional", ["optional", "console", "everybody"])
+"""Who must log in with a second factor besides a password: nobody, people of the console, all. Groups can ask too."""
 
 # Signing in ------------------------------------------------------------------------------------------
 
@@ -459,7 +463,8 @@ LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"structured": {"()": "mcphub.process.logs.formatter", "style": MCPHUB_LOG_FORMAT}},
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "structured"}},
+    "filters": {"few_of_a_kind": {"()": "mcphub.process.logs.FewOfAKind"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "structured", "filters": ["few_of_a_kind"]}},
     "root": {"handlers": ["stderr"], "level": MCPHUB_LOG_LEVEL},
     "loggers": {
         "django.server": {"handlers": ["stderr"], "propagate": False},

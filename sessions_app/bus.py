@@ -51,6 +51,8 @@ STREAM_TAKEN = "stream_taken"
 """Payload: `<stream id> <token>`: the stream goes on in the connection of that token, and in no other."""
 CALL_CANCELLED = "call_cancelled"
 """Payload: `<session id> <JSON request id>`."""
+ACCOUNTS_CHANGED = "accounts_changed"
+"""An account at an upstream has other tokens, or none."""
 UPSTREAM_REFRESH = "upstream_refresh"
 """Payload: the name of a connection whose tools are to be listed again."""
 UPSTREAM_RECONNECT = "upstream_reconnect"
@@ -70,7 +72,7 @@ FOLLOWED = (
     REDACTION_CHANGED,
 )
 """Of what every process holds a snapshot."""
-_READ_AGAIN = (*FOLLOWED, TOKENS_CHANGED)
+_READ_AGAIN = (*FOLLOWED, TOKENS_CHANGED, ACCOUNTS_CHANGED)
 """What may have changed unheard while the bus could not be read."""
 
 KEEP_SECONDS = 3600

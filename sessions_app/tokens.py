@@ -1,8 +1,9 @@
 """Access tokens of people who signed in: what they look like, and the caller that one of them makes.
 
-The one place where a token is judged: whether it is known, for which endpoint it is, when it ends, what it allows. Rows
-are read when a token is first seen and kept until it ends or the change bus says that it changed, so a hub with many
-tokens starts as quickly as one with none, and a call by token asks the database nothing.
+The one place where a token of the hub is judged: whether it is known, for which endpoint it is, when it ends, what it
+allows. Those of other issuers are judged by whoever is given as `elsewhere`, and kept here, too. Rows are read when a
+token is first seen and kept until it ends or the change bus says that it changed, so a hub with many tokens starts as
+quickly as one with none, and a call by token asks the database nothing.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ import hashlib
 import hmac
 import secrets
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 from channels.db import database_sync_to_async
 from django.conf import settings
@@ -27,6 +29,7 @@ _TAG_CHARACTERS = 16
 _MOST_KEPT = 20_000
 _AT_ONCE = 4
 """Tokens that a process looks up at one moment; the other requests keep their connections to the database."""
+_AT_ONCE_ELSEWHERE = 8
 _MOST_WAITING = 200
 
 
@@ -52,48 +55,70 @@ class AccessGrant:
     """What one token says: who lets which endpoint be used, and until when."""
 
     caller: Caller
-    endpoint: str
+    endpoints: frozenset[str]
     expires_at: float
     """Seconds since the epoch."""
+    look_again_at: float = float("inf")
+    """Until then it is taken without another look."""
 
     def caller_at(self, endpoint: str) -> Caller:
         """Give the caller; raise Unauthenticated where the token is over, or for another endpoint."""
         if self.expires_at <= time.time():
             raise Unauthenticated("The access token has expired. Get another with the refresh token, or sign in again.")
-        if self.endpoint != endpoint:
+        if endpoint not in self.endpoints:
             raise Unauthenticated("The access token is for another endpoint. Sign in for this one.")
         return self.caller
+
+
+class Elsewhere(Protocol):
+    """Judges tokens that the hub did not make."""
+
+    async def find(self, text: str) -> AccessGrant:
+        """Give what a token says; raise Unauthenticated, ServerBusy."""
+
+    def forget(self) -> None:
+        """Read again whom the hub trusts."""
 
 
 class AccessTokens:
     """The tokens that one process has seen, by the digest of their text."""
 
-    def __init__(self) -> None:
+    def __init__(self, elsewhere: Elsewhere | None = None) -> None:
+        self._elsewhere = elsewhere
         self._grants: dict[bytes, AccessGrant] = {}
         self._version = 0
         """How often something was forgotten: what was read before that may be old."""
-        self._room = asyncio.Semaphore(_AT_ONCE)
-        self._waiting = 0
+        self._rooms = {True: asyncio.Semaphore(_AT_ONCE), False: asyncio.Semaphore(_AT_ONCE_ELSEWHERE)}
+        """For the hub's own tokens, and for those of others, whose issuers may be slow."""
+        self._waiting = {True: 0, False: 0}
 
     def known(self, digest: bytes) -> AccessGrant | None:
-        return self._grants.get(digest)
+        found = self._grants.get(digest)
+        return found if found is None or found.look_again_at > time.time() else None
 
     async def find(self, digest: bytes, text: str) -> AccessGrant:
         """Give what a token says; raise Unauthenticated where it is none of this hub's, or was revoked."""
-        found = self._grants.get(digest)
+        found = self.known(digest)
         if found is not None:
             return found
-        if not (settings.MCPHUB_SIGN_IN and is_own(text)):
+        is_ours = is_own(text)
+        if not settings.MCPHUB_SIGN_IN or not (is_ours or self._elsewhere is not None):
             raise Unauthenticated("The key is unknown or was revoked. Ask the operator for a new one.")
-        if self._waiting >= _MOST_WAITING:
+        if self._waiting[is_ours] >= _MOST_WAITING:
             raise ServerBusy
-        self._waiting += 1
+        self._waiting[is_ours] += 1
         try:
-            async with self._room:
+            async with self._rooms[is_ours]:
                 version = self._version
-                found = await database_sync_to_async(read)(digest)
+                if is_ours or self._elsewhere is None:
+                    found = await database_sync_to_async(read)(digest)
+                else:
+                    found = self.known(digest) or await self._elsewhere.find(text)
+        except Unauthenticated:
+            self._end(digest)
+            raise
         finally:
-            self._waiting -= 1
+            self._waiting[is_ours] -= 1
         if found is None:
             raise Unauthenticated("The access token was revoked, or has expired. Sign in again.")
         if version == self._version:
@@ -107,8 +132,16 @@ class AccessTokens:
         self._version += 1
         if digest:
             self._grants.pop(bytes.fromhex(digest), None)
-        else:
-            self._grants.clear()
+            return
+        self._grants.clear()
+        if self._elsewhere is not None:
+            self._elsewhere.forget()
+
+    def _end(self, digest: bytes) -> None:
+        """Let a token that was good, and is not any more, be over: what is open with it ends with the next sweep."""
+        before = self._grants.get(digest)
+        if before is not None:
+            self._grants[digest] = replace(before, expires_at=0.0, look_again_at=0.0)
 
     def drop_expired(self, now: float) -> set[str]:
         """Forget what is over; give the principals of whom no token is left."""
@@ -134,4 +167,4 @@ def read(digest: bytes) -> AccessGrant | None:
         groups=frozenset(row.user.groups.values_list("pk", flat=True)),
         is_signed_in=True,
     )
-    return AccessGrant(caller=caller, endpoint=endpoint, expires_at=row.expires.timestamp())
+    return AccessGrant(caller=caller, endpoints=frozenset({endpoint}), expires_at=row.expires.timestamp())

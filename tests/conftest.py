@@ -19,6 +19,22 @@ HERE = Path(__file__).parent
 OF_PROGRAMS = {"browser", "chat", "clients", "conformance", "rigs", "upstreams", "wire"}
 """Folders whose tests speak to programs that they start; elsewhere a test that starts one is marked `program`."""
 
+SLOW = (
+    "invocations/calls/test_nth_statement.py",
+    "invocations/calls/test_audit_unavailable.py",
+    "invocations/chain",
+    "invocations/redaction/test_redaction.py",
+    "invocations/test_list_walking.py",
+    "mcphub/admin",
+    "mcphub/signin",
+    "mcphub/test_garbage.py",
+    "mcphub/test_accepting.py",
+    "tools_catalog/test_bundle.py",
+    "tools_catalog/test_egress_table.py",
+    "tools_catalog/test_upstream_unreached.py",
+)
+"""Folders and files that are `slow` as a whole: pages that are drawn, statements that fail one after the other."""
+
 # Properties assert behaviour, never time: a loaded machine must not fail them.
 for name, examples in {"default": 40, "fast": 15, "long": 100}.items():
     settings.register_profile(name, max_examples=examples, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -57,6 +73,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         folder = item.path.relative_to(HERE).parts[0]
         if folder in OF_PROGRAMS:
             item.add_marker("program")
+        if item.path.relative_to(HERE).as_posix().startswith(SLOW):
+            item.add_marker("slow")
         if folder == "browser":
             item.add_marker("rig")
     starting = {item.path for item in items if item.get_closest_marker("program")}

@@ -217,8 +217,8 @@ def blocks(page: str) -> set[str]:
 
 def test_documented_clients_are_those_that_the_hub_prints_and_shows() -> None:
     url = "http://127.0.0.1:8000/mcp"
-    made = [*clients.snippets(url, clients.PLACEHOLDER), *clients.programs(url, clients.PLACEHOLDER)]
-    texts = {snippet.text for snippet in made}
+    keyed = [*clients.snippets(url, clients.PLACEHOLDER), *clients.programs(url, clients.PLACEHOLDER)]
+    texts = {snippet.text for snippet in [*clients.address_only(url), *keyed]}
     assert texts - blocks("docs/clients.md") == set()
     command = ["/opt/mcphub/.venv/bin/mcphub", "stdio", "--data-dir", "/srv/mcphub"]
     started = clients.stdio_snippets(command, {"MCPHUB_API_KEY": clients.PLACEHOLDER})

@@ -28,6 +28,11 @@ RULES = (
     Announce("tools_catalog_launchprofile", "tools_changed"),
     Announce("tools_catalog_mcpconnection", "tools_changed"),
     Announce("tools_catalog_mcpupstreamtool", "tools_changed"),
+    Announce(
+        "tools_catalog_upstreamaccount",
+        "accounts_changed",
+        ("state", "scopes", "access", "expires_at", "generation", "wanted_scopes"),
+    ),
     RefuseUpdate(
         "tools_catalog_mcpconnectionlink",
         "mcphub_connection_steps",

@@ -31,7 +31,7 @@ try:  # three times as fast, and the same bytes; not needed
 
     loads: Callable[[Any], Any] = orjson.loads
 
-    def _dumps(value: Any) -> bytes:
+    def _dumps(value: object) -> bytes:
         try:
             return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
         except TypeError:  # text that is not UTF-8, or a huge integer: nothing that the hub writes
@@ -39,7 +39,7 @@ try:  # three times as fast, and the same bytes; not needed
 except ImportError:  # pragma: no cover - tried in an environment of its own
     loads = json.loads
 
-    def _dumps(value: Any) -> bytes:
+    def _dumps(value: object) -> bytes:
         return _dumps_slowly(value)
 
 
@@ -61,12 +61,12 @@ class Bad(Exception):
 # Hashes ------------------------------------------------------------------------------------------------
 
 
-def canonical(value: Any) -> bytes:
+def canonical(value: object) -> bytes:
     """JSON in UTF-8: names sorted by code point, no blanks, nothing escaped that need not be."""
     return _dumps(value)
 
 
-def _dumps_slowly(value: Any) -> bytes:
+def _dumps_slowly(value: object) -> bytes:
     text = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
     return text.encode("utf-8", "surrogatepass")
 
@@ -577,16 +577,16 @@ def check_signature(
         raise Bad(f"Block {number} does not bear the signature of key {key.key_id}: header or signature changed.")
 
 
-def tombstone_bytes(tombstone: dict[str, Any]) -> bytes:
+def tombstone_bytes(tombstone: Mapping[str, object]) -> bytes:
     return b"mcphub audit tombstone\n" + canonical(tombstone)
 
 
-def tombstone_hash(tombstone: dict[str, Any]) -> str:
+def tombstone_hash(tombstone: Mapping[str, object]) -> str:
     """Give what the next tombstone names this one by."""
     return hashlib.sha256(tombstone_bytes(tombstone)).hexdigest()
 
 
-def _span(tombstone: dict[str, Any]) -> str:
+def _span(tombstone: Mapping[str, object]) -> str:
     return f"{tombstone.get('first_block')} to {tombstone.get('last_block')}"
 
 

@@ -121,7 +121,8 @@ def advice(row: RefusedRequest) -> str:
 def _about_key(prefix: str) -> str:
     if not prefix:
         return _(
-            "No key came. The header must read: Authorization: Bearer, a blank, and the key. Does a proxy drop it?"
+            "No key came. A client that signs in begins so, and goes on by itself. With a key the header must read: "
+            "Authorization: Bearer, a blank, and the key. Does a proxy drop it?"
         )
     if prefix == PLACEHOLDER:
         return _("The placeholder came instead of a key. Put your key in its place, here or in the client.")

@@ -58,6 +58,7 @@ def connect_view(request: HttpRequest) -> HttpResponse:
             error = _("Give the key a name of at most 100 characters: who or what holds it.")
     url = settings.MCPHUB_PUBLIC_URL.rstrip("/") + "/mcp"
     shown = _snippets(url, text or clients.PLACEHOLDER)
+    signing_in = clients.address_only(url) if settings.MCPHUB_SIGN_IN else []
     chosen = request.POST.get("client") or request.GET.get("client", "")
     if chosen not in {each.key for each in shown}:
         chosen = _FIRST
@@ -66,6 +67,8 @@ def connect_view(request: HttpRequest) -> HttpResponse:
         **admin.site.each_context(request),
         "title": _("Connect a client"),
         "snippets": shown,
+        "signing_in": [(each, _known_by(each.key)) for each in signing_in],
+        "keyed_alone": sorted({each.key for each in shown} - {each.key for each in signing_in}),
         "chosen": chosen,
         "url": url,
         "key": made,
@@ -88,6 +91,19 @@ def connect_view(request: HttpRequest) -> HttpResponse:
     add_never_cache_headers(response)
     response["Referrer-Policy"] = "no-referrer" if text else "same-origin"
     return response
+
+
+def _known_by(key: str) -> str:
+    """Say how a client makes itself known to the hub, and what is amiss with that here."""
+    manner = clients.SIGN_IN[key][0]
+    if manner == "registration" and not settings.MCPHUB_CLIENT_REGISTRATION:
+        return _(
+            "This client registers itself with the hub, and this hub does not let clients do that "
+            "(MCPHUB_CLIENT_REGISTRATION). Give it a key, or let clients register."
+        )
+    if manner == "registration":
+        return _("It registers itself with the hub, and asks nobody for that.")
+    return _("It names a document that says who it is; the hub reads that over the Internet. Else it registers itself.")
 
 
 def _make(request: HttpRequest, form: NewKey) -> tuple[ApiKey, str]:

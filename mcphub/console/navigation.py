@@ -84,7 +84,13 @@ def show(request: HttpRequest) -> list[dict[str, object]]:
             "items": [
                 item(_("API keys"), "key", "sessions_app_apikey", "k"),
                 item(_("Allowed clients"), "devices", "signin_consent"),
+                item(_("Trusted issuers"), "verified_user", "signin_issuer"),
+                item(_("Linked persons"), "link", "signin_identity"),
                 item(_("Rate limits"), "speed", "sessions_app_ratelimitbucket", "l"),
+                item(_("Login providers"), "login", "login_loginprovider"),
+                item(_("Invitations"), "mail", "login_invitation"),
+                item(_("Linked logins"), "link", "login_linkedlogin"),
+                item(_("Second factors"), "password", "login_secondfactor"),
                 item(_("Users"), "person", "auth_user"),
                 item(_("Groups"), "group", "auth_group"),
             ],

@@ -12,21 +12,25 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 from django.template.response import TemplateResponse
 from django.urls import path, reverse
+from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
-from invocations.call_source import CallSource
 from invocations.exchange import CallRequest
 from invocations.models import McpToolInvocation
+from mcphub import policy
+from mcphub.console.trying import PERMISSION, exchange_of
 from mcphub.console.tryit_form import form_for
-from sessions_app import transports
 from sessions_app.caller import Caller, caller_of
 from sessions_app.kit.admin.base import mark
 from sessions_app.kit.shown import INLINE_CHARACTERS, pretty, visible
+from sessions_app.protocol import json, mcp_apps
 from sessions_app.protocol.errors import HubError
 from sessions_app.protocol.json import Json
+from tools_catalog.catalog.snapshot import definition_of
 from tools_catalog.models import McpToolDefinition
 
-PERMISSION = "tools_catalog.try_mcptooldefinition"
+_LONGEST_SHOWN = 1_000_000
+"""Characters of a result that a view is given."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +42,8 @@ class TriedCall:
     whole: str
     """The result as JSON; empty for a call that was refused."""
     code: str = ""
+    wire: dict[str, Json] | None = None
+    """The result, for the tool's view; None where it is too long for one, or there is none."""
 
 
 def try_view(request: HttpRequest, pk: int) -> HttpResponse:
@@ -59,6 +65,7 @@ def try_view(request: HttpRequest, pk: int) -> HttpResponse:
             .filter(invocation_id=answer.invocation_id)
             .first()
         )
+    view = _view(tool, answer, arguments)
     context = {
         **admin.site.each_context(request),
         "opts": McpToolDefinition._meta,
@@ -74,24 +81,39 @@ def try_view(request: HttpRequest, pk: int) -> HttpResponse:
         "mark": answer and (mark("bad", _("Error")) if answer.is_error else mark("good", _("OK"))),
         "arguments": None if arguments is None else pretty(arguments),
         "row": row,
+        "view": view,
+        "view_uri": view and visible(mcp_apps.view_of(tool.meta), one_line=True),
         "row_link": row
         and request.user.has_perm("invocations.view_mcptoolinvocation")
         and reverse("admin:invocations_mcptoolinvocation_change", args=[row.pk]),
         "back": reverse("admin:tools_catalog_mcptooldefinition_change", args=[pk]),
     }
-    return TemplateResponse(request, "admin/hub/try.html", context)
+    response = TemplateResponse(request, "admin/hub/try.html", context)
+    if view is not None:
+        response.headers["Content-Security-Policy"] = policy.WITH_FRAME
+    return response
+
+
+def _view(
+    tool: McpToolDefinition, answer: TriedCall | None, arguments: dict[str, Json] | None
+) -> dict[str, Json] | None:
+    """Give what the script of a tool's view needs to know of the call; None where the tool has none."""
+    if answer is None or answer.wire is None or not mcp_apps.view_of(tool.meta):
+        return None
+    return {
+        "tool": definition_of(tool),
+        "arguments": arguments or {},
+        "result": answer.wire,
+        "page": reverse("tool_view", args=[tool.pk]),
+        "asked": reverse("tool_view_asked", args=[tool.pk]),
+        "language": get_language() or "en",
+    }
 
 
 async def _call(caller: Caller, name: str, arguments: dict[str, Json]) -> TriedCall:
-    from mcphub.process import runtime
-
-    hub = await runtime.ensure()
-    session = await hub.sessions.implicit(
-        caller, transport=transports.ADMIN.name, client_name="MCP Hub admin", client_version=""
-    )
-    source = CallSource(caller=caller, session_id=session, transport=transports.ADMIN.name, client_name="MCP Hub admin")
+    exchange, hub = await exchange_of(caller)
     try:
-        result = await hub.calls.call_tool(CallRequest(name=name, arguments=arguments), hub.calls.exchange(source))
+        result = await hub.calls.call_tool(CallRequest(name=name, arguments=arguments), exchange)
     except HubError as error:
         return TriedCall(
             invocation_id=error.invocation_id, is_error=True, words=[visible(error)], whole="", code=error.code
@@ -102,6 +124,7 @@ async def _call(caller: Caller, name: str, arguments: dict[str, Json]) -> TriedC
         is_error=result.is_error,
         words=[visible(block.get("text", "")[:INLINE_CHARACTERS]) for block in blocks if block.get("type") == "text"],
         whole=pretty(result.wire)[:INLINE_CHARACTERS],
+        wire=result.wire if len(json.dumps(result.wire)) <= _LONGEST_SHOWN else None,
     )
 
 

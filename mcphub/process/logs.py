@@ -9,6 +9,10 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Literal
@@ -17,6 +21,7 @@ from django.http import HttpRequest
 
 correlation_id: ContextVar[str] = ContextVar("correlation_id", default="")
 """Of the request that is served; each line that is logged meanwhile says it."""
+MOST_OF_A_KIND = 60
 _PLAIN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 """What every record has; its other attributes were given as `extra`."""
 
@@ -51,6 +56,42 @@ class ConsoleFormatter(logging.Formatter):
         if record.exc_info:
             event = f"{event}\n{self.formatException(record.exc_info)}"
         return f"{_timestamp(record)} [{record.levelname.lower():<9}] {redacted(event)}"
+
+
+class FewOfAKind(logging.Filter):
+    """Lets `most` warnings of a kind pass in a minute, so that nobody outside fills a disk with them.
+
+    A kind is a logger with its text before arguments are put in. The first one of a later minute says as `left_out` how
+    many did not pass.
+    """
+
+    def __init__(self, most: int = MOST_OF_A_KIND, now: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._most = most
+        self._now = now
+        self._lock = threading.Lock()
+        self._began = float("-inf")
+        self._seen: Counter[tuple[str, str]] = Counter()
+        self._left_out: Counter[tuple[str, str]] = Counter()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.levelno < logging.WARNING:
+            return True
+        kind = (record.name, str(record.msg)[:200])
+        with self._lock:
+            if self._now() - self._began >= 60:
+                self._began = self._now()
+                for each, count in self._seen.items():
+                    if count > self._most:
+                        self._left_out[each] += count - self._most
+                self._seen.clear()
+            self._seen[kind] += 1
+            if self._seen[kind] > self._most:
+                return False
+            left_out = self._left_out.pop(kind, 0)
+        if left_out:
+            record.left_out = left_out
+        return True
 
 
 def redacted(value: object) -> object:

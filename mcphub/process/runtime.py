@@ -42,6 +42,7 @@ from mcphub.server.listening import Streams
 from mcphub.server.pending_input import PendingInputRequests
 from mcphub.server.resuming import Resuming
 from mcphub.signin import sweeping as sign_ins
+from mcphub.signin.issuers.tokens import ForeignTokens
 from sessions_app import bus, events, refused_requests, store
 from sessions_app.history import comparing
 from sessions_app.keys import reminding
@@ -49,6 +50,8 @@ from sessions_app.login import sweeping as logins
 from sessions_app.models import ApiKey, ServerProcess
 from sessions_app.protocol.errors import SessionNotFound
 from sessions_app.tokens import AccessTokens
+from tools_catalog.accounts.people import ask_person
+from tools_catalog.accounts.resolving import Accounts
 from tools_catalog.call import addresses, session_news
 from tools_catalog.discovery import links
 from tools_catalog.discovery import reconcile as discovery
@@ -85,7 +88,8 @@ class Hub:
         """Rows that were made past the application, as the last comparison found them."""
         self.open_calls = OpenCalls()
         self.sessions = store.Sessions()
-        self.tokens = AccessTokens()
+        self.foreign_tokens = ForeignTokens()
+        self.tokens = AccessTokens(self.foreign_tokens)
         self.streams = Streams(
             settings.MCPHUB_HEARTBEAT_SECONDS, descriptors.most_streams(), settings.MCPHUB_MAX_STREAMS_PER_CALLER
         )
@@ -99,6 +103,7 @@ class Hub:
             lambda text: Record(self.configuration.redaction).words(text)
         )
         self.links = links.LinkKeeper(self.process_id, without_secrets, self._own.is_gone)
+        self.accounts = Accounts()
         self.upstreams = Pool(
             ConnectionEnvironment(
                 secret=secret_for,
@@ -115,6 +120,8 @@ class Hub:
                 is_found=lambda: self._own.is_found,
                 holder=self.links.holder,
                 address=self._own.address_of,
+                account=self.accounts,
+                connect=ask_person,
                 person_done=self._person_done,
             )
         )
@@ -271,6 +278,7 @@ class Hub:
         self.follower.on([bus.STREAM_TAKEN], stream_taken)
         self.follower.on([bus.SESSION_ANSWER], lambda event: self.input_requests.heard(event.payload))
         self.follower.on([bus.CALL_CANCELLED], call_cancelled)
+        self.follower.on([bus.ACCOUNTS_CHANGED], lambda event: self.accounts.forget())
         self.follower.on([bus.UPSTREAM_REFRESH], lambda event: self.upstreams.refresh(event.payload))
         self.follower.on([bus.UPSTREAM_RECONNECT], lambda event: self.upstreams.reconnect(event.payload))
         self.follower.on([bus.TASK_CHANGED], lambda event: self.tasks.heard(event.payload))

@@ -32,6 +32,11 @@ _APPLICATION = "mcphub.asgi:application"
 _BACKLOG = 4096
 """Connections that may wait to be accepted; uvicorn takes 2048, Linux caps at net.core.somaxconn (4096)."""
 
+_ACCEPTED_IN_A_TURN = 32
+_SWITCH_SECONDS = 0.001
+"""How long a thread that computes keeps the interpreter while others want it; Python's own 5 ms. The event loop and the
+ledger ask for it several times in a call, and each time wait so long for each thread that answers a search."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listen:
@@ -214,6 +219,7 @@ class HubServer(uvicorn.Server):
         if self.started and not self.should_exit:
             self._connections.start()
             _leave_what_stays_to_itself()
+            sys.setswitchinterval(_SWITCH_SECONDS)
             self._ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -276,7 +282,7 @@ def _work(listener: socket.socket, *, ready: Callable[[], None]) -> int:
             host, port = listener.getsockname()[:2]
             raise _cannot_listen(host, port, error) from error
         try:
-            server.run([listener])
+            server.run(handles_of(listener))
         except SystemExit:
             print("mcphub serve: the hub could not start; the log above says why.", file=sys.stderr)
             return 1
@@ -285,6 +291,15 @@ def _work(listener: socket.socket, *, ready: Callable[[], None]) -> int:
             print(f"mcphub serve: the hub could not start: {type(error).__name__}: {error}", file=sys.stderr)
             return 1
     return 0
+
+
+def handles_of(listener: socket.socket) -> list[socket.socket]:
+    """Give the listener under as many descriptors as connections are to be accepted in one turn of the event loop.
+
+    libuv accepts one connection a turn from each descriptor. While a turn takes 20 ms, a thousand sockets that come
+    again and again would keep everybody else waiting for seconds (docs/decisions.md, A45).
+    """
+    return [listener, *(listener.dup() for _ in range(_ACCEPTED_IN_A_TURN - 1))]
 
 
 @contextlib.contextmanager

@@ -14,7 +14,7 @@ from mcphub.server import prompts, resources, tasks
 from mcphub.server.input_rounds import InputRounds
 from mcphub.server.results import IDENTITY, SERVER_INFO, hints, listed
 from mcphub.server.task_input import TaskInput
-from sessions_app.protocol import envelope, json, revisions, shapes
+from sessions_app.protocol import envelope, json, mcp_apps, revisions, shapes
 from sessions_app.protocol.errors import DuplicateRequest, InvalidParams
 from sessions_app.protocol.tasks import CORE_CAPABILITY, EXTENSION, Task
 from tools_catalog.call.base import Json
@@ -31,7 +31,7 @@ CAPABILITIES: dict[str, Any] = {
     "completions": {},
     "logging": {},
     "tasks": CORE_CAPABILITY,
-    "extensions": {EXTENSION: {}},
+    "extensions": {EXTENSION: {}, mcp_apps.EXTENSION: mcp_apps.CAPABILITY},
 }
 """What the methods below really do; nothing is advertised before it is there. Each revision gets what it knows."""
 
@@ -97,12 +97,17 @@ async def logging_set_level(exchange: McpExchange, params: dict[str, Json]) -> R
 
 
 async def tools_list(exchange: McpExchange, params: dict[str, Json]) -> Result:
-    return listed(exchange, exchange.catalog().tool_list, params)
+    selection = exchange.catalog()
+    shows_views = mcp_apps.declared(exchange.source.client_capabilities)
+    return listed(exchange, selection.tool_list if shows_views else selection.model_list, params)
 
 
 async def tools_call(exchange: McpExchange, params: dict[str, Json]) -> Result:
     selection = exchange.catalog()
     called = selection.unwrapped_call(params)
+    if mcp_apps.declared(exchange.source.client_capabilities):
+        named_here = selection.named_by_view(called.get("name"), exchange.source.caller)
+        called = called if named_here == called.get("name") else {**called, "name": named_here}
     # The headers speak of the call as it was sent.
     headers = exchange.headers if called is params else None
     params = called

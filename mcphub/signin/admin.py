@@ -13,6 +13,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
 from mcphub.signin import clients
+from mcphub.signin.issuers import admin as issuers
 from mcphub.signin.models import Consent, ConsentQuerySet
 from sessions_app.kit.admin.base import ReadOnlyAdmin, moment
 from sessions_app.kit.admin.parts import column
@@ -21,6 +22,8 @@ from sessions_app.kit.shown import cell, mono
 for _model in apps.get_app_config("oauth2_provider").get_models():
     if admin.site.is_registered(_model):
         admin.site.unregister(_model)
+
+__all__ = ["ConsentAdmin", "issuers"]
 
 _GIVEN = moment("given_at", _("given"))
 

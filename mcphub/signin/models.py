@@ -13,8 +13,11 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 from oauth2_provider.models import AccessToken, Application, Grant, RefreshToken
 
+from mcphub.signin.issuers.models import Identity, Issuer
 from sessions_app import bus, endpoints
 from sessions_app.history import events
+
+__all__ = ["Consent", "ConsentQuerySet", "Identity", "Issuer"]
 
 
 class ConsentQuerySet(models.QuerySet["Consent"]):
@@ -59,8 +62,10 @@ class Consent(models.Model):
         return f"{self.user} · {self.client} · {self.endpoint}"
 
     @classmethod
-    def give(cls, user: Any, client: Application, endpoint: str, scopes: Iterable[str]) -> Consent:
-        """Note what a person allows, besides what was allowed before."""
+    def give(
+        cls, user: Any, client: Application, endpoint: str, scopes: Iterable[str], *, by: Any = None, reason: str = ""
+    ) -> Consent:
+        """Note what a person allows, besides what was allowed before; `by` somebody else, where an operator does."""
         with transaction.atomic():
             consent, _made = cls.objects.select_for_update().get_or_create(
                 user=user, client=client, endpoint=endpoint, defaults={"scopes": " ".join(sorted(scopes))}
@@ -68,7 +73,7 @@ class Consent(models.Model):
             consent.scopes = " ".join(sorted({*consent.scopes.split(), *scopes}))
             consent.given_at = timezone.now()
             consent.save()
-            consent.record("consent.given", by=user)
+            consent.record("consent.given", by=by or user, reason=reason)
         return consent
 
     def revoke(self, *, by: Any = None, reason: str = "") -> None:

@@ -6,16 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
-from django.contrib.auth.forms import AuthenticationForm
-from django.contrib.auth.views import LoginView
+from django.contrib.auth.mixins import LoginRequiredMixin
 from django.http import HttpRequest, HttpResponse
-from django.http.response import HttpResponseBase
 from django.shortcuts import render
-from django.template.response import TemplateResponse
 from django.urls import reverse, reverse_lazy
 from django.utils.decorators import method_decorator
-from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext as _
+from django.views import View
 from django.views.decorators.cache import never_cache
 from oauth2_provider.exceptions import OAuthToolkitError
 from oauth2_provider.models import Application
@@ -26,7 +23,7 @@ from mcphub import failing, policy
 from mcphub.process import runtime
 from mcphub.signin import clients
 from mcphub.signin.advice import ADVICE
-from mcphub.signin.guesses import CountedLogin, guarded
+from mcphub.signin.grants import device
 from mcphub.signin.models import Consent
 from mcphub.signin.server import endpoint_asked
 from sessions_app import endpoints
@@ -37,40 +34,11 @@ from sessions_app.protocol.errors import HubError
 
 _MOST_TOOLS = 200
 """Names of tools on the page; of more there is the number."""
+_WRONG_CODES = "wrong_device_codes"
+"""The name in the session of the login for how many codes of devices were wrong."""
+_MOST_WRONG_CODES = 20
 _SHOWN_TO = "asked_since"
 """The name in the session of the login for which a page of consent was shown."""
-
-
-class SignInForm(CountedLogin, AuthenticationForm):
-    """Of everybody who has an account, with or without rights in the console."""
-
-
-class _Login(LoginView):
-    template_name = "signin/login.html"
-    authentication_form = SignInForm
-
-    def get_default_redirect_url(self) -> str:
-        return reverse("admin:index")
-
-    def get_redirect_url(self, request: HttpRequest | None = None) -> str:
-        """Lead on to pages of this hub alone, whatever the address says."""
-        wanted = str(self.request.POST.get("next") or self.request.GET.get("next") or "")
-        is_own = url_has_allowed_host_and_scheme(wanted, allowed_hosts=None) and wanted.startswith(("/oauth/", "/me/"))
-        return wanted if is_own else ""
-
-
-_login = _Login.as_view()
-
-
-@never_cache
-def log_in(request: HttpRequest) -> HttpResponse:
-    page: HttpResponse = guarded(request, lambda asked: _rendered(_login(asked)), request.get_full_path())
-    return page
-
-
-def _rendered(response: HttpResponseBase) -> HttpResponseBase:
-    """The form is looked at while the guard still watches."""
-    return response.render() if isinstance(response, TemplateResponse) else response
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +137,39 @@ class Authorize(BaseAuthorizationView):  # type: ignore[misc]
         return answer
 
 
+@method_decorator(never_cache, name="dispatch")
+class Device(LoginRequiredMixin, View):
+    """`/oauth/device/`: a person enters the code that a device shows, sees who asks for what, and decides."""
+
+    login_url = reverse_lazy("sign-in")
+
+    def get(self, request: HttpRequest) -> HttpResponse:
+        code = request.GET.get("code", "")
+        if not code:
+            return self._ask(request)
+        if request.session.get(_WRONG_CODES, 0) >= _MOST_WRONG_CODES:
+            words = _("Too many codes were wrong. Log out, wait a moment, and begin again at the device.")
+            return self._ask(request, words, status=429)
+        found = device.waiting(code)
+        if found is None or not _toolset_is_there(request.user, found.endpoint):
+            request.session[_WRONG_CODES] = request.session.get(_WRONG_CODES, 0) + 1
+            return self._ask(request, _("No device waits under this code. It holds for ten minutes, and once."), 404)
+        context = {**_described(request, found.client, found.endpoint, found.scopes), "code": code[:40]}
+        return render(request, "signin/device.html", context)
+
+    def post(self, request: HttpRequest) -> HttpResponse:
+        found = device.waiting(request.POST.get("code", ""))
+        allow = "allow" in request.POST
+        is_open = found is not None and _toolset_is_there(request.user, found.endpoint)
+        if found is None or not is_open or not device.decide(found, request.user, allow=allow):
+            return self._ask(request, _("No device waits under this code. It holds for ten minutes, and once."), 404)
+        context = {"is_allowed": allow, "name": clipped(found.client.name, 100), "person": request.user.get_username()}
+        return render(request, "signin/device_done.html", context)
+
+    def _ask(self, request: HttpRequest, problem: str = "", status: int = 200) -> HttpResponse:
+        return render(request, "signin/device_code.html", {"problem": str(problem)}, status=status)
+
+
 def endpoint_refused(state: str | None) -> errors.OAuth2Error:
     return errors.CustomOAuth2Error(
         error="invalid_target", description="There is no such toolset for this person.", state=state
@@ -194,33 +195,39 @@ def _can_be_told(error: OAuthToolkitError) -> bool:
 
 
 def _consent_page(request: HttpRequest, asked: AuthorizationRequest) -> HttpResponse:
+    context = {
+        **_described(request, asked.client, asked.endpoint, asked.scopes),
+        "target": clients.target_of(asked.redirect_uri),
+        "is_local": asked.is_local,
+        "was_allowed": Consent.objects.covering(request.user, asked.client, asked.endpoint, asked.scopes),
+    }
+    response = render(request, "signin/consent.html", context)
+    response["Content-Security-Policy"] = policy.leading_to(_source_of(asked.redirect_uri))
+    return response
+
+
+def _described(request: HttpRequest, client: Application, endpoint: str, scopes: tuple[str, ...]) -> dict[str, object]:
+    """Give what a page tells of who asks, and for what."""
     words = {
         "tools:list": _("see which tools there are for you"),
         "tools:call": _("use these tools in your name; each call is recorded under your name and the client's"),
         "chat": _("ask the models of this hub in your name"),
     }
-    names = _tools_for(request.user, asked.endpoint) if "tools:call" in asked.scopes else []
-    host = urlsplit(asked.client.client_id).hostname if "://" in asked.client.client_id else ""
-    by_itself = asked.client.registration_source == Application.RegistrationSource.DCR
-    context = {
-        "name": clipped(asked.client.name, 100) or _("A client without a name"),
+    names = _tools_for(request.user, endpoint) if "tools:call" in scopes else []
+    host = urlsplit(client.client_id).hostname if "://" in client.client_id else ""
+    return {
+        "name": clipped(client.name, 100) or _("A client without a name"),
         "client_host": host,
-        "by_itself": by_itself,
-        "target": clients.target_of(asked.redirect_uri),
-        "is_local": asked.is_local,
-        "endpoint": endpoints.identifier(asked.endpoint, request.get_host()),
-        "toolset": endpoints.toolset_of(asked.endpoint),
-        "scopes": [words[scope] for scope in ("tools:list", "tools:call", "chat") if scope in asked.scopes],
+        "by_itself": client.registration_source == Application.RegistrationSource.DCR,
+        "endpoint": endpoints.identifier(endpoint, request.get_host()),
+        "toolset": endpoints.toolset_of(endpoint),
+        "scopes": [words[scope] for scope in ("tools:list", "tools:call", "chat") if scope in scopes],
         "tools": [clipped(name, 100) for name in names[:_MOST_TOOLS]],
         "more_tools": max(0, len(names) - _MOST_TOOLS),
         "tool_count": len(names),
-        "was_allowed": Consent.objects.covering(request.user, asked.client, asked.endpoint, asked.scopes),
         "person": request.user.get_username(),
         "other_login": f"{reverse('sign-in')}?{urlencode({'next': request.get_full_path()})}",
     }
-    response = render(request, "signin/consent.html", context)
-    response["Content-Security-Policy"] = policy.leading_to(_source_of(asked.redirect_uri))
-    return response
 
 
 def _source_of(redirect_uri: str) -> str:

@@ -19,6 +19,9 @@ from oauth2_provider.views import RevokeTokenView, TokenView
 from mcphub.signin import clients
 from mcphub.signin.advice import ADVICE
 from mcphub.signin.clients import ClientRefused
+from mcphub.signin.grants import assertions, device, introspection, services
+from mcphub.signin.grants.asking import OAuthRefused
+from mcphub.signin.models import Issuer
 from sessions_app import endpoints
 from sessions_app.history import events
 from sessions_app.history.events import Actor
@@ -30,6 +33,13 @@ _MOST_BYTES = 32 * 1024
 """Of a request to these addresses."""
 _AUTH_METHODS = ("none", "client_secret_basic", "client_secret_post")
 _GRANTS = ("authorization_code", "refresh_token")
+"""Of clients that register themselves."""
+_OTHERS: dict[str, Callable[[HttpRequest], dict[str, Json]]] = {
+    device.GRANT: device.answer,
+    services.GRANT: services.answer,
+    assertions.GRANT: assertions.answer,
+}
+"""Grants that the toolkit does not serve here -> what answers them."""
 
 
 class _ForPrograms(View):
@@ -70,7 +80,11 @@ class ServerDocument(_ForPrograms):
             "revocation_endpoint": f"{base}/oauth/revoke/",
             "response_types_supported": ["code"],
             "response_modes_supported": ["query"],
-            "grant_types_supported": list(_GRANTS),
+            "grant_types_supported": [*_GRANTS, *_OTHERS],
+            "device_authorization_endpoint": f"{base}/oauth/device_authorization/",
+            "introspection_endpoint": f"{base}/oauth/introspect/",
+            "introspection_endpoint_auth_methods_supported": methods[1:],
+            "authorization_grant_profiles_supported": [assertions.PROFILE],
             "code_challenge_methods_supported": ["S256"],
             "token_endpoint_auth_methods_supported": methods,
             "revocation_endpoint_auth_methods_supported": methods,
@@ -94,12 +108,17 @@ class EndpointDocument(_ForPrograms):
         scopes = endpoints.scopes_of(endpoint or endpoints.MAIN)
         document = {
             "resource": endpoints.identifier(endpoint, request.get_host()),
-            "authorization_servers": [endpoints.issuer()],
+            "authorization_servers": [endpoints.issuer(), *announced()],
             "scopes_supported": list(scopes),
             "bearer_methods_supported": ["header"],
             "resource_name": "MCP Hub",
         }
         return JsonResponse(document)
+
+
+def announced() -> list[str]:
+    """Give the trusted issuers that clients are told of."""
+    return list(Issuer.objects.filter(enabled=True, announced=True).values_list("issuer", flat=True))
 
 
 class Registration(_ForPrograms):
@@ -165,12 +184,43 @@ def _registered(told: dict[str, Json]) -> dict[str, str]:
 
 class Token(_ForPrograms, TokenView):  # type: ignore[misc]
     def post(self, request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
+        other = _OTHERS.get(request.POST.get("grant_type", ""))
+        if other is not None:
+            return _answered(request, other)
         return _as_oauth(request, lambda: self.authorization_flow_token_response(request))
 
 
 class Revocation(_ForPrograms, RevokeTokenView):  # type: ignore[misc]
     def post(self, request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
         return _as_oauth(request, lambda: super(Revocation, self).post(request, *args, **kwargs))
+
+
+class DeviceAuthorization(_ForPrograms):
+    """A device begins to wait for its person (RFC 8628)."""
+
+    def post(self, request: HttpRequest) -> HttpResponse:
+        return _answered(request, device.begin)
+
+
+class Introspection(_ForPrograms):
+    """What a token is worth (RFC 7662)."""
+
+    def post(self, request: HttpRequest) -> HttpResponse:
+        return _answered(request, introspection.answer)
+
+
+def _answered(request: HttpRequest, answer: Callable[[HttpRequest], dict[str, Json]]) -> HttpResponse:
+    if _has_nul(request):
+        return _error("invalid_request", "A parameter holds a NUL character. Send it without.")
+    try:
+        return JsonResponse(answer(request))
+    except OAuthRefused as refusal:
+        response = _error(refusal.error, str(refusal), refusal.status)
+        if refusal.status == 401:
+            response["WWW-Authenticate"] = 'Basic realm="mcphub"'
+        elif refusal.status in (429, 503):
+            response["Retry-After"] = "60" if refusal.status == 429 else "5"
+        return response
 
 
 def _has_nul(request: HttpRequest) -> bool:

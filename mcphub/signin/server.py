@@ -126,7 +126,7 @@ class Validator(OAuth2Validator):  # type: ignore[misc]
             raise errors.CustomOAuth2Error("temporarily_unavailable", description=words, status_code=429)
         super()._save_bearer_token(token, request, *args, **kwargs)
         if used is None:
-            _bound_sign_ins(request.user, request.client)
+            bound_sign_ins(request.user, request.client)
         row = AccessToken.objects.get(token_checksum=hashlib.sha256(token["access_token"].encode()).hexdigest())
         record("token.refreshed" if used is not None else "token.issued", row)
 
@@ -155,7 +155,8 @@ def _end_replayed(row: RefreshToken) -> None:
             record("token.replayed", row)
 
 
-def _bound_sign_ins(user: Any, client: Application) -> None:
+def bound_sign_ins(user: Any, client: Application) -> None:
+    """End the oldest of too many sign-ins of one person with one client."""
     live = RefreshToken.objects.filter(user=user, application=client, revoked__isnull=True).order_by("-pk")
     for row in live[MOST_SIGN_INS:]:
         row.revoke()

@@ -41,7 +41,7 @@ def _refuse_permissions_beyond(user: User | AnonymousUser, permissions: Iterable
         )
 
 
-def _refuse_groups_beyond(user: User | AnonymousUser, groups: Iterable[Group]) -> None:
+def refuse_groups_beyond(user: User | AnonymousUser, groups: Iterable[Group]) -> None:
     """Raise ValidationError where `user` would hand out a group that is not his own."""
     if refused := groups_beyond(user, groups):
         raise forms.ValidationError(
@@ -57,7 +57,7 @@ class _Within(_Form):
 
     def clean_groups(self) -> QuerySet[Group]:
         chosen: QuerySet[Group] = self.cleaned_data["groups"]
-        _refuse_groups_beyond(self.editor, set(chosen) - self._had("groups"))
+        refuse_groups_beyond(self.editor, set(chosen) - self._had("groups"))
         return chosen
 
     def clean_user_permissions(self) -> QuerySet[Permission]:

@@ -57,6 +57,9 @@ def actor_of(user: User | AnonymousUser | None) -> Actor:
     """Give what `record` says of who did it: a key, a person, or else whoever runs the program."""
     if isinstance(user, Model) and user.pk is not None:
         return Actor(f"user:{user.pk}", str(user))
+    own = getattr(user, "actor", None)  # of what stands in for a person
+    if isinstance(own, Actor):
+        return own
     key = getattr(user, "key", None)  # of a key's principal
     if key is not None:
         return Actor(key.principal, key.caller_label)

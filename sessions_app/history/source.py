@@ -6,14 +6,11 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from asgiref.sync import iscoroutinefunction
 from django.http import HttpRequest, HttpResponseBase
 from django.utils.decorators import sync_and_async_middleware
-
-if TYPE_CHECKING:
-    from django.contrib.auth.models import AnonymousUser, User
 
 ADMIN, REST, CLI, BUNDLE, SYSTEM = "admin", "rest", "cli", "bundle", "system"
 
@@ -22,11 +19,13 @@ ADMIN, REST, CLI, BUNDLE, SYSTEM = "admin", "rest", "cli", "bundle", "system"
 class EditSource:
     via: str = SYSTEM
     request: HttpRequest | None = None
+    stand_in: Any = None
+    """Who acts in place of the request's user, who is nobody yet: something with an `actor`."""
 
     @property
-    def user(self) -> User | AnonymousUser | None:
-        """Who makes the request: a user, a key's principal, or None outside of requests."""
-        return getattr(self.request, "user", None)
+    def user(self) -> Any:
+        """Who makes the request: a user, a key's principal, who stands in for them, or None outside of requests."""
+        return self.stand_in or getattr(self.request, "user", None)
 
 
 _source: ContextVar[EditSource] = ContextVar("edit source", default=EditSource())  # noqa: B039 - frozen
@@ -41,6 +40,16 @@ def edits_via(via: str, request: HttpRequest | None = None) -> Iterator[None]:
     """Let the edits inside say that they came this way; without `request` the one around stays."""
     outer = _source.get()
     token = _source.set(replace(outer, via=via, request=request or outer.request))
+    try:
+        yield
+    finally:
+        _source.reset(token)
+
+
+@contextmanager
+def edits_by(stand_in: Any) -> Iterator[None]:
+    """Let the edits inside say that `stand_in`, whose `actor` events name, made them: not whoever asks for the page."""
+    token = _source.set(replace(_source.get(), stand_in=stand_in))
     try:
         yield
     finally:

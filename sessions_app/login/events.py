@@ -26,10 +26,10 @@ EVENTS_A_MINUTE = 30
 _NOBODY = Actor("anonymous")
 
 
-def succeeded(attempt: Attempt, user: User | AnonymousUser) -> None:
-    events.record(
-        "login.succeeded", actor=events.actor_of(user), label=str(user), after={"address": attempt.address[:64]}
-    )
+def succeeded(attempt: Attempt, user: User | AnonymousUser, by: str = "password", second_factor: str = "") -> None:
+    """Record a login: by which way somebody came, and which second factor they had besides."""
+    after = {"address": attempt.address[:64], "by": by, **({"second_factor": second_factor} if second_factor else {})}
+    events.record("login.succeeded", actor=events.actor_of(user), label=str(user), after=after)
     logger.info("Somebody logged in", extra={"user": user.pk, "client_address": attempt.address})
 
 
@@ -37,13 +37,13 @@ def ended(user: User | AnonymousUser, address: str) -> None:
     events.record("login.ended", actor=events.actor_of(user), label=str(user), after={"address": address[:64]})
 
 
-def failed(attempt: Attempt) -> None:
-    """Record a failure, and the pauses that it began.
+def failed(attempt: Attempt, user: User | None = None, by: str = "password") -> None:
+    """Record a failure, and the pauses that it began: of `user` where a second factor was wrong.
 
     The name is told where an account has it. Another may be a password in the wrong field, and the history is for ever.
     """
-    is_known = get_user_model().objects.filter(username=attempt.name).exists()
-    name = attempt.name if is_known else ""
+    is_known = user is not None or _is_account(attempt.name)
+    name = "" if not is_known else attempt.name if user is None else user.get_username()
     locked = [row for row in attempt.rows if row.blocked_until is not None]
     if is_known:
         kinds = (Kind.NAME, Kind.PAIR)
@@ -53,11 +53,22 @@ def failed(attempt: Attempt) -> None:
         if not _has_room():
             return
         after = {"address": attempt.address[:64], "account_exists": is_known}
+        if by != "password":
+            after["by"] = by
         events.record("login.failed", actor=_NOBODY, label=name, after=after)
         for row in locked:
             until = row.blocked_until.isoformat() if row.blocked_until else ""
             after = {"by": row.kind, "address": attempt.address[:64], "until": until, "failures": row.failures}
             events.record("login.locked", actor=_NOBODY, label="" if row.kind == Kind.ADDRESS else name, after=after)
+
+
+def refused(provider: str, label: str, code: str, detail: str, address: str) -> None:
+    """Record that a login by a provider did not go on. Counts into the minute's bound, like failures."""
+    logger.warning("A login by a provider was refused", extra={"provider": provider, "code": code})
+    with transaction.atomic():
+        if _has_room():
+            after = {"address": address[:64], "by": f"provider:{provider}", "code": code, "detail": detail}
+            events.record("login.refused", actor=_NOBODY, label=label, after=after)
 
 
 def sum_up() -> None:
@@ -73,6 +84,11 @@ def sum_up() -> None:
                 same = same.filter(failed_at=row.failed_at)
             if same.update(refused=0):  # another process may have told it
                 _tell(row)
+
+
+def _is_account(name: str) -> bool:
+    """Whether an account has the name. Names with NUL are the hub's own, for what is counted beside passwords."""
+    return "\x00" not in name and get_user_model().objects.filter(username=name).exists()
 
 
 def _has_room() -> bool:

@@ -26,7 +26,7 @@ Kind = LoginLimit.Kind
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class Allowance:
     """So many failures are free; then each begins a pause, twice as long as the last, up to `most_seconds`."""
 
     free: int
@@ -39,9 +39,9 @@ class Bound:
 
 _FIRST_PAUSE_SECONDS = 15
 BOUNDS = {
-    Kind.ADDRESS: Bound(10, 900),  # an office has one address
-    Kind.NAME: Bound(5, 300),  # whoever knows a name can begin its pause, so that stays short
-    Kind.PAIR: Bound(5, 900),
+    Kind.ADDRESS: Allowance(10, 900),  # an office has one address
+    Kind.NAME: Allowance(5, 300),  # whoever knows a name can begin its pause, so that stays short
+    Kind.PAIR: Allowance(5, 900),
 }
 FORGOTTEN_AFTER = timedelta(hours=1)
 KNOWN_FOR = timedelta(days=30)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import shlex
 import subprocess
 import sys
 import threading
@@ -15,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from mcphub.clients import address_only
 from tests.clients import install
 from tests.servers import ROOT, Hub, free_port
 from tests.wire.signing_in import Client
@@ -173,6 +175,26 @@ def test_mcp_remote_signs_in_with_nothing_but_the_address(hub: Hub, page: Any, t
         visitor.sends(2, "tools/call", {"name": "echo", "arguments": {"text": "bridged"}})
         assert visitor.says(r'^{"jsonrpc":"2.0","id":2,.*"text":"(\w+)"') == "bridged"
     assert hub.rows(tool="echo")[0]["caller_label"].startswith(f"{NAME} via MCP CLI Proxy")
+
+
+def test_the_inspector_signs_in_with_nothing_but_the_address(hub: Hub, page: Any, tmp_path: Path) -> None:
+    folder = install.needed("node")
+    [told] = [each.text for each in address_only(f"{hub.url}/mcp") if each.key == "inspector"]
+    words = shlex.split(
+        told.replace("--method tools/list", "--method tools/call --tool-name echo --tool-arg text=seen")
+    )
+    words[:3] = [str(folder / "node_modules/.bin/mcp-inspector")]
+    callback = f"http://127.0.0.1:{free_port()}/oauth/callback"
+    own = {
+        "HOME": str(tmp_path),
+        "BROWSER": "true",
+        "MCP_AUTO_OPEN_ENABLED": "true",
+        "MCP_OAUTH_CALLBACK_URL": callback,
+    }
+    with Visitor(words, {**install.node_environment(folder), **own}) as visitor:
+        lets_in(page, visitor.says(AUTHORIZE), closing="")
+        assert visitor.says(r'"text": "(\w+)"') == "seen"
+    assert hub.rows(tool="echo")[0]["caller_label"].startswith(f"{NAME} via ")
 
 
 def test_the_official_suite_finds_nothing_amiss_with_the_server(hub: Hub, page: Any, tmp_path: Path) -> None:

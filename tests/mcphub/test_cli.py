@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from mcphub.clients import SIGN_IN
 from tests import forking, template
 from tests.mcphub.running import ROOT, environment, free_port, run
 
@@ -243,10 +244,35 @@ def test_client_configurations_carry_address_and_key(home: Path) -> None:
         assert "'Authorization: Bearer mcph_key'" in shown
 
 
+def test_client_configurations_hold_the_address_alone_unless_a_key_is_wanted(home: Path) -> None:
+    for client in SIGN_IN:
+        ended = run(home, "client-config", client, MCPHUB_PUBLIC_URL="http://hub.example:8000/")
+        assert "http://hub.example:8000/mcp" in ended.stdout
+        assert "uthorization" not in ended.stdout
+        assert "allow it" in ended.stderr
+    refused = run(home, "client-config", "cline", MCPHUB_CLIENT_REGISTRATION="0")
+    assert "MCPHUB_CLIENT_REGISTRATION" in refused.stderr
+
+
 def test_client_configuration_without_a_key_says_how_to_get_one(home: Path) -> None:
-    ended = run(home, "client-config", "vscode", MCPHUB_PUBLIC_URL="http://hub.example:8000/")
+    ended = run(home, "client-config", "vscode", "--with-key", MCPHUB_PUBLIC_URL="http://hub.example:8000/")
     assert "http://hub.example:8000/mcp" in ended.stdout
+    assert "YOUR-KEY" in ended.stdout
     assert "token create" in ended.stderr
+    for words in (["curl"], ["vscode"]):
+        ended = run(home, "client-config", *words, MCPHUB_SIGN_IN="0")
+        assert "YOUR-KEY" in ended.stdout
+        assert "token create" in ended.stderr
+
+
+def test_a_service_gets_an_id_and_a_secret_once(home: Path) -> None:
+    made = run(home, "service", "create", "builder", "--scope", "tools:list")
+    assert [line.split()[0] for line in made.stdout.splitlines()] == ["client_id", "client_secret"]
+    again = run(home, "service", "create", "builder")
+    assert (again.returncode, again.stdout) == (2, "")
+    for wrong in (["--group", "nobody"], ["--endpoint", "/admin"], ["--scope", "audit:read"]):
+        refused = run(home, "service", "create", "other", *wrong)
+        assert (refused.returncode, len(refused.stderr.splitlines())) == (2, 1)
 
 
 def test_doctor_is_content_with_a_new_hub(home: Path) -> None:

@@ -12,7 +12,7 @@ from django.test import RequestFactory
 
 from invocations.redaction.policy import RedactionPolicy
 from invocations.redaction.records import of_call as of_call_now
-from mcphub.process.logs import formatter
+from mcphub.process.logs import FewOfAKind, formatter
 
 
 def a_record(**more: Any) -> logging.LogRecord:
@@ -77,3 +77,29 @@ def test_secrets_of_a_known_form_and_those_of_the_call_under_way_are_not_logged(
     assert (formed in line, marked in line, line.count("redacted:") >= 6) == (False, False, True)
     assert style == "console" or json.loads(line)["told"][0].startswith("redacted:")
     assert marked in formatter(style).format(a_record(args=(marked,)))
+
+
+def test_of_a_kind_of_warning_few_pass_in_a_minute_and_the_next_minute_tells_of_the_rest() -> None:
+    moment = [0.0]
+    few = FewOfAKind(most=2, now=lambda: moment[0])
+
+    def passes(text: str = "Bad %s", level: int = logging.WARNING) -> logging.LogRecord | None:
+        record = a_record(msg=text, levelno=level)
+        return record if few.filter(record) else None
+
+    assert [passes() is not None for _ in range(5)] == [True, True, False, False, False]
+    assert passes("Worse %s") is not None
+    assert all(passes(level=logging.INFO) is not None for _ in range(5))
+    moment[0] = 60.0
+    first, second = passes(), passes()
+    assert first is not None
+    assert vars(first)["left_out"] == 3
+    assert second is not None
+    assert "left_out" not in vars(second)
+    assert passes() is None
+    moment[0] = 120.0
+    later, other = passes(), passes("Worse %s")
+    assert later is not None
+    assert vars(later)["left_out"] == 1
+    assert other is not None
+    assert "left_out" not in vars(other)

@@ -15,6 +15,9 @@ import mcphub.urls  # noqa: F401 - registers the pages of the admin
 from invocations.chain.models import AuditHold
 from invocations.models import McpRedactionRule
 from mcphub.chat.models import ChatApproval, ChatKey, ChatModel, ChatProvider, ChatSession, Query, ToolApproval
+from mcphub.login.invitations import invite
+from mcphub.login.models import LinkedLogin, LoginProvider, SecondFactor
+from mcphub.signin.models import Identity, Issuer
 from sessions_app.history.reading import history_of
 from sessions_app.models import RateLimitBucket, WaitingChange
 from tests import factories as make
@@ -87,11 +90,27 @@ def _provider() -> ChatProvider:
     )
 
 
+def _issuer() -> Issuer:
+    return Issuer.objects.first() or Issuer.objects.create(name="work", issuer="http://127.0.0.1:9")
+
+
+def _identity() -> Identity:
+    return Identity.objects.create(issuer=_issuer(), subject="s", user=make.UserFactory())
+
+
 def _conversation() -> ChatSession:
     now = timezone.now()
     return ChatSession.objects.first() or ChatSession.objects.create(
         principal="key:1", expires_at=now + timedelta(hours=1), ends_at=now + timedelta(days=1)
     )
+
+
+def _login_provider() -> LoginProvider:
+    return LoginProvider.objects.create(name="Firm", slug="firm", issuer="https://login.example", client_id="hub")
+
+
+def _linked_login() -> LinkedLogin:
+    return LinkedLogin.objects.create(user=make.UserFactory(), issuer="https://login.example", subject="1")
 
 
 def _approval() -> ChatApproval:
@@ -131,8 +150,14 @@ def _tool() -> Any:
 
 
 _MADE: dict[str, Callable[[], Any]] = {
+    "signin_issuer": _issuer,
+    "signin_identity": _identity,
     "auth_group": make.GroupFactory,
     "auth_user": make.UserFactory,
+    "login_loginprovider": _login_provider,
+    "login_linkedlogin": _linked_login,
+    "login_invitation": lambda: invite("guest", "", [], 7)[0],
+    "login_secondfactor": lambda: SecondFactor.objects.create(user=make.UserFactory(), kind="app"),
     "sessions_app_apikey": make.ApiKeyFactory,
     "sessions_app_mcpsession": make.McpSessionFactory,
     "sessions_app_serverprocess": make.ServerProcessFactory,

@@ -24,8 +24,7 @@ _PATIENCE_SECONDS = 180
 
 def problem_of(framework: str, hub: Hub, key: str) -> str:
     """Say why a framework does not list and call the tool; empty where it does."""
-    python = install.python(framework)
-    command = [str(python), str(install.HERE / "frameworks.py"), framework, f"{hub.url}/mcp", key, _TOOL]
+    command = [*_program(framework), framework, f"{hub.url}/mcp", key, _TOOL]
     try:
         ended = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE_SECONDS, check=False)
     except subprocess.TimeoutExpired:
@@ -41,8 +40,24 @@ def problem_of(framework: str, hub: Hub, key: str) -> str:
     return "" if rows else "the call is not on record"
 
 
+def _program(framework: str) -> list[str]:
+    if framework not in install.AGENTS_IN_JAVASCRIPT:
+        return [str(install.python(framework)), str(install.HERE / "frameworks.py")]
+    folder = install.node(install.FRAMEWORKS)
+    assert folder is not None
+    scripts = install.scripts(folder, install.FRAMEWORKS.parent)
+    return [str(folder / "node_modules/.bin/node"), str(scripts / "agents.mjs")]
+
+
+def _pin(framework: str) -> str:
+    if framework in install.AGENTS:
+        return install.AGENTS[framework][0]
+    package = install.AGENTS_IN_JAVASCRIPT[framework]
+    return f"{package} {json.loads(install.FRAMEWORKS.read_text())['dependencies'][package]}"
+
+
 def main() -> int:
-    wanted = sys.argv[1:] or list(install.AGENTS)
+    wanted = sys.argv[1:] or [*install.AGENTS, *install.AGENTS_IN_JAVASCRIPT]
     failed = 0
     settings = {"MCPHUB_EGRESS_ALLOW": "127.0.0.1"}
     with (
@@ -55,7 +70,7 @@ def main() -> int:
             key = hub.operate(operations.issue_key, framework, ["tools:list", "tools:call"])
             problem = problem_of(framework, hub, key)
             failed += bool(problem)
-            print(f"{framework} {install.AGENTS[framework][0]}: {problem or 'lists and calls'}", flush=True)
+            print(f"{framework} {_pin(framework)}: {problem or 'lists and calls'}", flush=True)
     return int(failed > 0)
 
 

@@ -113,6 +113,14 @@ def test_no_key_trusts_a_connection_alone(key: Client) -> None:
     assert McpConnection.objects.get(slug="git").policy == "hold_all"
 
 
+@pytest.mark.parametrize("field", ["keeps_serving", "may_ask_secrets", "may_sample", "may_list_roots"])
+def test_no_key_lets_an_upstream_do_more_alone(key: Client, field: str) -> None:
+    new = {"slug": "git", "transport": "streamable-http", "url": "https://mcp.example.org/mcp", field: True}
+    answer = key.post("/api/connections/", new, content_type="application/json")
+    assert (answer.status_code, answer.json()["fields_held"]) == (202, [field])
+    assert not getattr(McpConnection.objects.get(slug="git"), field)
+
+
 def test_the_careful_value_needs_nobody_else(key: Client, tool: McpToolDefinition) -> None:
     McpToolDefinition.objects.filter(pk=tool.pk).update(read_only=True, destructive=False)
     assert patch(key, read_only=False, destructive=True).status_code == 200

@@ -20,6 +20,7 @@ from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminFileFieldWidget
 
+from sessions_app.kit.admin import drafts
 from sessions_app.kit.admin.base import HubAdmin, mark
 from sessions_app.kit.admin.difference import difference
 from sessions_app.kit.shown import clipped, visible
@@ -92,7 +93,8 @@ def bundle_view(admin: HubAdmin, request: HttpRequest) -> HttpResponse:
                 report = bundle.load(document, reason=reason, overwrite=overwrite, dry_run=True)
                 kept = base64.b64encode(zlib.compress(raw)).decode("ascii")
                 seen = hashlib.sha256(raw + bytes([overwrite])).hexdigest()
-                request.session[_DRAFT] = {"raw": kept, "reason": reason, "overwrite": overwrite, "seen": seen}
+                draft = {"raw": kept, "reason": reason, "overwrite": overwrite, "seen": seen}
+                drafts.keep(request, _DRAFT, draft)
                 return _page(admin, request, look=_shown(report), name=given.name, seen=seen)
     return _page(admin, request, form=form if may(request, "tools", "add", "change") else None)
 
@@ -107,7 +109,8 @@ def export_view(admin: HubAdmin, request: HttpRequest) -> HttpResponse:
 
 
 def _bring(admin: HubAdmin, request: HttpRequest) -> HttpResponse:
-    draft = request.session.pop(_DRAFT, None)
+    draft = drafts.find(request, _DRAFT)
+    drafts.drop(request, _DRAFT)
     if draft is None or draft["seen"] != request.POST.get("seen"):  # another tab may have looked at another file
         messages.error(request, _t("The file is no longer there. Give it again."))
         return redirect("admin:catalogue_bundle")

@@ -26,6 +26,8 @@ from sessions_app.history.pages import RecordedAdmin
 from sessions_app.kit.admin.base import detail_action, mark, moment
 from sessions_app.kit.admin.parts import column
 from sessions_app.kit.shown import clipped, mono, visible
+from tools_catalog.accounts.resolving import Accounts
+from tools_catalog.admin.accounts import shown_accounts
 from tools_catalog.admin.configured.actions import BringActions
 from tools_catalog.admin.launch import shown_held
 from tools_catalog.filters import CONNECTION_FILTERS
@@ -88,13 +90,14 @@ class McpConnectionAdmin(BringActions, RecordedAdmin):
     search_fields = ["slug", "title", "url"]
     autocomplete_fields = ["groups"]
     actions = ["refresh_selected"]
-    actions_detail = ["test_it", "refresh_it", "show_tools", "reconnect_it", "drain_it", "enable_it"]
+    actions_detail = ["connect_account", "test_it", "refresh_it", "show_tools", "reconnect_it", "drain_it", "enable_it"]
     readonly_fields = [
         "shown_status",
         _CONNECTED,
         _USED,
         "shown_links",
         "shown_confinement",
+        "shown_accounts",
         "shown_tools",
         _LISTED,
         _CHANGED,
@@ -106,6 +109,10 @@ class McpConnectionAdmin(BringActions, RecordedAdmin):
             {"fields": ["shown_status", _CONNECTED, _USED, "shown_links", "shown_confinement", "shown_tools", _LISTED]},
         ),
         (_("How it is reached"), {"fields": ["transport", "url", "headers", "profile", "sessions", "era"]}),
+        (
+            _("As whom the hub is there"),
+            {"fields": ["account", "client_id", "client_secret", "account_scopes", "sends_resource", "shown_accounts"]},
+        ),
         (
             _("What it may ask of the client"),
             {"fields": ["may_ask", "may_ask_secrets", "may_sample", "may_list_roots"]},
@@ -225,6 +232,20 @@ class McpConnectionAdmin(BringActions, RecordedAdmin):
     @admin.display(description=_("confinement of the child"))
     def shown_confinement(self, row: McpConnection) -> SafeString | str:
         return shown_held(row.profile) if row.profile is not None else _t("It runs no program on this machine.")
+
+    @admin.display(description=_("accounts"))
+    def shown_accounts(self, row: McpConnection) -> SafeString | str:
+        return shown_accounts(row) if row.pk else "-"
+
+    @detail_action(description=_("Connect an account"), icon="key", url_path="account", permissions=["account"])
+    def connect_account(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        row, _back = self._row_to_write(request, object_id)
+        return redirect(f"{reverse('account-connect', args=[row.slug])}?as=all")
+
+    def has_account_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
+        kinds = (McpConnection.Account.SHARED, McpConnection.Account.PERSONAL)
+        row = McpConnection.objects.filter(pk=object_id, account__in=kinds).first() if object_id else None
+        return row is not None and self.has_change_permission(request, row)
 
     def get_urls(self) -> list[URLPattern]:
         page = path("<int:pk>/test/", self.admin_site.admin_view(self.test_view), name="connection_test")
@@ -353,7 +374,7 @@ class McpConnectionAdmin(BringActions, RecordedAdmin):
             raise PermissionDenied
         steps: list[probe.Step] | None = None
         if request.method == "POST":
-            steps = async_to_sync(probe.probe)(row.spec(), secret_for, settings.MCPHUB_VERSION)
+            steps = async_to_sync(probe.probe)(row.spec(), secret_for, settings.MCPHUB_VERSION, account=Accounts())
         words = {
             probe.ADDRESS: _t("The address may be reached"),
             probe.CONNECT: _t("It answers and speaks MCP"),

@@ -18,6 +18,7 @@ from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminFileFieldWidget, UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
+from sessions_app.kit.admin import drafts
 from sessions_app.kit.admin.base import HubAdmin, mark
 from sessions_app.kit.shown import clipped, visible
 from sessions_app.protocol.json import Json
@@ -139,7 +140,7 @@ def import_view(admin: HubAdmin, request: HttpRequest) -> HttpResponse:
         except DocumentRefused as error:
             form.add_error(None, str(error))
         else:
-            request.session[_DRAFT] = draft
+            drafts.keep(request, _DRAFT, draft)
             return _page(admin, request, form=None, **shown)
     return _page(admin, request, form=form)
 
@@ -163,7 +164,7 @@ def _found(draft: dict[str, Json]) -> Found:
 
 
 def _filtered(admin: HubAdmin, request: HttpRequest) -> HttpResponse:
-    draft = request.session.get(_DRAFT)
+    draft = drafts.find(request, _DRAFT)
     if draft is None or "found" not in draft:
         messages.error(request, _t("The description is no longer there. Give it again."))
         return redirect(reverse("admin:service_import"))
@@ -171,7 +172,7 @@ def _filtered(admin: HubAdmin, request: HttpRequest) -> HttpResponse:
 
 
 def _import(admin: HubAdmin, request: HttpRequest) -> HttpResponse:
-    draft = request.session.get(_DRAFT)
+    draft = drafts.find(request, _DRAFT)
     here = reverse("admin:service_import")
     if draft is None or "found" not in draft:
         messages.error(request, _t("The description is no longer there. Give it again."))
@@ -190,7 +191,7 @@ def _import(admin: HubAdmin, request: HttpRequest) -> HttpResponse:
         key, why = report.refused[0]
         messages.error(request, _t("Nothing was imported. %(key)s: %(why)s") % {"key": clipped(key, 100), "why": why})
         return redirect(f"{here}?draft=1")
-    del request.session[_DRAFT]
+    drafts.drop(request, _DRAFT)
     words = {"new": len(report.created), "changed": len(report.changed), "gone": len(report.gone)}
     messages.success(request, _t("%(new)d new tools, %(changed)d changed, %(gone)d switched off.") % words)
     return redirect(f"{reverse('admin:tools_catalog_mcptooldefinition_changelist')}?service={draft['slug']}")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
 
 from django.conf import settings
 from django.contrib import admin
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 _CHANGED = moment("updated_at", _("changed"))
 _REGISTERED = moment("created_at", _("registered"))
 _MOST_SHOWN = 200
+_Found = TypeVar("_Found")
 
 
 @admin.register(McpToolset)
@@ -76,7 +78,7 @@ class McpToolsetAdmin(SwitchActions, RecordedAdmin):
     def shown_tokens(self, row: McpToolset) -> str:
         if not row.pk:
             return _t("Known once it is saved.")
-        all_of_them = token_words(McpToolDefinition.objects.filter(name__in=_names(row)))
+        all_of_them = _once(row, "tokens", lambda: token_words(McpToolDefinition.objects.filter(name__in=_names(row))))
         if row.mode == McpToolset.Mode.SEARCH:
             return _t("Three tools. The list of all would be %(size)s.") % {"size": all_of_them}
         return all_of_them
@@ -95,8 +97,19 @@ class McpToolsetAdmin(SwitchActions, RecordedAdmin):
         )
 
 
+def _once(row: McpToolset, what: str, find: Callable[[], _Found]) -> _Found:
+    """Find something of a row once a request: the page asks for each of its columns several times."""
+    found: _Found = vars(row).setdefault("_of_page", {}).get(what) or find()
+    vars(row)["_of_page"][what] = found
+    return found
+
+
 def _names(row: McpToolset) -> list[str]:
     """Give the names of the tools that the row selects now, by choice or by pattern."""
+    return _once(row, "names", lambda: _selected(row))
+
+
+def _selected(row: McpToolset) -> list[str]:
     chosen, patterns = set(row.tools.values_list("name", flat=True)), row.patterns.split()
     if not patterns:
         return sorted(chosen)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from sessions_app import bus
-from sessions_app.protocol import errors, schemas, uritemplate
+from sessions_app.protocol import errors, mcp_apps, schemas, uritemplate
 from tools_catalog.backends.context import Context
 from tools_catalog.backends.python import ToolError
 from tools_catalog.backends.signatures import Parameters, ToolDefinitionError, describe_parameters, description_of
@@ -115,7 +115,7 @@ def resource(
             uri=uri,
             name=name or target.__name__,
             title=title,
-            mime_type=mime_type,
+            mime_type=mime_type or (mcp_apps.MIME_TYPE if mcp_apps.is_view(uri) else ""),
             annotations=annotations or {},
             description=description_of(target) if description is None else description,
             completions=_completions(entry, completions),

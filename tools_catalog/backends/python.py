@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeVar, overload
 
 from pydantic import ValidationError
 
-from sessions_app.protocol import errors
+from sessions_app.protocol import errors, mcp_apps
 from sessions_app.protocol.tasks import TaskSupport
 from tools_catalog.backends.context import Context as Context  # as tools import it
 from tools_catalog.backends.signatures import (
@@ -95,6 +95,8 @@ def tool(
     task: Literal["forbidden", "optional", "required"] = ...,
     begins_task: bool = ...,
     meta: dict[str, Json] | None = ...,
+    view: str = ...,
+    visible_to: Iterable[Literal["model", "app"]] = ...,
 ) -> Callable[[Function], Function]: ...
 def tool(
     function: Callable[..., object] | None = None,
@@ -114,6 +116,8 @@ def tool(
     task: Literal["forbidden", "optional", "required"] = "forbidden",
     begins_task: bool = False,
     meta: dict[str, Json] | None = None,
+    view: str = "",
+    visible_to: Iterable[Literal["model", "app"]] = ("model", "app"),
 ) -> Any:
     """Register a function as a tool and give it back unchanged.
 
@@ -121,8 +125,9 @@ def tool(
     (see docs/tools.md). `read_only` says that a call changes nothing anywhere; then `destructive` defaults to
     False and `idempotent` to True, otherwise to True and False, which are MCP's own defaults.
     `output_schema` may be a type. `task` says whether it may run as a task, `begins_task` that it says itself,
-    by `context.begin_task()`, when: see docs/tasks.md. Raises `ToolDefinitionError` for a function that cannot
-    be described.
+    by `context.begin_task()`, when: see docs/tasks.md. `view` is the `ui://` address of the resource that shows its
+    results, `visible_to` who may call it: models, views, or both (see docs/views.md). Raises `ToolDefinitionError`
+    for a function that cannot be described.
     """
 
     def register(target: Callable[..., object]) -> Callable[..., object]:
@@ -151,7 +156,7 @@ def tool(
             timeout_seconds=timeout_seconds,
             task=TaskSupport(task).value,
             begins_task=begins_task,
-            meta=meta,
+            meta=_with_view(reference, meta, view, list(visible_to)),
         )
         return target
 
@@ -266,6 +271,18 @@ class PythonBackend:
 
     async def aclose(self) -> None:
         """Nothing to release: the threads are shared."""
+
+
+def _with_view(
+    reference: str, meta: dict[str, Json] | None, view: str, visible_to: list[str]
+) -> dict[str, Json] | None:
+    """Give the `_meta` of a tool, with what it says of its view."""
+    made = mcp_apps.with_view(meta or {}, view, visible_to)
+    try:
+        mcp_apps.check(made)
+    except ValueError as error:
+        raise ToolDefinitionError(f"@tool {reference}: {error}") from error
+    return made if made or meta is not None else None
 
 
 def _refuse_second(reference: str, target: Callable[..., object]) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from sessions_app.protocol import errors
+from sessions_app.protocol import errors, mcp_apps
 from tools_catalog.call.base import NOTHING, Json, ToolResult
 from tools_catalog.call.context import ToolContext
 from tools_catalog.upstream import bridge, foreign
@@ -73,7 +74,7 @@ class UpstreamBackend:
         if meta := bridge.passed_on(context.call.meta, context.call.log_level):
             params["_meta"] = meta
         raw = await self._pool().request(self._configuration.connection, "tools/call", params, context, self._offer)
-        return result_of(raw)
+        return result_of(raw, self._configuration.connection)
 
     async def aclose(self) -> None:
         """Nothing to release: connections are the pool's."""
@@ -89,14 +90,20 @@ class RelayedResult(ToolResult):
         return self.whole
 
 
-def result_of(raw: dict[str, Json]) -> ToolResult:
-    """Give a CallToolResult of any revision as ours. Raises UpstreamError for another kind of result."""
+def result_of(raw: dict[str, Json], connection: str) -> ToolResult:
+    """Give a CallToolResult of any revision as ours, with the URIs that the hub has for the connection's views.
+
+    Raises UpstreamError for another kind of result.
+    """
     kind = raw.get("resultType", "complete")
     if kind != "complete":
         raise errors.UpstreamError(
             f"The upstream answered with a result of the kind {str(kind)[:50]!r}, not the tool's."
         )
-    whole = foreign.result_of(raw, "content", raw.get("content") or [])
+    name = partial(mcp_apps.apart, connection)
+    whole = foreign.result_of(raw, "content", mcp_apps.blocks_renamed(raw.get("content") or [], name))
+    if "_meta" in whole:
+        whole["_meta"] = mcp_apps.renamed(whole["_meta"], name)
     return RelayedResult(
         content=whole["content"],
         structured=whole.get("structuredContent", NOTHING),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from sessions_app.protocol import errors
+from sessions_app.protocol import errors, mcp_apps
 from tools_catalog.call.base import Json
 from tools_catalog.call.context import ToolContext
 from tools_catalog.upstream import bridge, foreign, results
@@ -40,12 +40,15 @@ class UpstreamContents:
 
     is_static = False
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, *, is_apart: bool = False) -> None:
+        """`is_apart`: its URI here is that of a view, with the connection's name put in front."""
         self.source = source
+        self._is_apart = is_apart
 
     async def read(self, uri: str, values: Mapping[str, str], context: ToolContext | None) -> dict[str, Json]:
+        asked = mcp_apps.at_upstream(self.source.connection, uri) if self._is_apart else uri
         try:
-            result = await self.source.ask("resources/read", {"uri": uri}, context)
+            result = await self.source.ask("resources/read", {"uri": asked}, context)
         except errors.UpstreamError as error:
             if _code(error) in (_NOT_FOUND, _INVALID_PARAMS):
                 return {"contents": []}  # as the hub says of what is not there
@@ -53,6 +56,8 @@ class UpstreamContents:
         contents = result.get("contents")
         if not isinstance(contents, list) or not all(results.is_contents(part) for part in contents):
             raise errors.ResultInvalid("The upstream's answer is not what a resource reads as.")
+        if self._is_apart:
+            contents = [{**part, "uri": mcp_apps.apart(self.source.connection, part["uri"])} for part in contents]
         return foreign.result_of(result, "contents", contents)
 
 

@@ -73,7 +73,11 @@ class Listing:
         entries: Mapping[str, Entry],
         shaped: Callable[[revisions.Revision, Mapping[str, Json]], dict[str, Json]],
         scope: str = "",
+        *,
+        varies: bool = False,
     ) -> None:
+        """`varies`: other clients see another list."""
+        self._varies = varies
         self._member = member
         self._scope = scope
         self._entries = dict(sorted(entries.items()))
@@ -93,7 +97,7 @@ class Listing:
     @property
     def is_public(self) -> bool:
         """Whether every caller sees the same list, so that caches may share it."""
-        return not self._restricting
+        return not self._restricting and not self._varies
 
     def page(self, caller: Audience, version: str, tail: bytes = b"", cursor: object = None) -> bytes:
         """Give a list's result as bytes, in the form of the protocol `version`: the first page, or that of `cursor`.

@@ -209,7 +209,7 @@ def _resource(row: McpResource) -> Resource:
             row.content, row.mime_type, is_blob=row.backend == "blob", variables=template.names if template else ()
         )
     elif source is not None:
-        contents = UpstreamContents(source)
+        contents = UpstreamContents(source, is_apart=row.uri != row.upstream_offer.upstream_name)
     else:
         contents = sources.FunctionContents(row.function, row.mime_type)
     variables = template.names if template is not None else ()

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 
 from django.utils import timezone
 
-from sessions_app.protocol import envelope, json, schemas, shapes
-from sessions_app.protocol.errors import ToolDisabled, ToolNotFound
+from sessions_app.protocol import envelope, json, mcp_apps, schemas, shapes
+from sessions_app.protocol.errors import InvalidParams, ToolDisabled, ToolNotFound
 from sessions_app.protocol.json import Json
 from tools_catalog.call import base
 from tools_catalog.catalog.listing import Audience, Entry, Listing, is_visible
@@ -33,6 +33,8 @@ class Tool:
     """A `TaskSupport`."""
     connection: str | None = None
     """The upstream that it is called at."""
+    upstream_name: str = ""
+    """What it is called there."""
     definition: dict[str, Any]
     """The Tool object in its newest form; older revisions are made from it."""
     arguments: schemas.Validator
@@ -48,6 +50,16 @@ class Tool:
 
     def visible_to(self, caller: Audience) -> bool:
         return is_visible(self, caller)
+
+    @property
+    def is_for_models(self) -> bool:
+        """Whether a model may call it; else only views do (SEP-1865, visibility)."""
+        return mcp_apps.MODEL in mcp_apps.visibility(self.definition.get("_meta"))
+
+    @property
+    def is_for_views(self) -> bool:
+        """Whether a view of the same server may call it."""
+        return mcp_apps.APP in mcp_apps.visibility(self.definition.get("_meta"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +96,45 @@ class Selection:
         self.aliases = {alias.name: alias for alias in aliases if alias.leads_to in self.tools}
         self.tasking = frozenset(tool.name for tool in self.tools.values() if tool.task_support != "forbidden")
         """Names of the tools that may run as tasks."""
-        self.tool_list = Listing("tools", self.tools if listed is None else listed, shapes.tool_for, scope)
+        shown = self.tools if listed is None else listed
+        for_models = {
+            name: entry for name, entry in shown.items() if not isinstance(entry, Tool) or entry.is_for_models
+        }
+        varies = len(for_models) < len(shown)
+        with_views = {tool.connection for tool in self.tools.values() if mcp_apps.view_of(tool.definition.get("_meta"))}
+        self._of_views = [tool for tool in self.tools.values() if tool.connection in with_views - {None}]
+        """Tools of upstreams that have views, whose pages know the tools by the names that they have there."""
+        self.tool_list = Listing("tools", shown, shapes.tool_for, scope, varies=varies)
+        """What clients see that show views, and tell them from the model."""
+        self.model_list = self.tool_list
+        """What all other clients see: they would give everything to the model."""
+        if varies:
+            self.model_list = Listing("tools", for_models, shapes.tool_for, f"{scope} model", varies=True)
 
     def real_name(self, name: str) -> str:
         """Give the name that a tool has now, of this or of a former name; `name` where neither is known."""
         alias = None if name in self.tools else self.aliases.get(name)
         return alias.leads_to if alias is not None and alias.is_live else name
+
+    def named_by_view(self, name: Json, caller: Audience) -> Json:
+        """Give the name here of a tool that a view may mean: its page calls tools by the names that its own server has
+        for them, and the client passes that on. What is a name here already, or is meant of no tool, stays.
+
+        Raises InvalidParams where the tools of several connections have the name.
+        """
+        if not self._of_views or not isinstance(name, str) or name in self.tools or name in self.aliases:
+            return name
+        found = [
+            tool.name
+            for tool in self._of_views
+            if tool.upstream_name == name and tool.enabled and tool.is_for_views and tool.visible_to(caller)
+        ]
+        if len(found) > 1:
+            raise InvalidParams(
+                f"Several servers behind the hub have a tool {name[:100]} that views call: {', '.join(found[:5])}. "
+                "Call one of them by this name, or use a toolset that holds one of these servers only."
+            )
+        return found[0] if found else name
 
     def find(self, name: str, caller: Audience) -> Tool:
         """Give the tool of the name, or of the former name; raise ToolNotFound (hidden ones too) or ToolDisabled."""

@@ -175,6 +175,7 @@ class Catalog(Selection):
                     task_support=row.task_support,
                     definition=parts.definition,
                     connection=basis.connection,
+                    upstream_name=basis.upstream_name,
                     arguments=parts.arguments,
                     result=parts.result,
                     param_headers=parts.param_headers,

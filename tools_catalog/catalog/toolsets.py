@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from sessions_app.protocol import json, schemas
+from sessions_app.protocol import json, mcp_apps, schemas
 from sessions_app.protocol.errors import ExecutionError, InvalidRequest
 from sessions_app.protocol.json import Json
 from tools_catalog.call.base import ToolResult
@@ -162,6 +162,7 @@ class Toolset(Selection):
         self._meta = {name: _meta_tool(definition) for name, definition in _DEFINITIONS.items()} if searches else {}
         super().__init__(tools, aliases=aliases, listed=self._meta if searches else None, scope=slug)
         definitions = {name: tool.definition for name, tool in self.tools.items()}
+        self._views = {mcp_apps.view_of(definition.get("_meta")) for definition in definitions.values()} - {""}
         self._index: Index | None = None
         if searches:
             known = before._index if before is not None else None
@@ -182,8 +183,12 @@ class Toolset(Selection):
             return snapshot
         found = self._resources.get(snapshot)
         if found is None:
-            found = self._resources[snapshot] = snapshot.chosen(self.reads.has_resource, self.slug)
+            found = self._resources[snapshot] = snapshot.chosen(self._has_resource, self.slug)
         return found
+
+    def _has_resource(self, uri: str) -> bool:
+        """Whether it was chosen, or is the view of a tool that was."""
+        return self.reads is None or self.reads.has_resource(uri) or uri in self._views
 
     @property
     def searching(self) -> tuple[str, ...]:
@@ -216,8 +221,12 @@ class Toolset(Selection):
         return {**params, "name": wrapped["name"], "arguments": wrapped.get("arguments", {})}
 
     def offered(self, caller: Audience) -> Mapping[str, Tool]:
-        """Give the tools that the caller may call."""
-        return {name: tool for name, tool in self.tools.items() if tool.enabled and is_visible(tool, caller)}
+        """Give the tools that the caller's model may call."""
+        return {
+            name: tool
+            for name, tool in self.tools.items()
+            if tool.enabled and tool.is_for_models and is_visible(tool, caller)
+        }
 
     def search(self, query: str, limit: int, caller: Audience) -> dict[str, Json]:
         assert self._index is not None

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from django.db.models import F
 from django.utils.translation import gettext as _t
 
-from sessions_app.protocol import envelope, schemas, uritemplate
+from sessions_app.protocol import envelope, mcp_apps, schemas, uritemplate
 from sessions_app.protocol.json import Json
 from sessions_app.protocol.tasks import TaskSupport
 from tools_catalog.models import McpConnection, McpPrompt, McpResource, McpToolDefinition, McpUpstreamTool, described
@@ -25,10 +26,11 @@ FIELDS: Mapping[str, str] = {TOOL: "tool", RESOURCE: "resource", TEMPLATE: "reso
 def public_name(connection: McpConnection, upstream_name: str, kind: str = TOOL) -> str:
     """Give the name that it has here unless somebody writes another.
 
-    A URI stays as it is: what an upstream says elsewhere refers to it.
+    A URI stays as it is: what an upstream says elsewhere refers to it. Only that of a view is put apart, since the hub
+    knows all places that refer to it.
     """
     if kind in (RESOURCE, TEMPLATE):
-        return upstream_name
+        return mcp_apps.apart(connection.slug, upstream_name)
     return prefixed(connection.prefix, upstream_name)
 
 
@@ -65,7 +67,7 @@ def refusal_of(row: McpUpstreamTool) -> str:
             "name": repr(row.name[:80])
         }
     if row.kind in (RESOURCE, TEMPLATE):
-        if row.name != row.upstream_name:
+        if row.name not in (row.upstream_name, public_name(row.connection, row.upstream_name, row.kind)):
             return _t("The URI of a resource stays as the upstream has it.")
         if not URI.match(row.name):
             return _t("%(uri)s is no absolute URI, so nobody can ask for it.") % {"uri": repr(row.name[:80])}
@@ -95,9 +97,14 @@ def _tool_columns(row: McpUpstreamTool, definition: Mapping[str, Json]) -> dict[
         "destructive": hinted.get("destructiveHint") is not False and hinted.get("readOnlyHint") is not True,
         "idempotent": hinted.get("idempotentHint") is True,
         "open_world": hinted.get("openWorldHint") is not False,
-        "meta": definition.get("_meta", {}),
+        "meta": _meta_with_view(row, definition.get("_meta", {})),
         "task_support": (TaskSupport.FORBIDDEN if forbids else TaskSupport.OPTIONAL).value,
     }
+
+
+def _meta_with_view(row: McpUpstreamTool, meta: Json) -> Json:
+    """Give a tool's `_meta` with the URI of its view as clients of the hub read it."""
+    return mcp_apps.renamed(meta, partial(mcp_apps.apart, row.connection.slug)) if isinstance(meta, dict) else meta
 
 
 def _collision(row: McpUpstreamTool) -> str:

@@ -13,6 +13,7 @@ from typing import Final
 from asgiref.sync import async_to_sync
 from django.conf import settings
 
+from tools_catalog.accounts.resolving import Accounts
 from tools_catalog.discovery import reconcile as discovery
 from tools_catalog.models import McpConnection, McpUpstreamTool
 from tools_catalog.upstream import listing, probe
@@ -56,5 +57,8 @@ def waiting(rows: Sequence[McpConnection]) -> list[McpUpstreamTool]:
 
 
 async def _look(specs: list[ConnectionSpec]) -> list[tuple[list[probe.Step], listing.Offers]]:
-    tries = [probe.look(spec, secret_for, settings.MCPHUB_VERSION, kinds=listing.KINDS) for spec in specs]
+    accounts = Accounts()
+    tries = [
+        probe.look(spec, secret_for, settings.MCPHUB_VERSION, kinds=listing.KINDS, account=accounts) for spec in specs
+    ]
     return list(await asyncio.gather(*tries))

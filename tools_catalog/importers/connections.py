@@ -21,6 +21,9 @@ PROGRAMS = ("profiles", "secrets")
 """Kinds of entries beside, where programs come too. An entry of a secret says what it is bound to, and no value."""
 _SECRET = {"name": str, "origins": str, "places": str, "users": str}
 
+_OF_ADDRESSES = ("url", "headers", "account", "client_id", "client_secret", "account_scopes", "sends_resource")
+"""What only a connection over HTTP has."""
+
 
 def _check(wanted: dict[str, Json], report: Report) -> None:
     try:
@@ -28,6 +31,8 @@ def _check(wanted: dict[str, Json], report: Report) -> None:
     except ValueError as error:
         raise ValueError(f"headers: {error}") from error
     report.missing_secrets += [name for _header, template in headers for name in template.secrets]
+    if isinstance(named := wanted.get("client_secret"), str) and named:
+        report.missing_secrets.append(named)
 
 
 _CONNECTION = Kind(
@@ -43,6 +48,11 @@ _CONNECTION = Kind(
         "transport": str,
         "url": str,
         "headers": dict,
+        "account": str,
+        "client_id": str,
+        "client_secret": str,
+        "account_scopes": str,
+        "sends_resource": bool,
         "prefix": str,
         "sessions": str,
         "era": str,
@@ -69,7 +79,7 @@ _CONNECTION = Kind(
 
 _CHILD = replace(
     _CONNECTION,
-    definition={name: kind for name, kind in _CONNECTION.definition.items() if name not in ("url", "headers")}
+    definition={name: kind for name, kind in _CONNECTION.definition.items() if name not in _OF_ADDRESSES}
     | {"profile": str},
     wire={"profile": "profile_name"},
     check=None,

@@ -126,15 +126,15 @@ class _Inputs:
         self._types = types
         self._left = _MOST_INPUT_PARTS
 
-    def schema(self, kind: Any, depth: int) -> dict[str, Any]:
+    def schema(self, kind: object, depth: int) -> dict[str, Any]:
         self._left -= 1
         if self._left < 0:
             raise OperationRefused(f"Its arguments have more than {_MOST_INPUT_PARTS} parts.")
-        outer = kind.get("kind") if isinstance(kind, dict) else None
+        outer, inner = _wrapped(kind)
         if outer == "NON_NULL":
-            return self.schema(kind.get("ofType"), depth)
+            return self.schema(inner, depth)
         if outer == "LIST":
-            return {"type": "array", "items": self.schema(kind.get("ofType"), depth)}
+            return {"type": "array", "items": self.schema(inner, depth)}
         name = _name(kind)
         known = self._types.get(name, {})
         if known.get("kind") == "ENUM":
@@ -156,7 +156,7 @@ class _Selection:
         self._types = types
         self._left = MOST_SELECTED
 
-    def of(self, kind: Any, depth: int) -> str:
+    def of(self, kind: object, depth: int) -> str:
         """Give ` { … }` for an object, nothing for a scalar."""
         name = _innermost(kind)
         known = self._types.get(name, {})
@@ -176,7 +176,7 @@ class _Selection:
         return f" {{ {' '.join(chosen or ['__typename'])} }}"
 
     def _chosen(
-        self, holder: Any, depth: int, shapes: dict[str, str], most: int, without: Collection[str] = ()
+        self, holder: object, depth: int, shapes: dict[str, str], most: int, without: Collection[str] = ()
     ) -> list[str]:
         """Give at most so many fields of an object. `shapes` are the types of those that stand beside them: GraphQL
         refuses a query that asks for one name in two types."""
@@ -202,41 +202,49 @@ class _Selection:
         return chosen
 
 
-def _fields(holder: Any) -> list[dict[str, Any]]:
+def _fields(holder: object) -> list[dict[str, Any]]:
     return [each for each in _parts(holder, "fields") if _is_name(each.get("name"))]
 
 
-def _parts(holder: Any, name: str) -> list[dict[str, Any]]:
+def _parts(holder: object, name: str) -> list[dict[str, Any]]:
     given = holder.get(name) if isinstance(holder, dict) else None
     return [each for each in given if isinstance(each, dict)] if isinstance(given, list) else []
 
 
-def _name(holder: Any) -> str:
+def _name(holder: object) -> str:
     name = holder.get("name") if isinstance(holder, dict) else None
     if not _is_name(name):
         raise OperationRefused("One of its parts has no name that GraphQL allows.")
     return str(name)
 
 
-def _is_name(name: Any) -> bool:
+def _is_name(name: object) -> bool:
     return isinstance(name, str) and name.isascii() and name.isidentifier() and len(name) <= 200
 
 
-def _innermost(kind: Any) -> str:
+def _innermost(kind: object) -> str:
     for _ in range(8):
-        if isinstance(kind, dict) and kind.get("kind") in ("NON_NULL", "LIST"):
-            kind = kind.get("ofType")
+        outer, inner = _wrapped(kind)
+        if outer in ("NON_NULL", "LIST"):
+            kind = inner
     return _name(kind)
 
 
-def _written(kind: Any) -> str:
+def _written(kind: object) -> str:
     """Write a type as GraphQL does: [ID!]!"""
-    outer = kind.get("kind") if isinstance(kind, dict) else None
+    outer, inner = _wrapped(kind)
     if outer == "NON_NULL":
-        return f"{_written(kind.get('ofType'))}!"
-    return f"[{_written(kind.get('ofType'))}]" if outer == "LIST" else _name(kind)
+        return f"{_written(inner)}!"
+    return f"[{_written(inner)}]" if outer == "LIST" else _name(kind)
 
 
-def _is_required(given: Any) -> bool:
-    kind = given.get("type") if isinstance(given, dict) else None
-    return isinstance(kind, dict) and kind.get("kind") == "NON_NULL" and given.get("defaultValue") is None
+def _wrapped(kind: object) -> tuple[object, object]:
+    """Give a type's kind, and the type within: of a list its members', of one that may not be null the rest."""
+    return (kind.get("kind"), kind.get("ofType")) if isinstance(kind, dict) else (None, None)
+
+
+def _is_required(given: object) -> bool:
+    if not isinstance(given, dict):
+        return False
+    outer, _ = _wrapped(given.get("type"))
+    return outer == "NON_NULL" and given.get("defaultValue") is None

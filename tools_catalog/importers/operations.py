@@ -2,26 +2,32 @@
 
 Each tool keeps what was imported of it. A later import changes only the members that still say what the last one said,
 so an operator's words stay, and what else changed in the description arrives.
+
+An import is checked whole before anything is written. It is then written in short transactions: calls must not wait for
+a thousand tools, and on SQLite there is one writer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import Any
 
 from django.core.exceptions import ValidationError
-from django.db import transaction
+from django.db import IntegrityError
 
 from sessions_app.protocol import json
 from tools_catalog.backends.http.configuration import parse_service
+from tools_catalog.importers import short_writes
 from tools_catalog.importers.candidates import Candidate, Found
 from tools_catalog.importers.descriptions import GRAPHQL, OPENAPI, look
 from tools_catalog.importers.documents import DocumentRefused
 from tools_catalog.importers.entries import Report
 from tools_catalog.kinds.http import HttpKind
 from tools_catalog.models import HttpService, ImportedOperation, McpToolDefinition
+from tools_catalog.models.services import proposed
 
 __all__ = ["GRAPHQL", "OPENAPI", "Imported", "bring", "look"]
 
@@ -43,8 +49,14 @@ class Imported(Report):
     notes: list[str] = field(default_factory=list)
 
 
-class _Undone(Exception):
-    """Rolls a dry run back."""
+@dataclass(slots=True)
+class _Step:
+    """One operation that was checked and is to be written."""
+
+    row: ImportedOperation
+    tool: McpToolDefinition
+    definition: dict[str, Any]
+    is_changed: bool
 
 
 def bring(
@@ -58,22 +70,25 @@ def bring(
     reads_only: bool = False,
     dry_run: bool = False,
 ) -> Imported:
-    """Bring the chosen operations in, all or none; those that came before follow in any case.
+    """Bring the chosen operations in; those that came before follow in any case. With one that is refused nothing is
+    written.
 
     `only` are patterns over keys and names; without them all are chosen at the first import, and later those that came
     before. With `tags` only those with one of them. `url` stands for the address that the description names; the
     service is made if it is not there. `reads_only` marks what queries as read-only, which is an operator's word.
-    Raises DocumentRefused.
+    Raises DocumentRefused; also where somebody edited a tool while the import was written, which keeps what was
+    written until then: the same import goes on from there.
     """
     report = Imported(notes=list(found.notes), refused=[])
-    try:
-        with transaction.atomic():
-            service = _service(found, slug, url, report)
-            _bring(found, service, report, _chosen(found, service, only, tags), author, reads_only)
-            if dry_run or report.refused:
-                raise _Undone
-    except _Undone:
-        pass
+    service = _service(found, slug, url, report)
+    with proposed(service):
+        chosen = _chosen(found, service, only, tags)
+        steps, gone = _checked(found, service, report, chosen, author, reads_only)
+    if dry_run or report.refused:
+        return report
+    if service.pk is None:
+        service.save()
+    _write([*(partial(_save, step) for step in steps), *(partial(_switch_off, tool, slug) for tool in gone)])
     return report
 
 
@@ -99,14 +114,13 @@ def _service(found: Found, slug: str, url: str, report: Imported) -> HttpService
         raise DocumentRefused(" ".join(error.messages)) from error
     except ValueError as error:
         raise DocumentRefused(f"The service cannot be called: {error}") from error
-    row.save()
     report.notes.append(f"The service {slug} is new: {row.url}")
     return row
 
 
 def _chosen(found: Found, service: HttpService, only: Iterable[str] | None, tags: Iterable[str] | None) -> set[str]:
     """Give the keys of what is chosen; raises DocumentRefused for more than one import may bring."""
-    if only is None and tags is None and service.operations.exists():
+    if only is None and tags is None and service.pk is not None and service.operations.exists():
         return set()
     wanted = set(tags) if tags is not None else None
     patterns = {*only} if only is not None else {"*"}
@@ -128,11 +142,15 @@ def _chosen(found: Found, service: HttpService, only: Iterable[str] | None, tags
     return chosen
 
 
-def _bring(
+def _checked(
     found: Found, service: HttpService, report: Imported, chosen: set[str], author: Any, reads_only: bool
-) -> None:
-    known = {row.key: row for row in service.operations.select_related("tool")}
+) -> tuple[list[_Step], list[McpToolDefinition]]:
+    """Give what is to be written, and the tools whose operation is gone. What cannot be written is in the report."""
+    operations = service.operations.select_related("tool") if service.pk is not None else ()
+    known = {row.key: row for row in operations}
     resting: list[str] = []
+    steps: list[_Step] = []
+    names: set[str] = set()
     for candidate in found.candidates:
         row = known.pop(candidate.key, None)
         if row is None and candidate.key not in chosen:
@@ -142,7 +160,11 @@ def _bring(
             row = ImportedOperation(service=service, key=candidate.key)
         definition = _completed(candidate, reads_only)
         try:
-            _save(row, candidate, definition, author, report)
+            step = _check(row, candidate, definition, author, report)
+            if step.tool.name in names:
+                raise ValidationError({"name": "Another operation of the description has this name."})
+            names.add(step.tool.name)
+            steps.append(step)
         except ValidationError as error:
             report.refused += [
                 (candidate.key, f"{name}: {' '.join(messages)}") for name, messages in error.message_dict.items()
@@ -151,12 +173,26 @@ def _bring(
             resting.append(row.tool.name)
     if resting:
         report.notes.append(f"In the description, and switched off here: {', '.join(resting)[:2000]}")
-    for row in known.values():
-        if row.tool is not None and row.tool.enabled:
-            report.gone.append(row.tool.name)
-            row.tool.enabled = False
-            row.tool.change_reason = f"no longer in the description of {service.slug}"
-            row.tool.save(update_fields=["enabled", "updated_at"])
+    gone = [row.tool for row in known.values() if row.tool is not None and row.tool.enabled]
+    report.gone += [tool.name for tool in gone]
+    return steps, gone
+
+
+def _write(deeds: list[Callable[[], None]]) -> None:
+    """Do these in transactions that are short. Raises DocumentRefused where one of them can no longer be done."""
+    try:
+        short_writes.in_turns(deeds)
+    except (_Edited, IntegrityError) as error:
+        raise DocumentRefused(
+            "Somebody edited the catalogue while the import was written. Part of it is there; import it again, and the "
+            "rest follows."
+        ) from error
+
+
+def _switch_off(tool: McpToolDefinition, slug: str) -> None:
+    tool.enabled = False
+    tool.change_reason = f"no longer in the description of {slug}"
+    tool.save(update_fields=["enabled", "updated_at"])
 
 
 def _completed(candidate: Candidate, reads_only: bool) -> dict[str, Any]:
@@ -165,9 +201,27 @@ def _completed(candidate: Candidate, reads_only: bool) -> dict[str, Any]:
     return {**definition, "read_only": reads and reads_only}
 
 
-def _save(
+class _Edited(Exception):
+    """A tool is no longer as it was when the import was checked."""
+
+
+def _save(step: _Step) -> None:
+    row, tool = step.row, step.tool
+    if step.is_changed:
+        is_known = tool.pk is not None
+        as_read = McpToolDefinition.objects.select_for_update().filter(pk=tool.pk, updated_at=tool.updated_at)
+        if is_known and not as_read.exists():
+            raise _Edited
+        tool.save()
+    # Of a service that was new when the row was made.
+    row.service = row.service
+    row.tool, row.imported = tool, step.definition
+    row.save()
+
+
+def _check(
     row: ImportedOperation, candidate: Candidate, definition: dict[str, Any], author: Any, report: Imported
-) -> None:
+) -> _Step:
     tool = row.tool
     reason = f"import of {row.service.slug}"
     if tool is None:
@@ -196,9 +250,7 @@ def _save(
     if changes:
         tool.change_author, tool.change_reason = author, reason
         tool.full_clean()
-        tool.save()
-    row.tool, row.imported = tool, definition
-    row.save()
+    return _Step(row, tool, definition, bool(changes))
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -63,6 +63,8 @@ class Basis:
     """Why the tool may not be called, for clients; empty where it may."""
     connection: str | None = None
     """The upstream behind the tool, for the audit."""
+    upstream_name: str = ""
+    """What the tool is called there."""
 
 
 class ToolKind:

@@ -115,6 +115,7 @@ class UpstreamKind(ToolKind):
             why_not=requirements.why_not(tool.requirements, None)
             or upstreams.why_not(tool.pk, configuration.connection),
             connection=configuration.connection,
+            upstream_name=configuration.tool,
         )
 
     def annotations(self, tool: DefinedTool) -> dict[str, Json]:

@@ -1,5 +1,6 @@
 """The tables of this floor. Django looks for them here, and other modules import them from here."""
 
+from tools_catalog.models.accounts import PendingAuthorization, UpstreamAccount, UpstreamRegistration
 from tools_catalog.models.aliases import McpAlias
 from tools_catalog.models.content import McpPrompt, McpResource
 from tools_catalog.models.definitions import McpToolDefinition, McpToolVersion
@@ -24,5 +25,8 @@ __all__ = [
     "McpToolVersion",
     "McpToolset",
     "McpUpstreamTool",
+    "PendingAuthorization",
     "Secret",
+    "UpstreamAccount",
+    "UpstreamRegistration",
 ]

@@ -18,7 +18,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from sessions_app.kit.fields import JSONText
-from sessions_app.protocol import json, uritemplate
+from sessions_app.protocol import json, mcp_apps, uritemplate
 from sessions_app.protocol.json import Json
 from tools_catalog.backends import offered
 from tools_catalog.models import described
@@ -231,6 +231,10 @@ class McpResource(Content):
                 base64.b64decode(self.content, validate=True)
             except (binascii.Error, ValueError):
                 problems["content"] = _("This is not base64.")
+        if mcp_apps.is_view(self.uri) and self.mime_type != mcp_apps.MIME_TYPE and self.backend != "upstream":
+            problems["mime_type"] = _("A view, whose URI begins with ui://, has the media type %(type)s.") % {
+                "type": mcp_apps.MIME_TYPE
+            }
         self._check_length(problems, "content", len(self.content.encode("utf-8", "surrogatepass")))
         if "\x00" in self.content:
             problems["content"] = _("The text holds a NUL character, which a database cannot keep.")

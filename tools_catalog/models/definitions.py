@@ -16,11 +16,11 @@ from django.utils.translation import gettext_lazy as _
 
 from sessions_app.history.guarding import GuardedModel
 from sessions_app.kit.fields import JSONText
-from sessions_app.protocol import envelope, json, schemas
+from sessions_app.protocol import envelope, json, mcp_apps, schemas
 from sessions_app.protocol.json import Json
 from sessions_app.protocol.tasks import TaskSupport
 from tools_catalog import requirements
-from tools_catalog.kinds.registry import KINDS, choices
+from tools_catalog.kinds.registry import KINDS, by_approval, choices
 from tools_catalog.models.aliases import McpAlias
 from tools_catalog.models.content import NAME as TOOL_NAME
 from tools_catalog.models.content import Switchable, keep_groups
@@ -190,8 +190,10 @@ class McpToolDefinition(GuardedModel):
             self._check_configuration()
         except (ValueError, LookupError) as error:
             problems["configuration"] = str(error)
-        if not isinstance(self.meta, dict):
-            problems["meta"] = _("This must be a JSON object.")
+        try:
+            self._check_meta()
+        except ValueError as error:
+            problems["meta"] = str(error)
         try:
             requirements.check(self.requirements)
         except ValueError as error:
@@ -230,6 +232,12 @@ class McpToolDefinition(GuardedModel):
                     McpAlias.objects.leave(former, self)
             else:
                 super().save(*args, **kwargs)
+
+    def _check_meta(self) -> None:
+        if not isinstance(self.meta, dict):
+            raise ValueError(_("This must be a JSON object."))
+        if self.backend not in by_approval():  # what an upstream says of its views is shown as it is
+            mcp_apps.check(self.meta)
 
     def _check_configuration(self) -> None:
         if not isinstance(self.configuration, dict):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from django.core.exceptions import ValidationError
@@ -117,10 +120,25 @@ class HttpService(LoadableModel):
         return Service(slug=self.slug, url=self.url, headers=self.headers, kind=self.kind, version=self.version)
 
 
+_proposed: ContextVar[HttpService | None] = ContextVar("proposed service", default=None)
+
+
+@contextmanager
+def proposed(row: HttpService) -> Iterator[None]:
+    """Within the block, check tools against this service as if it were saved as it is."""
+    before = _proposed.set(row)
+    try:
+        yield
+    finally:
+        _proposed.reset(before)
+
+
 def parsed(configuration: Json) -> HttpConfiguration:
     """Read the configuration of an HTTP tool together with the service that it names; raises ValueError."""
     named = configuration.get("service") if isinstance(configuration, dict) else None
-    row = HttpService.objects.filter(slug=str(named)).first() if named is not None else None
+    row = _proposed.get()
+    if row is None or row.slug != named:
+        row = HttpService.objects.filter(slug=str(named)).first() if named is not None else None
     return HttpConfiguration.parse(configuration, row.plain() if row else None)
 
 

@@ -56,7 +56,13 @@ class McpConnection(LoadableModel):
     """Another MCP server whose tools the hub serves."""
 
     UNRECORDED = (*LoadableModel.UNRECORDED, "discovered_at", "unprobed")
-    GUARDED: ClassVar[dict[str, Any]] = {"policy": "hold_all"}
+    GUARDED: ClassVar[dict[str, Any]] = {
+        "policy": "hold_all",
+        "keeps_serving": False,
+        "may_ask_secrets": False,
+        "may_sample": False,
+        "may_list_roots": False,
+    }
     GUARDED_LINKS = ("groups",)
 
     class Transport(models.TextChoices):
@@ -80,6 +86,12 @@ class McpConnection(LoadableModel):
         HOLD_CHANGES = "hold_changes", _("Serve new tools, hold changed ones")
         TRUST = "trust", _("Trust: serve whatever it offers")
 
+    class Account(models.TextChoices):
+        NONE = spec.NO_ACCOUNT, _("None, or what the headers say")
+        CLIENT = spec.CLIENT_ACCOUNT, _("The hub's own, by client credentials")
+        SHARED = spec.SHARED_ACCOUNT, _("One for all callers: an operator connects it")
+        PERSONAL = spec.PERSONAL_ACCOUNT, _("Each person's own: callers connect theirs")
+
     class Sessions(models.TextChoices):
         AUTO = "auto", _("One for each caller, one in all for a child process")
         SHARED = "shared", _("One for all callers")
@@ -102,6 +114,36 @@ class McpConnection(LoadableModel):
         default=dict,
         blank=True,
         help_text=_('Sent with each request: {"Authorization": "Bearer {secret:NAME}"}.'),
+    )
+    account = models.CharField(
+        _("account"),
+        max_length=10,
+        choices=Account,
+        default=Account.NONE,
+        help_text=_("As whom the hub signs in at a server that demands OAuth."),
+    )
+    client_id = models.CharField(
+        _("client id"),
+        max_length=2000,
+        blank=True,
+        help_text=_("What the issuer calls the hub. Empty: the hub registers itself, where the issuer lets it."),
+    )
+    client_secret = models.CharField(
+        _("client secret"),
+        max_length=64,
+        blank=True,
+        help_text=_("The name of a secret: the client's password, or its private key as PEM."),
+    )
+    account_scopes = models.CharField(
+        _("scopes to ask for"),
+        max_length=1000,
+        blank=True,
+        help_text=_("With blanks between. Empty: those that the server asks for."),
+    )
+    sends_resource = models.BooleanField(
+        _("name the server to the issuer"),
+        default=True,
+        help_text=_("Send the parameter resource (RFC 8707). Switch it off where the issuer refuses that."),
     )
     profile = models.ForeignKey(
         LaunchProfile,
@@ -209,6 +251,7 @@ class McpConnection(LoadableModel):
             models.CheckConstraint(condition=Q(slug__regex=SHORT_NAME.pattern), name="connection_slug_wellformed"),
             models.CheckConstraint(condition=Q(transport__in=spec.TRANSPORTS), name="connection_transport_known"),
             models.CheckConstraint(condition=Q(era__in=spec.ERAS), name="connection_era_known"),
+            models.CheckConstraint(condition=Q(account__in=spec.ACCOUNTS), name="connection_account_known"),
             models.CheckConstraint(
                 condition=Q(policy__in=["hold_all", "hold_changes", "trust"]), name="connection_policy_known"
             ),
@@ -244,6 +287,7 @@ class McpConnection(LoadableModel):
             problems["headers"] = str(error)
         if self.enabled and not problems and (problem := Secret.problem_of(self.secrets())):
             problems["headers" if self.url else "profile"] = problem
+        problems |= self._problems_of_account()
         if self.transport == spec.SSE and self.era == spec.STATELESS:
             problems["era"] = _("HTTP+SSE is no transport of stateless revisions. Choose another era.")
         for field in ("slug", "transport"):
@@ -274,6 +318,20 @@ class McpConnection(LoadableModel):
             super().save(*args, **kwargs)
             if former != self.prefix:
                 _renaming().carry_out(self, former)
+
+    def _problems_of_account(self) -> dict[str, Any]:
+        if self.account == spec.NO_ACCOUNT:
+            return {}
+        problems: dict[str, Any] = {}
+        if self.transport == spec.STDIO:
+            problems["account"] = _("A child process takes no account. Give it a secret in its launch profile.")
+        if any(name.lower() == "authorization" for name in self.headers if isinstance(name, str)):
+            problems["headers"] = _("The account writes the header Authorization. Take it out here.")
+        if self.account == spec.CLIENT_ACCOUNT and not (self.client_id and self.client_secret):
+            problems["account"] = _("Client credentials need a client id and a client secret.")
+        if self.client_secret and not self.client_id:
+            problems["client_id"] = _("A client secret belongs to a client id. Enter that, too.")
+        return problems
 
     def _take_credentials(self, before: McpConnection | None) -> None:
         self._moving = self._moving or Moving()
@@ -348,6 +406,7 @@ class McpConnection(LoadableModel):
             transport=self.transport,
             url=self.url,
             headers=spec.parse_headers(self.headers),
+            account=self.account,
             launch=self.profile.spec() if self.profile else None,
             starts_eagerly=self.starts_eagerly,
             separates_callers=self.sessions == self.Sessions.AUTO,

@@ -11,7 +11,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
-from sessions_app.protocol import errors
+from sessions_app.protocol import errors, mcp_apps
 from sessions_app.protocol.tasks import EXTENSION
 from tools_catalog.call.base import Json
 from tools_catalog.call.context import ToolContext
@@ -66,8 +66,13 @@ def permitted(can_ask: Abilities, asking: Asking) -> Abilities:
 
 
 def declared(can_ask: Abilities) -> dict[str, Json]:
-    """Give the capabilities of a client that can be asked so much (MCP, ClientCapabilities)."""
-    capabilities: dict[str, Json] = {}
+    """Give the capabilities of a client that can be asked so much (MCP, ClientCapabilities).
+
+    Views are always among them: one list of tools serves all clients, and the hub passes views on to those that show
+    them. To the others it gives the texts, which every tool with a view has to have (SEP-1865, graceful degradation).
+    """
+    extensions: dict[str, Json] = {mcp_apps.EXTENSION: mcp_apps.CAPABILITY}
+    capabilities: dict[str, Json] = {"extensions": extensions}
     if can_ask & {FORM, URL}:
         capabilities["elicitation"] = {mode: {} for mode in (FORM, URL) if mode in can_ask}
     if SAMPLING in can_ask:
@@ -75,7 +80,7 @@ def declared(can_ask: Abilities) -> dict[str, Json]:
     if ROOTS in can_ask:
         capabilities["roots"] = {}
     if TASKS in can_ask:
-        capabilities["extensions"] = {EXTENSION: {}}
+        extensions[EXTENSION] = {}
     return capabilities
 
 

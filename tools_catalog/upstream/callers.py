@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Any
 from sessions_app.protocol import errors
 from tools_catalog.call.context import ToolContext
 from tools_catalog.upstream import bridge
+from tools_catalog.upstream.account import AccountNeeded
 from tools_catalog.upstream.bridge import Abilities
 from tools_catalog.upstream.spec import ConnectionSpec
 
 if TYPE_CHECKING:
     from tools_catalog.upstream.client import UpstreamClient
 
-Open = Callable[["UpstreamClient", Abilities], Awaitable["UpstreamClient"]]
-"""Opens a session like another one, for a client that can be asked so much."""
+Open = Callable[["UpstreamClient", Abilities, str], Awaitable["UpstreamClient"]]
+"""Opens a session like another one, for a client that can be asked so much, of this caller."""
 
 
 class CallerSessions:
@@ -35,7 +36,10 @@ class CallerSessions:
         if main.serves_all:
             return main
         can_ask = bridge.permitted(bridge.abilities(context), self._spec.asking)
-        owner = context.call.caller_principal if self._spec.separates_callers else ""
+        is_apart = self._spec.separates_callers or self._spec.is_personal
+        owner = context.call.caller_principal if is_apart else ""
+        if not owner and self._spec.is_personal:  # what nobody calls must not go out as somebody
+            raise AccountNeeded("This call is nobody's, so there is no account for it.", self._spec.slug)
         if not owner and not self._spec.asking:
             return main
         key = (owner, can_ask)
@@ -44,7 +48,7 @@ class CallerSessions:
             return await asyncio.shield(known)
         if len(self._sessions) >= self._spec.max_sessions:
             await self._end_oldest()
-        opening = asyncio.ensure_future(self._open(main, can_ask))
+        opening = asyncio.ensure_future(self._open(main, can_ask, owner))
         opening.add_done_callback(lambda task: task.cancelled() or task.exception())
         self._sessions[key] = opening
         return await asyncio.shield(opening)

@@ -19,6 +19,7 @@ from sessions_app.protocol.json import Json
 from tools_catalog.call.context import ToolContext
 from tools_catalog.egress.rules import EgressPolicy
 from tools_catalog.upstream import bridge, core_tasks, negotiation
+from tools_catalog.upstream.account import Account, AccountNeeded, AccountRefused
 from tools_catalog.upstream.bridge import TASKS, Abilities
 from tools_catalog.upstream.calls import CallsUnderWay
 from tools_catalog.upstream.era import Era
@@ -72,15 +73,17 @@ class UpstreamClient:
         like: UpstreamClient | None = None,
         policy: EgressPolicy | None = None,
         is_unprobed: bool = False,
+        account: Account | None = None,
     ) -> None:
         """`can_ask` is what the upstream is told that its requests may be about. `like` is a client of the same
-        upstream, which is known to have sessions. `is_unprobed`: the upstream is known not to answer a probe. Without
-        a `policy` that of the settings holds."""
+        upstream, whose era is known. `account` says as whom it is there. `is_unprobed`: the upstream is known
+        not to answer a probe. Without a `policy` that of the settings holds."""
         self._spec = spec
         self._policy = policy
         self._secret = secret
         self._introduction = Introduction(hub_version=version, can_ask=can_ask, seconds=spec.connect_seconds)
         self._like = like
+        self._account = account
         self._is_unprobed = is_unprobed
         self.probed = Probed.NOT
         """What became of the question for the era. Said once it is open."""
@@ -123,6 +126,8 @@ class UpstreamClient:
             self.lose("The connection was not made.")
             await self.close()
             if isinstance(error, errors.ConnectionFailed | errors.EgressRefused | NotOutlived):
+                raise
+            if isinstance(error, AccountNeeded | AccountRefused):
                 raise
             if isinstance(error, Exception):
                 raise self._failure(error) from error
@@ -243,7 +248,8 @@ class UpstreamClient:
         await self._transport.open()
         agreed = await self._way_to_agree()(self._transport, self._introduction, self._ids)
         self._transport, self.era, self.probed = agreed.transport, agreed.era, agreed.probed
-        self.serves_all = self.serves_all or not self.era.asks_within_calls
+        keeps_nothing = not self.era.asks_within_calls and not self._spec.is_personal
+        self.serves_all = self.serves_all or keeps_nothing
         if self._like is None:
             self._following = asyncio.create_task(
                 self.era.follow(self, self._spec.connect_seconds),
@@ -254,6 +260,8 @@ class UpstreamClient:
     def _way_to_agree(self) -> Agree:
         """Choose by what is known of the upstream's era. HTTP+SSE is no transport of the stateless one."""
         spec = self._spec
+        if self._like is not None and not self._like.era.asks_within_calls:
+            return negotiation.stateless
         if self._like is not None or spec.transport == SSE or spec.era == HANDSHAKE:
             return negotiation.handshake
         if spec.era == STATELESS:
@@ -263,7 +271,8 @@ class UpstreamClient:
     def _made(self) -> Transport:
         if self._spec.transport == STDIO:
             return Stdio(self._spec, self._secret, self._incoming, self.last_words)
-        http = HttpEndpoint(self._spec, self._secret, self._policy)
+        known = self._secret.know
+        http = HttpEndpoint(self._spec, self._secret, self._policy, account=self._account, token_known=known)
         if self._spec.transport == SSE:
             return EventStream(self._spec, http, self._incoming)
         return StatelessHttp(self._spec, http, self._incoming)

@@ -16,6 +16,7 @@ from sessions_app.protocol import errors
 from sessions_app.protocol.tasks import TaskSupport
 from tools_catalog.call.context import ToolContext
 from tools_catalog.upstream import bridge, core_tasks, tasks, upstream_errors
+from tools_catalog.upstream.account import AccountNeeded
 from tools_catalog.upstream.link import ConnectionEnvironment, HeldElsewhere, Offer, SuspendedElsewhere
 from tools_catalog.upstream.listing import PROMPT, RESOURCE, TEMPLATE, TOOL, Listed
 from tools_catalog.upstream.spec import ConnectionSpec
@@ -49,11 +50,16 @@ class Connection:
         self._places = Places(spec.max_concurrent, spec.max_waiting)
         self.start = self._up.start
         self.lose = self._up.lose
-        self.want, self.refresh, self.subscribe = self._up.want, self._up.refresh, self._up.subscribe
+        self.want, self.refresh = self._up.want, self._up.refresh
 
     def know(self, spec: ConnectionSpec) -> None:
         """Take over what another process learned of the upstream; nothing else differs."""
         self._up.opener.unprobed = spec.unprobed
+
+    def subscribe(self, uris: frozenset[str]) -> None:
+        """Be told when these resources read differently. With accounts of persons nobody is: whose would it be?"""
+        if not self.spec.is_personal:
+            self._up.subscribe(uris)
 
     async def stop(self) -> None:
         """End everything of it, children included, and say so."""
@@ -111,6 +117,8 @@ class Connection:
         except errors.HubError as error:
             self._up.scrub.error(error)
             self._judge(False, reached)
+            if isinstance(error, AccountNeeded) and self._environment.connect is not None:
+                await self._environment.connect(error, context)
             if isinstance(error, errors.UpstreamError):
                 await upstream_errors.pass_on(error, context, self.spec.asking)
             raise
@@ -231,12 +239,12 @@ class Connection:
 
         async def send(method: str, params: dict[str, Any]) -> dict[str, Any]:
             try:
-                main = await self._up.ready()
-                if not main.era.offers_tasks:
+                session = await self._up.callers.session_for(await self._up.ready(), context)
+                if not session.era.offers_tasks:
                     raise errors.ConnectionFailed("The upstream has no tasks any more.")
-                known.add(main)
+                known.add(session)
                 found: dict[str, Any] = self._up.scrub.value(
-                    await main.request(method, params, context, follows_tasks=True)
+                    await session.request(method, params, context, follows_tasks=True)
                 )
                 return found
             except SessionLost as error:

@@ -154,8 +154,7 @@ class Stateless(_UpstreamIdentity):
     def params(
         self, params: Mapping[str, Json], can_ask: Abilities, progress_token: int | None = None
     ) -> Mapping[str, Json]:
-        capabilities = bridge.declared(can_ask) if can_ask else {}
-        meta = {**params.get("_meta", {}), **self._meta, envelope.CLIENT_CAPABILITIES: capabilities}
+        meta = {**params.get("_meta", {}), **self._meta, envelope.CLIENT_CAPABILITIES: bridge.declared(can_ask)}
         if progress_token is not None:
             meta["progressToken"] = progress_token
         return {**params, "_meta": meta}

@@ -5,6 +5,7 @@ The one HTTP stack of everything that goes out to upstreams. It knows nothing of
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
@@ -15,11 +16,14 @@ from tools_catalog.backends.http.template import Secrets
 from tools_catalog.egress import guard as egress
 from tools_catalog.egress.proxy import ProxyAddress
 from tools_catalog.egress.rules import EgressPolicy
+from tools_catalog.upstream.account import Account, AccountRefused
 from tools_catalog.upstream.spec import ConnectionSpec
 from tools_catalog.upstream.wire import ConnectionPool, NotSent, WireResponse
 
 MAX_REDIRECTS: Final = 2
 """Each sends the request once more; what is followed within an origin is a slash at the end, or a version."""
+_SIGNED_ATTEMPTS: Final = 2
+"""Further ones of a request whose token was refused."""
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _FOR_GET_ONLY: Final = 303
 """It asks for a GET of something else. The others move the address; whoever moves one means POST by POST."""
@@ -37,8 +41,21 @@ class StatusError(errors.UpstreamError):
 class HttpEndpoint:
     """Where one connection's requests go. `close` ends all that are under way."""
 
-    def __init__(self, spec: ConnectionSpec, secret: Secrets, policy: EgressPolicy | None = None) -> None:
-        """Raise EgressRefused for an address that must not be requested."""
+    def __init__(
+        self,
+        spec: ConnectionSpec,
+        secret: Secrets,
+        policy: EgressPolicy | None = None,
+        *,
+        account: Account | None = None,
+        token_known: Callable[[str], None] = lambda token: None,
+    ) -> None:
+        """Raise EgressRefused for an address that must not be requested.
+
+        `account` signs each request; `token_known` hears each token before it is sent.
+        """
+        self._account = account
+        self._token_known = token_known
         self._proxy = ProxyAddress.parse(egress.proxy_of_settings()) if policy is None else None
         self._policy = policy or EgressPolicy.from_settings()
         self._policy.check_url(spec.url)
@@ -54,12 +71,43 @@ class HttpEndpoint:
         """Send a request and give its response, whose body is to be read. `head` are further lines of its head.
 
         Raises ConnectionFailed where nothing was sent, or the hub's credentials are refused; TransportError,
-        EgressRefused.
+        EgressRefused; AccountNeeded and AccountRefused where the account does not open the upstream.
         """
         target = self._target if url is None else _Target(url, self._pool(url))
         own = self._own_headers() if self._spec.headers else b""
+        if self._account is None:
+            response = await self._followed(target, method, own + head, body)
+        else:
+            response = await self._signed(self._account, target, method, own + head, body)
+        if response.status in (401, 403):
+            response.release()
+            raise errors.ConnectionFailed(f"The upstream refuses the hub's credentials (status {response.status}).")
+        if response.headers.get(b"content-encoding", b"identity") != b"identity":
+            response.close()
+            raise errors.TransportError("The upstream compresses its answer, which it was asked not to.")
+        return response
+
+    async def _signed(self, account: Account, target: _Target, method: bytes, head: bytes, body: bytes) -> WireResponse:
+        """Send it with the account's token, and once more where that was refused and there is another one."""
+        for attempt in range(_SIGNED_ATTEMPTS + 1):
+            token = await account.token()
+            signed = head
+            if token:
+                self._token_known(token)
+                signed = b"%bAuthorization: Bearer %b\r\n" % (head, token.encode("latin-1"))
+            response = await self._followed(target, method, signed, body)
+            if response.status not in (401, 403):
+                break
+            challenge = response.headers.get(b"www-authenticate", b"").decode("latin-1")
+            response.release()
+            await account.refused(token, response.status, challenge)
+            if attempt == _SIGNED_ATTEMPTS:
+                raise AccountRefused("The upstream refuses each token that the account gets. Tell the hub's operator.")
+        return response
+
+    async def _followed(self, target: _Target, method: bytes, head: bytes, body: bytes) -> WireResponse:
         for followed in range(MAX_REDIRECTS + 1):
-            response = await self._sent(target, target.request(method, b"%b%b" % (own, head), body))
+            response = await self._sent(target, target.request(method, head, body))
             if response.status not in _REDIRECTS or followed == MAX_REDIRECTS:
                 break
             there = self._redirected(method, target.url, response)
@@ -67,12 +115,6 @@ class HttpEndpoint:
                 break
             response.release()
             target = _Target(there, self._pool(there))
-        if response.status in (401, 403):
-            response.release()
-            raise errors.ConnectionFailed(f"The upstream refuses the hub's credentials (status {response.status}).")
-        if response.headers.get(b"content-encoding", b"identity") != b"identity":
-            response.close()
-            raise errors.TransportError("The upstream compresses its answer, which it was asked not to.")
         response.url = target.url
         return response
 

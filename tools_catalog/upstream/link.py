@@ -8,7 +8,9 @@ from datetime import datetime
 
 from sessions_app.protocol.errors import ConnectionFailed
 from tools_catalog.backends.http.template import Secrets
+from tools_catalog.call.context import ToolContext
 from tools_catalog.upstream import listing
+from tools_catalog.upstream.account import AccountNeeded, Accounts
 from tools_catalog.upstream.spec import ConnectionSpec
 from tools_catalog.upstream.states import LinkState
 
@@ -87,6 +89,10 @@ class ConnectionEnvironment:
     """Asked before the one child of a hub is started: whether this process may."""
     holder: Callable[[int], Awaitable[str]] | None = None
     """Gives the process that runs the one child of a connection; empty where none does."""
+    account: Accounts | None = None
+    """Gives as whom a session is at an upstream that demands it."""
+    connect: Callable[[AccountNeeded, ToolContext], Awaitable[None]] | None = None
+    """Leads the person of a call to where the account is connected, if the client can. Raises as `input.require`."""
     address: Callable[[str], Awaitable[str]] | None = None
     """Gives where a process takes calls that are passed on; empty where it does not, or is gone."""
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sessions_app.protocol import json
+from sessions_app.protocol import json, mcp_apps, uritemplate
 from sessions_app.protocol.errors import ProtocolError
 from sessions_app.protocol.tasks import EXTENSION
 from tools_catalog.upstream import foreign
@@ -95,6 +95,19 @@ def read(listed: list[Json], kind: str = TOOL) -> dict[str, Listed]:
     return found
 
 
+def with_views(resources: Mapping[str, Listed], templates: Iterable[str], tools: Iterable[Listed]) -> dict[str, Listed]:
+    """Give the resources and the views that tools name: a server need not list those (SEP-1865, resource discovery)."""
+    found = dict(resources)
+    patterns = [pattern for pattern in map(_pattern, templates) if pattern is not None]
+    for tool in tools:
+        uri = mcp_apps.view_of(tool.definition.get("_meta"))
+        if not uri or uri in found or len(found) >= MAX_OFFERS or any(each.match(uri) is not None for each in patterns):
+            continue
+        named = uri.removeprefix(mcp_apps.SCHEME)[:200] or uri
+        found[uri] = _read({"uri": uri, "name": named, "mimeType": mcp_apps.MIME_TYPE}, RESOURCE)
+    return found
+
+
 def size_of(page: list[Json], most: int) -> int:
     """Give about how many bytes a page has; `most` where it cannot be written."""
     try:
@@ -136,6 +149,13 @@ def _read(raw: dict[str, Json], kind: str) -> Listed:
         bare = {member: name}
         return Listed(name, bare, *digests(bare, kind), refusal=str(error) or "The definition cannot be read.")
     return Listed(name, definition, digest, schema_digest)
+
+
+def _pattern(template: str) -> uritemplate.UriTemplate | None:
+    try:
+        return uritemplate.parse(template)
+    except ValueError:
+        return None
 
 
 def _is_deeper(value: Json, levels: int) -> bool:

@@ -18,6 +18,7 @@ from typing import Final
 from sessions_app.protocol import errors, revisions
 from sessions_app.protocol.json import Json
 from tools_catalog.upstream import bridge, upstream_errors
+from tools_catalog.upstream.account import AccountNeeded, AccountRefused
 from tools_catalog.upstream.bridge import Abilities
 from tools_catalog.upstream.era import SERVER_INFO, Era, Handshake, Stateless
 from tools_catalog.upstream.http import StatusError
@@ -213,6 +214,8 @@ class _Probe:
             return None
         try:
             return waiting.result()
+        except (AccountNeeded, AccountRefused):
+            raise  # whoever is not let in hears nothing of the era
         except StatusError as error:
             if error.status in _AWAY:
                 raise errors.ConnectionFailed(f"The upstream answered with status {error.status}.") from error

@@ -17,7 +17,7 @@ from tools_catalog.upstream.http import StatusError
 from tools_catalog.upstream.link import ConnectionEnvironment, Link
 from tools_catalog.upstream.negotiation import NotOutlived, Probed
 from tools_catalog.upstream.scrubbing import Scrubber
-from tools_catalog.upstream.spec import ConnectionSpec
+from tools_catalog.upstream.spec import NO_ACCOUNT, ConnectionSpec
 
 logger = logging.getLogger(__name__)
 
@@ -68,7 +68,7 @@ class SessionOpener:
     async def main(self, can_ask: Abilities) -> UpstreamClient:
         """Open the session that everything begins with. Raises ConnectionFailed, EgressRefused."""
         try:
-            session = await self._open(None, can_ask)
+            session = await self._open(None, can_ask, "")
         except errors.HubError as error:
             await self._remember("")
             # One that says why it does not begin lives; of any other the next attempt does without the probe, for
@@ -92,12 +92,15 @@ class SessionOpener:
             await self._remember("")  # another server than the one that is known: the next time it is asked
         return session
 
-    async def like(self, main: UpstreamClient, can_ask: Abilities) -> UpstreamClient:
-        """Open another session with an upstream that is known to have some. Raises as `main`."""
-        return await self._open(main, can_ask)
+    async def like(self, main: UpstreamClient, can_ask: Abilities, owner: str) -> UpstreamClient:
+        """Open another session with an upstream whose era is known, for a caller. Raises as `main`."""
+        return await self._open(main, can_ask, owner)
 
-    async def _open(self, like: UpstreamClient | None, can_ask: Abilities) -> UpstreamClient:
+    async def _open(self, like: UpstreamClient | None, can_ask: Abilities, owner: str) -> UpstreamClient:
         made: list[UpstreamClient] = []
+        account = None
+        if self._spec.account != NO_ACCOUNT and self._environment.account is not None:
+            account = self._environment.account(self._spec, owner if self._spec.is_personal else "")
 
         def make(is_unprobed: bool) -> UpstreamClient:
             session = UpstreamClient(
@@ -110,6 +113,7 @@ class SessionOpener:
                 can_ask=can_ask,
                 person_done=self._environment.person_done,
                 is_unprobed=is_unprobed,
+                account=account,
             )
             made.append(session)
             return session

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from sessions_app.protocol import mcp_apps
 from sessions_app.protocol.errors import AskFailed, ConnectionFailed
 from tools_catalog.call.context import ToolContext
 from tools_catalog.upstream import children
@@ -150,7 +151,8 @@ class Pool:
     def subscribe(self, wanted: Mapping[str, frozenset[str]]) -> None:
         """Be told of these resources, by the name of their connection, and of no others."""
         for slug, connection in self._connections.items():
-            connection.subscribe(wanted.get(slug, frozenset()))
+            uris = wanted.get(slug, frozenset())
+            connection.subscribe(frozenset(mcp_apps.at_upstream(slug, uri) for uri in uris))
 
     def refresh(self, slug: str) -> None:
         """List the tools of a connection again, connecting it for that."""

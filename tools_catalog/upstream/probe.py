@@ -11,10 +11,11 @@ from sessions_app.protocol import errors
 from tools_catalog.backends.http.template import Secrets
 from tools_catalog.egress.rules import EgressPolicy
 from tools_catalog.upstream import listing
+from tools_catalog.upstream.account import Accounts
 from tools_catalog.upstream.client import UpstreamClient
 from tools_catalog.upstream.opening import opened
 from tools_catalog.upstream.scrubbing import Scrubber
-from tools_catalog.upstream.spec import ConnectionSpec
+from tools_catalog.upstream.spec import NO_ACCOUNT, ConnectionSpec
 from tools_catalog.upstream.transports.base import SessionLost
 
 ADDRESS, CONNECT, LIST = "address", "connect", "list"
@@ -30,13 +31,21 @@ class Step:
     milliseconds: int
 
 
-async def probe(spec: ConnectionSpec, secret: Secrets, version: str) -> list[Step]:
-    """Check the address, connect and negotiate, list the tools, disconnect. Ends at the first step that fails."""
-    return (await look(spec, secret, version))[0]
+async def probe(spec: ConnectionSpec, secret: Secrets, version: str, *, account: Accounts | None = None) -> list[Step]:
+    """Check the address, connect and negotiate, list the tools, disconnect. Ends at the first step that fails.
+
+    `account` gives the account that lists are read with.
+    """
+    return (await look(spec, secret, version, account=account))[0]
 
 
 async def look(
-    spec: ConnectionSpec, secret: Secrets, version: str, *, kinds: Iterable[str] = (listing.TOOL,)
+    spec: ConnectionSpec,
+    secret: Secrets,
+    version: str,
+    *,
+    kinds: Iterable[str] = (listing.TOOL,),
+    account: Accounts | None = None,
 ) -> tuple[list[Step], listing.Offers]:
     """Do as `probe` does, and give what was listed of these kinds; tools stand first among them."""
     steps: list[Step] = []
@@ -59,7 +68,8 @@ async def look(
 
     def make(is_unprobed: bool) -> UpstreamClient:
         nonlocal session
-        session = UpstreamClient(spec, scrub, version, is_unprobed=is_unprobed)
+        held = account(spec, "") if account is not None and spec.account != NO_ACCOUNT else None
+        session = UpstreamClient(spec, scrub, version, is_unprobed=is_unprobed, account=held)
         return session
 
     try:
@@ -81,6 +91,12 @@ async def look(
                     except (errors.UpstreamError, errors.ResultInvalid, listing.ListingInvalid):
                         if kind == listing.TOOL:
                             raise  # beside its tools, what it reads like may be missing
+                if listing.RESOURCE in offers:
+                    offers[listing.RESOURCE] = listing.with_views(
+                        offers[listing.RESOURCE],
+                        offers.get(listing.TEMPLATE, {}),
+                        offers.get(listing.TOOL, {}).values(),
+                    )
         except (errors.HubError, listing.ListingInvalid, SessionLost, TimeoutError) as error:
             words = scrub.text(str(error)) or "The tools were not listed in time."
             return [*steps, Step(LIST, False, words, took())], {}

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections import deque
+from typing import Any, Final
 
 from sessions_app.protocol import errors, json
 from sessions_app.protocol.json import Json
 from tools_catalog import echoes
 from tools_catalog.backends.http.template import Secrets
 from tools_catalog.bindings import Destination
+
+_MOST_TOKENS: Final = 64
+"""Of accounts, that are looked for in what an upstream says."""
 
 
 class Scrubber:
@@ -18,12 +22,22 @@ class Scrubber:
         self._secret = secret
         self._known: dict[str, tuple[str, ...]] = {}
         """Secret -> its forms as they stand in JSON."""
+        self._tokens: deque[str] = deque()
 
     def __call__(self, name: str, to: Destination) -> str:
         value = self._secret(name, to)
         if len(value) >= echoes.SHORTEST and value not in self._known:
             self._known[value] = echoes.forms_in_json(value)
         return value
+
+    def know(self, token: str) -> None:
+        """Know a token that is sent, too; of those that come and go, the newest."""
+        if len(token) < echoes.SHORTEST or token in self._known:
+            return
+        self._known[token] = echoes.forms_in_json(token)
+        self._tokens.append(token)
+        if len(self._tokens) > _MOST_TOKENS:
+            self._known.pop(self._tokens.popleft(), None)
 
     @property
     def is_needed(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from tools_catalog.backends.http.template import Secrets, Template, Values, header_text
 from tools_catalog.bindings import CONNECTION, PROFILE, Destination, origin_of
@@ -16,6 +16,9 @@ TRANSPORTS: Final = (STDIO, SSE, STREAMABLE_HTTP)
 AUTO, HANDSHAKE, STATELESS = "auto", "handshake", "stateless"
 ERAS: Final = (AUTO, HANDSHAKE, STATELESS)
 """What a connection may say of its upstream's era: to be found out, with sessions, or without."""
+NO_ACCOUNT, CLIENT_ACCOUNT, SHARED_ACCOUNT, PERSONAL_ACCOUNT = "none", "client", "shared", "personal"
+ACCOUNTS: Final = (NO_ACCOUNT, CLIENT_ACCOUNT, SHARED_ACCOUNT, PERSONAL_ACCOUNT)
+"""As whom the hub signs in at an upstream."""
 
 OWN_HEADERS: Final = frozenset(
     {
@@ -93,6 +96,7 @@ class ConnectionSpec:
     transport: str
     url: str = ""
     headers: tuple[tuple[str, Template], ...] = ()
+    account: str = NO_ACCOUNT
     launch: LaunchSpec | None = None
     starts_eagerly: bool = False
     separates_callers: bool = True
@@ -120,6 +124,11 @@ class ConnectionSpec:
         return hashlib.sha256("\0".join([self.transport, self.url, *words]).encode()).hexdigest()[:16]
 
     @property
+    def is_personal(self) -> bool:
+        """Each caller is there with an account of his own, so no session of one serves another."""
+        return self.account == PERSONAL_ACCOUNT
+
+    @property
     def is_single(self) -> bool:
         """At most one process of the hub holds it at a time."""
         return self.launch is not None and self.launch.is_single
@@ -135,7 +144,7 @@ def names_credential(name: str) -> bool:
     return _SECRET_NAME.search(name) is not None
 
 
-def parse_headers(raw: Any, *, has_literals: bool = False) -> tuple[tuple[str, Template], ...]:
+def parse_headers(raw: object, *, has_literals: bool = False) -> tuple[tuple[str, Template], ...]:
     """Read `{name: text with {secret:NAME}}`; raise ValueError for what cannot be sent.
 
     `has_literals`: credentials may stand there as they are, since they are taken out next.
@@ -151,7 +160,7 @@ def parse_headers(raw: Any, *, has_literals: bool = False) -> tuple[tuple[str, T
     return parsed
 
 
-def parse_environment(raw: Any, *, has_literals: bool = False) -> tuple[tuple[str, Template], ...]:
+def parse_environment(raw: object, *, has_literals: bool = False) -> tuple[tuple[str, Template], ...]:
     """Read `{name: text with {secret:NAME}}`; raise ValueError for variables that must not be set."""
     parsed = _templates(raw, "environment", has_literals)
     for name, _template in parsed:
@@ -162,7 +171,7 @@ def parse_environment(raw: Any, *, has_literals: bool = False) -> tuple[tuple[st
     return parsed
 
 
-def parse_arguments(raw: Any) -> tuple[str, ...]:
+def parse_arguments(raw: object) -> tuple[str, ...]:
     """Read the words of a command; raise ValueError for anything but plain texts."""
     if not isinstance(raw, list) or not all(isinstance(word, str) for word in raw):
         raise ValueError("This must be a list of texts, one for each word.")
@@ -171,7 +180,7 @@ def parse_arguments(raw: Any) -> tuple[str, ...]:
     return tuple(raw)
 
 
-def parse_paths(raw: Any) -> tuple[str, ...]:
+def parse_paths(raw: object) -> tuple[str, ...]:
     """Read a list of absolute paths; raise ValueError for anything else."""
     if not isinstance(raw, list) or not all(isinstance(path, str) for path in raw):
         raise ValueError("This must be a list of paths.")
@@ -181,7 +190,7 @@ def parse_paths(raw: Any) -> tuple[str, ...]:
     return tuple(raw)
 
 
-def _templates(raw: Any, where: str, has_literals: bool) -> tuple[tuple[str, Template], ...]:
+def _templates(raw: object, where: str, has_literals: bool) -> tuple[tuple[str, Template], ...]:
     if not isinstance(raw, dict) or not all(isinstance(text, str) for text in raw.values()):
         raise ValueError("This must be an object of names and texts.")
     parsed = tuple((name, Template.parse(text, f"{where}.{name}")) for name, text in raw.items())
@@ -197,5 +206,5 @@ def _templates(raw: Any, where: str, has_literals: bool) -> tuple[tuple[str, Tem
     return parsed
 
 
-def _no_arguments(name: str, value: Any) -> str:
+def _no_arguments(name: str, value: object) -> str:
     raise AssertionError(name)  # `_templates` lets none in

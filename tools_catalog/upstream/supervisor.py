@@ -33,7 +33,7 @@ import logging
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from sessions_app.protocol import errors
+from sessions_app.protocol import errors, mcp_apps
 from tools_catalog.upstream import bridge, children, listing
 from tools_catalog.upstream.breaker import Breaker, Retries
 from tools_catalog.upstream.callers import CallerSessions
@@ -61,10 +61,12 @@ class Supervisor:
         self.link = Link(spec.id)
         self.offers: dict[str, dict[str, listing.Listed]] = {}
         """Kind -> name there -> what it is, as it was last listed."""
+        self._listed_resources: dict[str, listing.Listed] = {}
         self.main: UpstreamClient | None = None
         """The session that everything begins with. `ready` gives it once it is there."""
         self.scrub = Scrubber(environment.secret)
-        self._updated = environment.updated_for_all if spec.is_single else environment.updated
+        tell = environment.updated_for_all if spec.is_single else environment.updated
+        self._updated: Callable[[str], None] = lambda uri: tell(mcp_apps.apart(spec.slug, uri))
         self.opener = SessionOpener(
             spec, environment, self.scrub, self.link, list_changed=self.list_changed, updated=self._updated
         )
@@ -267,6 +269,8 @@ class Supervisor:
             except SessionLost as error:
                 raise errors.TransportError(str(error)) from error
             self.listed_at[kind] = began
+        if main.era.has(listing.RESOURCE):
+            self._add_views(offers)
         self.breaker.answered()
         news = {kind: listed for kind, listed in offers.items() if listed != self.offers.get(kind)}
         if self.link.connected_at is None:
@@ -277,6 +281,13 @@ class Supervisor:
                 await self._environment.discovered(self.spec.id, news)
             except Exception:
                 logger.exception("What %s offers could not be compared with the catalogue", self.spec.slug)
+
+    def _add_views(self, offers: dict[str, dict[str, listing.Listed]]) -> None:
+        """Take what tools name as their views for resources, whether the upstream lists those or not."""
+        self._listed_resources = offers.get(listing.RESOURCE, self._listed_resources)
+        now = self.offers | offers
+        tools = now.get(listing.TOOL, {}).values()
+        offers[listing.RESOURCE] = listing.with_views(self._listed_resources, now.get(listing.TEMPLATE, {}), tools)
 
     async def _keep(self, main: UpstreamClient) -> None:
         """Watch over the session. Returns where nobody needs it any more; raises TransportError where it is lost."""

@@ -140,11 +140,12 @@ def tools_named(names: Iterable[str] | None) -> RequestedServer:
 
 
 def usable(catalog: Catalog, caller: Caller) -> list[Tool]:
-    """Give the tools that the caller's turns may use. One that is always a task lasts longer than a turn."""
+    """Give the tools that the caller's turns may use. One that is always a task lasts longer than a turn, and one that
+    only views may call is none of the model's."""
     return [
         tool
         for tool in catalog.tools.values()
-        if tool.enabled and tool.visible_to(caller) and tool.task_support != "required"
+        if tool.enabled and tool.visible_to(caller) and tool.task_support != "required" and tool.is_for_models
     ]
 
 

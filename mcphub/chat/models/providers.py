@@ -17,6 +17,7 @@ from sessions_app.protocol.errors import EgressRefused
 from sessions_app.protocol.json import Json
 from tools_catalog import secrets
 from tools_catalog.egress.rules import EgressPolicy
+from tools_catalog.literals import literal_in
 
 _SECONDS = [MinValueValidator(0.1), MaxValueValidator(3600)]
 
@@ -103,6 +104,10 @@ class ChatProvider(RecordedModel):
             raise ValidationError({"headers": _("Write an object of texts by header name.")})
         if {name.lower() for name in self.headers} & {"authorization", "host", "content-length", "content-type"}:
             raise ValidationError({"headers": _("The hub writes Authorization, Host and the content headers itself.")})
+        for name, value in self.headers.items():
+            if literal_in(name, value) is not None:
+                message = _("%(name)s holds a credential. Write it as the key of the provider: headers are shown.")
+                raise ValidationError({"headers": ValidationError(message, params={"name": name[:80]})})
 
     def set_key(self, plain: str) -> None:
         """Encrypt the provider's key under this row's name; call save() afterwards. Empty: no key."""

@@ -10,6 +10,7 @@ function choose(key) {
     else link.removeAttribute("aria-current");
   }
   for (const section of document.querySelectorAll("[data-snippet]")) section.hidden = section.dataset.snippet !== key;
+  for (const part of document.querySelectorAll("[data-signing-in]")) part.hidden = part.dataset.signingIn !== key;
   for (const field of document.querySelectorAll("input[name=client]")) field.value = key;
   for (const link of document.querySelectorAll("a[data-leave]")) link.href = link.href.replace(/client=[^&]*/, `client=${key}`);
 }

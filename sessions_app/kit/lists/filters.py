@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from django.db.models import QuerySet
@@ -38,7 +39,7 @@ class ListFilter:
     narrowed: Callable[[Rows, Any], Rows] | None = None
     """What a value finds, where that is not the comparison of the class."""
 
-    def narrow(self, rows: Rows, value: Any) -> Rows:
+    def narrow(self, rows: Rows, value: object) -> Rows:
         """Give the rows that the value lets through."""
         return self.compared(rows, value) if self.narrowed is None else self.narrowed(rows, value)
 
@@ -94,18 +95,18 @@ class WholeNumber(ListFilter):
 class Between(ListFilter):
     """A pair of whole numbers from 0 on, both included; None: that side is open."""
 
-    def compared(self, rows: Rows, value: Any) -> Rows:
+    def compared(self, rows: Rows, value: tuple[int | None, int | None]) -> Rows:
         return _within(rows, self.of, value, "lte")
 
 
 class During(ListFilter):
     """A pair of moments, the first included and the last not; None: that side is open."""
 
-    def compared(self, rows: Rows, value: Any) -> Rows:
+    def compared(self, rows: Rows, value: tuple[datetime | None, datetime | None]) -> Rows:
         return _within(rows, self.of, value, "lt")
 
 
-def _within(rows: Rows, column: str, ends: tuple[Any, Any], below: str) -> Rows:
+def _within(rows: Rows, column: str, ends: tuple[object, object], below: str) -> Rows:
     least, most = ends
     rows = rows if least is None else rows.filter(**{f"{column}__gte": least})
     return rows if most is None else rows.filter(**{f"{column}__{below}": most})

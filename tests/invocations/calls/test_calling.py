@@ -263,6 +263,7 @@ def test_error_result_owes_nothing_to_the_output_schema():
     run(scenario)
 
 
+@pytest.mark.slow
 def test_huge_arguments_and_results_are_recorded_whole(settings):
     async def scenario():
         settings.MCPHUB_AUDIT_BODY_CHARACTERS = 4_000_000

@@ -38,6 +38,20 @@ def test_the_page_shows_the_texts_that_the_command_prints(log_in, settings):
     assert log_in("Viewer").get(PAGE, {"client": "emacs"}).context["chosen"] == "vscode"
 
 
+def test_the_page_leads_with_the_address_alone(log_in, settings):
+    settings.MCPHUB_PUBLIC_URL = "https://hub.example"
+    page = log_in("Viewer").get(PAGE, {"client": "cursor"}).content.decode()
+    assert page.index("hub-alone-cursor") < page.index("hub-client-cursor")
+    assert "registers itself" in page
+    assert "This one does not sign in" in page
+    settings.MCPHUB_CLIENT_REGISTRATION = False
+    assert "MCPHUB_CLIENT_REGISTRATION" in log_in("Viewer").get(PAGE).content.decode()
+    settings.MCPHUB_SIGN_IN = False
+    page = log_in("Viewer").get(PAGE, {"client": "cursor"}).content.decode()
+    assert "hub-alone" not in page
+    assert "MCPHUB_SIGN_IN" in page
+
+
 def test_programs_call_a_tool_that_is_there(log_in, echo):
     echo.input_schema = {"type": "object"}
     echo.save()

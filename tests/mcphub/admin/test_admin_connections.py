@@ -27,6 +27,7 @@ WORDS = {
     "transport": "streamable-http",
     "url": "https://mcp.example.org/mcp",
     "headers": "{}",
+    "account": "none",
     "sessions": "auto",
     "era": "auto",
     "policy": "hold_all",

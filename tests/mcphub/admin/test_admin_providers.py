@@ -104,3 +104,11 @@ def test_the_test_asks_for_real_and_says_each_step(log_in, provider, settings) -
     told = log_in("Operator").post(page, {"model": model.pk}).content.decode()
     assert "cannot be reached" in told
     assert log_in("Viewer").post(page, {"model": model.pk}).status_code == 403
+
+
+def test_a_credential_is_no_further_header(log_in, provider) -> None:
+    page = reverse("admin:chat_chatprovider_change", args=[provider.pk])
+    answer = log_in("Operator").post(page, form(headers='{"api-key": "0123456789abcdef0123456789abcdef"}'))
+    assert "api-key holds a credential" in answer.content.decode()
+    provider.refresh_from_db()
+    assert provider.headers == {}

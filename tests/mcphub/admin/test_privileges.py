@@ -7,6 +7,7 @@ adds one decides.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -60,7 +61,7 @@ def everybody(log_in: Any) -> dict[str, Client]:
 def is_in(answer: Any) -> bool:
     """Whether somebody was let in: shown something, led on, or told that it wants another method or does not exist."""
     if answer.status_code in (301, 302):
-        return "/admin/login/" not in answer.headers["Location"]
+        return not re.match(r"(/admin)?/login/\?next=(/|%2F)", answer.headers["Location"])
     return answer.status_code not in (401, 403)
 
 

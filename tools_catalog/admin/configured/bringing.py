@@ -20,6 +20,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 from unfold.widgets import UnfoldAdminFileFieldWidget, UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
+from sessions_app.kit.admin import drafts
 from sessions_app.kit.admin.base import HubAdmin
 from sessions_app.kit.shown import clipped, visible
 from sessions_app.protocol import json
@@ -111,7 +112,7 @@ def _look(admin: HubAdmin, request: HttpRequest, state: dict[str, Any], found: R
     plain = json.dumps(state)
     # What was pasted holds credentials: it waits in the session as secrets do.
     kept = base64.b64encode(zlib.compress(plain)).decode("ascii")
-    request.session[_LOOKED_AT] = secrets.encrypt(kept, aad=_bound_to(request))
+    drafts.keep(request, _LOOKED_AT, secrets.encrypt(kept, aad=_bound_to(request)))
     return _page(admin, request, seen=hashlib.sha256(plain).hexdigest(), **_shown(request, found, {}))
 
 
@@ -144,7 +145,7 @@ def _save(admin: HubAdmin, request: HttpRequest) -> HttpResponse:
         saved = saving.save(chosen, reason=_t("import of a configuration"))
         refused = saved.refused
         if not refused:
-            del request.session[_LOOKED_AT]
+            drafts.drop(request, _LOOKED_AT)
             done = ngettext("%(count)d connection saved.", "%(count)d connections saved.", len(saved.connections))
             messages.success(request, done % {"count": len(saved.connections)})
             ids = ",".join(str(row.pk) for row in saved.connections)
@@ -157,7 +158,7 @@ def _save(admin: HubAdmin, request: HttpRequest) -> HttpResponse:
 
 def _looked_at(request: HttpRequest) -> bytes | None:
     try:
-        kept = secrets.decrypt(request.session.get(_LOOKED_AT, ""), aad=_bound_to(request))
+        kept = secrets.decrypt(drafts.find(request, _LOOKED_AT) or "", aad=_bound_to(request))
     except secrets.SecretError:
         return None
     return zlib.decompress(base64.b64decode(kept))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -15,6 +17,7 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 
 from tools_catalog.bindings import CONNECTION, PROFILE, origin_of
+from tools_catalog.importers import short_writes
 from tools_catalog.importers.configured.drafts import Draft, DraftRefused, Filled, Needed, filled
 from tools_catalog.models import LaunchProfile, McpConnection, Secret
 
@@ -48,20 +51,50 @@ class _Undone(Exception):
 
 
 def save(chosen: Sequence[Chosen], *, reason: str, dry_run: bool = False) -> Saved:
-    """Make the rows of all of these or of none. With `dry_run` nothing is kept; what would be refused is told."""
+    """Make the rows of all of these or of none. With `dry_run` nothing is kept; what would be refused is told.
+
+    Each is tried first and undone, then all are saved, in short transactions: calls do not wait for a hundred servers.
+    """
+    tried = Saved(refused=_twice(chosen))
+    short_writes.in_turns([partial(_try, each, reason, tried, is_kept=False) for each in chosen])
+    if tried.refused or dry_run:
+        return tried
     saved = Saved()
-    with suppress(_Undone), transaction.atomic():
-        for each in chosen:
-            try:
-                with transaction.atomic():
-                    saved.connections.append(_save(each, reason))
-            except DraftRefused as error:
-                saved.refused.append((each.slug, str(error)))
-            except ValidationError as error:
-                saved.refused.append((each.slug, _told(error)))
-        if saved.refused or dry_run:
-            raise _Undone
+    short_writes.in_turns([partial(_try, each, reason, saved, is_kept=True) for each in chosen])
+    if saved.refused:  # by what somebody else saved meanwhile
+        short_writes.in_turns([partial(_take_back, row) for row in reversed(saved.connections)])
+        saved.connections = []
     return saved
+
+
+def _twice(chosen: Sequence[Chosen]) -> list[tuple[str, str]]:
+    names = Counter(each.slug for each in chosen)
+    return [
+        (slug, "two of the servers have this name. Give one another.") for slug, count in names.items() if count > 1
+    ]
+
+
+def _try(chosen: Chosen, reason: str, report: Saved, *, is_kept: bool) -> None:
+    """Make the rows of one server, or find out what stands against it."""
+    try:
+        with suppress(_Undone), transaction.atomic():
+            row = _save(chosen, reason)
+            report.connections.append(row)
+            if not is_kept:
+                raise _Undone
+    except DraftRefused as error:
+        report.refused.append((chosen.slug, str(error)))
+    except ValidationError as error:
+        report.refused.append((chosen.slug, _told(error)))
+
+
+def _take_back(row: McpConnection) -> None:
+    profile = row.profile
+    row.delete()
+    if profile is not None:
+        profile.delete()
+    for secret in Secret.objects.filter(name__startswith=f"{row.slug}."):
+        secret.delete()
 
 
 def free_slugs(drafts: Sequence[Draft]) -> list[str]:

@@ -14,7 +14,7 @@ from django.utils import timezone
 from mcphub import failing
 from sessions_app.login import events, limits
 from sessions_app.login.hashing import HubIsBusy
-from sessions_app.login.limits import TooManyGuesses
+from sessions_app.login.limits import Attempt, TooManyGuesses
 
 _MOST_NAME = 150
 """Characters of a name; Django's accounts have no longer one."""
@@ -23,12 +23,13 @@ _MOST_NAME = 150
 class CountedLogin:
     """Beside Django's AuthenticationForm: counts an attempt before the password is looked at.
 
-    Raises TooManyGuesses or HubIsBusy from `clean`.
+    Raises TooManyGuesses or HubIsBusy from `clean`. Whoever goes on from a valid form settles its `attempt`.
     """
 
     request: Any
     cleaned_data: dict[str, Any]
     get_user: Callable[[], Any]
+    attempt: Attempt | None = None
 
     def clean(self) -> dict[str, Any]:
         name, password = self.cleaned_data.get("username"), self.cleaned_data.get("password")
@@ -36,7 +37,7 @@ class CountedLogin:
         if not name or not password:
             cleaned: dict[str, Any] = form.clean()
             return cleaned
-        attempt = limits.admit(name, _address(self.request))
+        attempt = limits.admit(name, address_of(self.request))
         try:
             cleaned = form.clean()
         except HubIsBusy:
@@ -45,8 +46,7 @@ class CountedLogin:
         except ValidationError:
             events.failed(attempt)
             raise
-        attempt.succeed()
-        events.succeeded(attempt, self.get_user())
+        self.attempt = attempt
         return cleaned
 
 
@@ -56,7 +56,7 @@ def guarded(request: HttpRequest, page: Callable[[HttpRequest], Any], again: str
         if request.method == "POST":
             # Before the page is built: what is refused shall be cheap.
             name = unicodedata.normalize("NFKC", request.POST.get("username", "").strip())[:_MOST_NAME]
-            limits.look(name, _address(request))
+            limits.look(name, address_of(request))
         return page(request)
     except TooManyGuesses as refusal:
         seconds = math.ceil((refusal.until - timezone.now()).total_seconds())
@@ -65,6 +65,6 @@ def guarded(request: HttpRequest, page: Callable[[HttpRequest], Any], again: str
         return failing.busy_with_logins(again)
 
 
-def _address(request: HttpRequest) -> str:
+def address_of(request: HttpRequest) -> str:
     """Give the client's address: behind a trusted proxy the server has already put it in the place of the proxy's."""
     return str(request.META.get("REMOTE_ADDR") or "")

@@ -1,0 +1,294 @@
+"""How people log in besides their password: identity providers, and who came by which."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from django.contrib.auth.models import Group
+from django.contrib.auth.validators import UnicodeUsernameValidator
+from django.core.exceptions import ValidationError
+from django.core.validators import RegexValidator
+from django.db import models
+from django.db.models import Q
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+
+from sessions_app.history import events
+from sessions_app.history.guarding import GuardedModel
+from sessions_app.history.recording import RecordedModel
+from sessions_app.kit.fields import JSONText
+from sessions_app.protocol.errors import EgressRefused
+from tools_catalog import secrets
+from tools_catalog.egress.rules import EgressPolicy
+
+MOST_MAPPED = 500
+"""Values of a claim that one provider may map."""
+_CLAIM = RegexValidator(r"^[^\s\x00]{1,200}\Z", _("Write the name of one claim, without blanks."))
+
+
+class LoginProvider(GuardedModel):
+    """An identity provider (OpenID Connect) by which people log in to the hub."""
+
+    HIDDEN = ("ciphertext",)
+    GUARDED: ClassVar[Mapping[str, Any]] = {"groups": {}, "admits": "invited"}
+    JUDGED_BY: ClassVar[tuple[str, ...]] = ("issuer",)
+
+    class Admits(models.TextChoices):
+        EVERYBODY = "everybody", _("Everybody who has an account there")
+        MAPPED = "mapped", _("Whoever is in a group that is mapped below")
+        INVITED = "invited", _("Only people who are invited, or have an account here and linked it")
+
+    name = models.CharField(
+        _("name"), max_length=60, unique=True, help_text=_("Stands on the button of the login page.")
+    )
+    slug = models.CharField(
+        _("short name"),
+        max_length=40,
+        unique=True,
+        validators=[RegexValidator(r"^[a-z0-9][a-z0-9-]*\Z", _("Write small letters, digits and hyphens."))],
+        help_text=_("Is part of the address that the provider leads back to, and cannot be changed."),
+    )
+    issuer = models.CharField(
+        _("issuer"),
+        max_length=300,
+        help_text=_("As the provider writes it itself, such as https://login.example/realms/staff."),
+    )
+    client_id = models.CharField(_("client id"), max_length=300)
+    ciphertext = models.TextField(editable=False, blank=True)
+    mask = models.CharField(_("client secret"), max_length=40, editable=False, blank=True)
+    scopes = models.CharField(
+        _("scopes"),
+        max_length=300,
+        default="openid profile email",
+        help_text=_("What the hub asks for. `openid` must be among them; some providers give groups for a scope."),
+    )
+    username_claim = models.CharField(
+        _("claim with the name"),
+        max_length=200,
+        default="preferred_username",
+        validators=[_CLAIM],
+        help_text=_("Names a new account here. It never finds an existing account."),
+    )
+    email_claim = models.CharField(
+        _("claim with the e-mail address"), max_length=200, default="email", validators=[_CLAIM]
+    )
+    groups_claim = models.CharField(_("claim with the groups"), max_length=200, default="groups", validators=[_CLAIM])
+    groups = JSONText(
+        _("groups"),
+        default=dict,
+        blank=True,
+        help_text=_(
+            'Values of that claim and the groups they give here, such as {"mcp-admins": ["Operator"]}. Groups that are '
+            "named here follow the claim at each login; others stay as they are. A group with rights in the console "
+            "opens the console."
+        ),
+    )
+    admits = models.CharField(_("who may come"), max_length=10, choices=Admits, default=Admits.INVITED)
+    asks_second_factor = models.BooleanField(
+        _("asks for the second factor of the hub"), default=False, help_text=_("Off: the provider sees to that itself.")
+    )
+    enabled = models.BooleanField(_("enabled"), default=True)
+    updated_at = models.DateTimeField(_("changed"), auto_now=True)
+
+    class Meta:
+        verbose_name = _("login provider")
+        verbose_name_plural = _("login providers")
+        ordering = ["name"]
+        constraints = [
+            models.CheckConstraint(condition=~Q(issuer=""), name="login_provider_has_issuer"),
+            models.CheckConstraint(condition=~Q(client_id=""), name="login_provider_has_client"),
+            models.CheckConstraint(
+                condition=Q(admits__in=["everybody", "mapped", "invited"]), name="login_provider_admits_known"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def clean(self) -> None:
+        self.issuer = self.issuer.strip()
+        self.scopes = " ".join(dict.fromkeys(self.scopes.split()))
+        address = urlsplit(self.issuer)
+        if address.query or address.fragment or "@" in address.netloc:
+            raise ValidationError({"issuer": _("Write the issuer alone, without ? # or @.")})
+        try:
+            EgressPolicy.from_settings().check_url(self.issuer)
+        except EgressRefused as error:
+            raise ValidationError({"issuer": str(error)}) from error
+        if address.scheme != "https" and address.hostname not in ("127.0.0.1", "::1", "localhost"):
+            raise ValidationError({"issuer": _("An issuer has an https address, or one of this machine.")})
+        if "openid" not in self.scopes.split():
+            raise ValidationError({"scopes": _("Add `openid`: without it the provider does not say who came.")})
+        self._check_groups()
+        if self.admits == self.Admits.MAPPED and not self.groups:
+            raise ValidationError({"groups": _("Map at least one group: otherwise nobody may come.")})
+
+    def _check_groups(self) -> None:
+        mapping = self.groups
+        is_whole = isinstance(mapping, dict) and all(
+            isinstance(names, list) and names and all(isinstance(name, str) for name in names)
+            for names in mapping.values()
+        )
+        if not is_whole:
+            raise ValidationError({"groups": _('Write an object of lists, such as {"staff": ["Viewer"]}.')})
+        if len(mapping) > MOST_MAPPED:
+            raise ValidationError({"groups": _("Map at most %(count)d values.") % {"count": MOST_MAPPED}})
+        known = set(Group.objects.filter(name__in=self.governed).values_list("name", flat=True))
+        if missing := sorted(self.governed - known):
+            words = _("There is no group %(names)s here. Make it first.") % {"names": ", ".join(missing)[:200]}
+            raise ValidationError({"groups": words})
+
+    @property
+    def governed(self) -> set[str]:
+        """The names of the groups that follow the claim."""
+        return {name for names in self.groups.values() for name in names}
+
+    def groups_for(self, values: Iterable[str]) -> set[str]:
+        """Give the names of the groups that these values of the claim give."""
+        return {name for value in values for name in self.groups.get(value, ())}
+
+    def set_secret(self, plain: str) -> None:
+        """Encrypt the client secret under this row's short name; call save() afterwards. Empty: a public client."""
+        self.ciphertext = secrets.encrypt(plain, aad=self._binding) if plain else ""
+        self.mask = secrets.mask(plain) if plain else ""
+
+    def secret(self) -> str:
+        return secrets.decrypt(self.ciphertext, aad=self._binding) if self.ciphertext else ""
+
+    @property
+    def _binding(self) -> str:
+        return f"login.LoginProvider:{self.slug}:secret"
+
+
+class LinkedLogin(models.Model):
+    """A person is known to a provider under a subject. Found by issuer and subject, never by an e-mail address."""
+
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.CASCADE, related_name="linked_logins", verbose_name=_("person")
+    )
+    issuer = models.CharField(_("issuer"), max_length=300)
+    subject = models.CharField(_("subject"), max_length=255)
+    provider_name = models.CharField(_("provider"), max_length=60)
+    last_nonce = models.CharField(max_length=64, blank=True, editable=False)
+    """The digest of the nonce of the last login: one state is redeemed once."""
+    linked_at = models.DateTimeField(_("linked"), default=timezone.now)
+    last_login_at = models.DateTimeField(_("last login"), null=True, blank=True)
+
+    class Meta:
+        verbose_name = _("linked login")
+        verbose_name_plural = _("linked logins")
+        default_permissions = ("view", "delete")
+        ordering = ["-linked_at", "-pk"]
+        constraints = [models.UniqueConstraint(fields=["issuer", "subject"], name="login_linked_once")]
+
+    def __str__(self) -> str:
+        return f"{self.user} · {self.provider_name}"
+
+    def unlink(self, reason: str = "") -> None:
+        """End it, on record. The account and its sessions stay."""
+        before = {"issuer": self.issuer, "subject": self.subject, "provider": self.provider_name}
+        events.record(
+            "login.unlinked",
+            model=type(self.user),
+            subject=self.user_id,
+            label=str(self.user),
+            before=before,
+            reason=reason,
+        )
+        self.delete()
+
+
+class SecondFactor(RecordedModel):
+    """What a person has besides a password: an app that makes codes, a passkey, or codes on paper."""
+
+    RECORDED_AS = "second_factor"
+    HIDDEN = ("ciphertext", "credential")
+    UNRECORDED = ("used_at", "last_step", "last_challenge")
+
+    class Kind(models.TextChoices):
+        APP = "app", _("Authenticator app")
+        PASSKEY = "passkey", _("Passkey")
+        CODES = "codes", _("Recovery codes")
+
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.CASCADE, related_name="second_factors", verbose_name=_("person")
+    )
+    kind = models.CharField(_("kind"), max_length=8, choices=Kind)
+    name = models.CharField(_("name"), max_length=60, blank=True)
+    ciphertext = models.TextField(editable=False)
+    """The app's secret in base32, the passkey's credential data in base64, or the digests of the codes as JSON."""
+    credential = models.CharField(max_length=64, blank=True, editable=False)
+    """The digest of a passkey's id."""
+    last_step = models.BigIntegerField(default=0, editable=False)
+    """The time step of the last code, or a passkey's counter: neither comes again."""
+    last_challenge = models.CharField(max_length=64, blank=True, editable=False)
+    made_at = models.DateTimeField(_("made"), default=timezone.now)
+    used_at = models.DateTimeField(_("last used"), null=True, blank=True)
+
+    class Meta:
+        verbose_name = _("second factor")
+        verbose_name_plural = _("second factors")
+        default_permissions = ("view", "delete")
+        permissions = [("needs_secondfactor", _("Must log in with a second factor"))]
+        ordering = ["user__username", "kind", "pk"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["user", "kind"], condition=~Q(kind="passkey"), name="login_second_factor_once"
+            ),
+            models.UniqueConstraint(
+                fields=["credential"], condition=~Q(credential=""), name="login_second_factor_credential_once"
+            ),
+            models.CheckConstraint(
+                condition=Q(kind__in=["app", "passkey", "codes"]), name="login_second_factor_kind_known"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.user} · {self.get_kind_display()}"
+
+    def set_content(self, plain: str) -> None:
+        """Encrypt what the factor is checked by, under its person and kind; call save() afterwards."""
+        self.ciphertext = secrets.encrypt(plain, aad=self._binding)
+
+    def content(self) -> str:
+        """Raises SecretError."""
+        return secrets.decrypt(self.ciphertext, aad=self._binding)
+
+    def note_use(self, **noted: Any) -> None:
+        for name, value in {**noted, "used_at": timezone.now()}.items():
+            setattr(self, name, value)
+        self.save_unrecorded(update_fields=[*noted, "used_at"])
+
+    @property
+    def _binding(self) -> str:
+        return f"login.SecondFactor:{self.user_id}:{self.kind}:{self.credential}"
+
+
+class Invitation(RecordedModel):
+    """A link by which one person makes an account that an operator described. The row keeps the link's digest."""
+
+    HIDDEN = ("digest",)
+
+    digest = models.CharField(max_length=64, unique=True, editable=False)
+    username = models.CharField(_("name"), max_length=150, validators=[UnicodeUsernameValidator()])
+    email = models.EmailField(_("e-mail address"), blank=True)
+    groups = JSONText(_("groups"), default=list, blank=True)
+    made_at = models.DateTimeField(_("made"), default=timezone.now)
+    expires_at = models.DateTimeField(_("ends"))
+    used_at = models.DateTimeField(_("used"), null=True, blank=True)
+
+    class Meta:
+        verbose_name = _("invitation")
+        verbose_name_plural = _("invitations")
+        default_permissions = ("view", "add", "delete")
+        ordering = ["-made_at", "-pk"]
+
+    def __str__(self) -> str:
+        return self.username
+
+    @property
+    def is_open(self) -> bool:
+        return self.used_at is None and self.expires_at > timezone.now()

@@ -1,0 +1,189 @@
+"""The way to a provider and back: what was begun is kept in a sealed cookie of the browser, not in a row.
+
+So strangers who begin logins fill nothing, and an answer counts only in the browser that asked for it.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import replace
+from typing import Any
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import get_object_or_404, redirect
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET
+
+from mcphub import failing
+from mcphub.login import entering, invitations, recent
+from mcphub.login.guesses import address_of, guarded
+from mcphub.login.invitations import InvitationOver
+from mcphub.login.models import LoginProvider
+from mcphub.login.providers import asking, oidc, people
+from mcphub.login.providers.oidc import LoginRefused, ProviderFault, Started
+from sessions_app import endpoints
+from sessions_app.login import events, limits
+from sessions_app.login.hashing import HubIsBusy, release_connection
+from sessions_app.protocol import json
+from sessions_app.protocol.errors import HubError
+from tools_catalog import secrets
+
+logger = logging.getLogger(__name__)
+
+COOKIE = "mcphub_login"
+SECONDS = 600
+"""So long a person may take at the provider."""
+_PATH = "/login/"
+_AAD = "login.started"
+_MOST_CODE = 4096
+
+
+@never_cache
+@require_GET
+def start(request: HttpRequest, slug: str) -> HttpResponse:
+    """Lead to the provider, from the hub's public address, to which the provider leads back."""
+    provider = get_object_or_404(LoginProvider, slug=slug, enabled=True)
+    public = urlsplit(endpoints.issuer())
+    if request.get_host() != public.netloc:
+        return HttpResponseRedirect(endpoints.issuer() + request.get_full_path())
+    more: dict[str, Any] = {"next": entering.next_of(request)}
+    if "link" in request.GET:
+        if not recent.has_logged_in(request) or not recent.is_own_link(request, request.GET["link"]):
+            return recent.log_in_again()
+        more["links_user"] = request.user.pk
+    if token := request.GET.get("invitation", "")[:_MOST_CODE]:
+        more["invitation"] = invitations.digest_of(token)
+    release_connection()
+    try:
+        metadata = asking.metadata_of(provider.issuer)
+    except ProviderFault as fault:
+        return _broken(request, provider, fault)
+    started = Started.begin(provider.slug, time.time(), **more)
+    address = oidc.authorization_address(
+        metadata, provider.client_id, asking.redirect_uri(provider), provider.scopes, started
+    )
+    answer = HttpResponseRedirect(address)
+    _remember(answer, started)
+    return answer
+
+
+@never_cache
+@require_GET
+def back(request: HttpRequest, slug: str) -> HttpResponse:
+    """Take the provider's answer, once, in the browser that was sent there."""
+    provider = get_object_or_404(LoginProvider, slug=slug, enabled=True)
+    again = reverse("login")
+    answer: HttpResponse = guarded(request, lambda asked: _answered(asked, provider), again)
+    answer.delete_cookie(COOKIE, path=_PATH)
+    return answer
+
+
+def _answered(request: HttpRequest, provider: LoginProvider) -> HttpResponse:
+    try:
+        started = _started(request, provider)
+        release_connection()
+        metadata = asking.metadata_of(provider.issuer)
+        oidc.check_answer(metadata, started, request.GET.get("state", ""), request.GET.get("iss"))
+        if "error" in request.GET or "code" not in request.GET:
+            raise LoginRefused("turned_back", request.GET.get("error", "no code")[:60])
+        claims = _counted(request, provider, metadata, started)
+        if started.links_user is not None:
+            if request.user.pk != started.links_user or not isinstance(request.user, User):
+                raise LoginRefused("person")
+            people.link(request.user, provider, claims, started.nonce)
+            return redirect("own-login")
+        if started.invitation:
+            user = people.accepted(started.invitation, provider, claims, started.nonce)
+        else:
+            user = people.arrived(provider, claims, started.nonce)
+    except InvitationOver:
+        return _refused(provider, LoginRefused("invitation"))
+    except LoginRefused as refusal:
+        events.refused(provider.slug, provider.name, refusal.code, refusal.detail, address_of(request))
+        return _refused(provider, refusal)
+    except ProviderFault as fault:
+        return _broken(request, provider, fault)
+    way = entering.Way(f"provider:{provider.slug}", provider.asks_second_factor)
+    return entering.enter(request, user, way, started.next)
+
+
+def _counted(request: HttpRequest, provider: LoginProvider, metadata: oidc.Metadata, started: Started) -> Any:
+    """Redeem the code; what fails is counted at the address, as a guess at a password is."""
+    code, address = request.GET["code"], address_of(request)
+    if len(code) > _MOST_CODE or not code.isprintable():
+        raise LoginRefused("code", "cannot be read")
+    attempt = limits.admit(f"\x00{provider.slug} {address}", address)
+    try:
+        claims = asking.claims_for(provider, metadata, code, asking.redirect_uri(provider), started)
+    except HubIsBusy:
+        attempt.withdraw()
+        raise
+    attempt.withdraw()
+    return claims
+
+
+# The cookie ----------------------------------------------------------------------------------------------
+
+
+def _remember(answer: HttpResponse, started: Started) -> None:
+    answer.set_cookie(
+        COOKIE,
+        secrets.encrypt(json.dumps(started.as_json()).decode(), aad=_AAD),
+        max_age=SECONDS,
+        path=_PATH,
+        secure=settings.SESSION_COOKIE_SECURE,
+        httponly=True,
+        samesite="Lax",
+    )
+
+
+def _started(request: HttpRequest, provider: LoginProvider) -> Started:
+    """Give the login that this browser began; raise LoginRefused."""
+    try:
+        kept = json.loads(secrets.decrypt(request.COOKIES.get(COOKIE, ""), aad=_AAD).encode())
+        started = Started(**kept)
+    except (secrets.SecretError, HubError, TypeError) as error:
+        raise LoginRefused("cookie", "no login of this browser") from error
+    if not 0 <= time.time() - started.started_at <= SECONDS:
+        raise LoginRefused("late")
+    if started.provider != provider.slug:
+        raise LoginRefused("state", "of another provider")
+    return replace(started, next=entering.own_page(started.next))
+
+
+# Pages ---------------------------------------------------------------------------------------------------
+
+
+def _refused(provider: LoginProvider, refusal: LoginRefused) -> HttpResponse:
+    reasons = {
+        "cookie": _("This browser did not begin the login, or has begun another one since."),
+        "late": _("The login took too long."),
+        "state": _("The answer belongs to another login, or was used before."),
+        "turned_back": _("The provider did not let you in, or you turned back."),
+        "code": _("The provider does not know this login any more."),
+        "groups": _("None of your groups at the provider may use this hub."),
+        "invited": _("Only people who were invited may come this way."),
+        "invitation": _("This invitation was used, has ended, or was taken back."),
+        "inactive": _("Your account of this hub is switched off."),
+        "taken": _("Your account at the provider is linked with another account of this hub."),
+        "person": _("Somebody else is logged in by now."),
+    }
+    reason = reasons.get(refusal.code) or _("The hub does not accept what the provider says of you. Tell the operator.")
+    words = _("%(provider)s: %(reason)s Nobody was logged in.") % {"provider": provider.name, "reason": reason}
+    return failing.refused_login(words, reverse("login"))
+
+
+def _broken(request: HttpRequest, provider: LoginProvider, fault: ProviderFault) -> HttpResponse:
+    """Tell the person that it is not their fault; the log tells the operator what it is."""
+    logger.warning("A login provider cannot be asked: %s", fault, extra={"provider": provider.slug})
+    words = _(
+        "%(provider)s cannot be asked just now. Try again in a minute, or log in another way. The log of the hub and "
+        "the test of this provider in the console say what is wrong."
+    ) % {"provider": provider.name}
+    return failing.refused_login(words, reverse("login"), status=502)

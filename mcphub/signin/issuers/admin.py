@@ -1,0 +1,233 @@
+"""The pages of trusted issuers and of who is linked to their subjects; a test that shows a token check by check."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from django import forms
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
+from django.db.models import Model, QuerySet
+from django.forms import ModelForm
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path, reverse
+from django.utils.cache import add_never_cache_headers
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _t
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
+from unfold.widgets import UnfoldAdminPasswordWidget
+
+from mcphub.signin.issuers import trial
+from mcphub.signin.issuers.models import Identity, Issuer
+from mcphub.signin.issuers.trust import MOST_CHARACTERS
+from sessions_app.history.pages import RecordedAdmin
+from sessions_app.kit.admin.base import ReadOnlyAdmin, detail_action, mark, moment
+from sessions_app.kit.admin.parts import column
+from sessions_app.kit.shown import cell, mono, visible
+from tools_catalog.secrets import SecretError
+
+if TYPE_CHECKING:
+    _FormBase = forms.ModelForm[Issuer]
+else:
+    _FormBase = forms.ModelForm
+
+TEST = "signin.test_issuer"
+_CHANGED = moment("updated_at", _("changed"))
+_LINKED = moment("linked_at", _("linked"))
+
+
+class IssuerForm(_FormBase):
+    secret = forms.CharField(
+        label=_("New client secret"),
+        strip=True,
+        required=False,
+        widget=UnfoldAdminPasswordWidget(attrs={"autocomplete": "new-password"}),
+        help_text=_("Write-only: it is encrypted at once and never shown again. Empty: the stored secret stays."),
+    )
+
+    class Meta:
+        model = Issuer
+        exclude: list[str] = []
+
+    def clean(self) -> dict[str, object]:
+        cleaned = super().clean() or self.cleaned_data
+        secret = str(cleaned.get("secret") or "")
+        # Else whoever may edit the row, but does not know the secret, could have it sent to a host of his own.
+        moved = any(name in self.changed_data for name in ("issuer", "question_address"))
+        if self.instance.pk and self.instance.ciphertext and moved and not secret:
+            self.instance.set_secret("")
+            if cleaned.get("method") == Issuer.Method.ASKED:
+                self.add_error("secret", _t("The secret would go to another address. Enter it again."))
+        if secret:
+            self.instance.name = str(cleaned.get("name") or self.instance.name)
+            self.instance.set_secret(secret)
+        return cleaned
+
+
+@admin.register(Issuer)
+class IssuerAdmin(RecordedAdmin):
+    form = IssuerForm
+    list_display = ["name", "issuer", "shown_state", "method", "announced", _CHANGED]
+    list_filter = ["enabled", "method"]
+    search_fields = ["name", "issuer"]
+    readonly_fields = ["mask", _CHANGED]
+    actions_detail = ["test_it", "show_people"]
+    fieldsets = [
+        (None, {"fields": ["name", "issuer", "enabled", "announced", "method"]}),
+        (_("Its keys"), {"fields": ["algorithms", "keys_address"]}),
+        (_("Asking it"), {"fields": ["question_address", "client_id", "mask", "secret"]}),
+        (_("What its tokens are for"), {"fields": ["audiences", "scope_claim", "scopes", "scopes_always"]}),
+        (_("Whom they mean"), {"fields": ["person_claim", "makes_people", "groups_claim", "groups"]}),
+        (_("Enterprise-managed authorization"), {"fields": ["takes_assertions", _CHANGED]}),
+    ]
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Issuer | None = None) -> list[str]:
+        # The secret is sealed under the row's name, so the name stays.
+        return [*self.readonly_fields, "name"] if obj is not None else list(self.readonly_fields)
+
+    def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:
+        if obj is not None and not self.has_change_permission(request, obj):
+            return [
+                (title, {**options, "fields": [each for each in options["fields"] if each != "secret"]})
+                for title, options in self.fieldsets
+            ]
+        return self.fieldsets
+
+    def get_form(
+        self, request: HttpRequest, obj: Issuer | None = None, change: bool = False, **kwargs: object
+    ) -> type[ModelForm[Model]]:
+        fields = [
+            name
+            for _title, options in self.fieldsets
+            for name in options["fields"]
+            if isinstance(name, str) and name not in (*self.get_readonly_fields(request, obj), "secret")
+        ]
+        kwargs.setdefault("fields", fields)
+        return super().get_form(request, obj, change, **kwargs)
+
+    @admin.display(description=_("state"), ordering="enabled")
+    def shown_state(self, row: Issuer) -> SafeString:
+        return mark("good", _t("Trusted")) if row.enabled else mark("off", _t("Switched off"))
+
+    # The test ------------------------------------------------------------------------------------
+
+    def get_urls(self) -> list[URLPattern]:
+        page = path("<int:pk>/test/", self.admin_site.admin_view(self.test_view), name="issuer_test")
+        return [page, *super().get_urls()]
+
+    def has_test_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
+        return bool(request.user.has_perm(TEST))
+
+    @detail_action(description=_("Test"), icon="network_check", url_path="test-it", permissions=["test"])
+    def test_it(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        return redirect("admin:issuer_test", pk=object_id)
+
+    @detail_action(description=_("Linked persons"), icon="link", url_path="its-people", permissions=["view"])
+    def show_people(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        return redirect(f"{reverse('admin:signin_identity_changelist')}?issuer__id__exact={int(object_id)}")
+
+    def test_view(self, request: HttpRequest, pk: int) -> HttpResponse:
+        row = get_object_or_404(Issuer, pk=pk)
+        if not self.has_test_permission(request):
+            raise PermissionDenied
+        found, problem = None, ""
+        token = request.POST.get("token", "").strip().removeprefix("Bearer ").strip()
+        if request.method == "POST":
+            try:
+                found = trial.run(row.trust(), token[: MOST_CHARACTERS + 1])
+            except SecretError as error:
+                problem = str(error)
+        response = TemplateResponse(
+            request,
+            "admin/hub/issuer_test.html",
+            {
+                **self.admin_site.each_context(request),
+                "opts": self.opts,
+                "object": row,
+                "issuer": row,
+                "title": _t("Test"),
+                "problem": problem,
+                "found": found,
+                "had_token": bool(token),
+                "checks": [
+                    {
+                        "words": _WORDS.get(check.kind, check.kind),
+                        "mark": mark("good", _t("OK")) if check.is_good else mark("bad", _t("Failed")),
+                        "outcome": visible(check.words),
+                    }
+                    for check in (found.checks if found else ())
+                ],
+                "claims": [
+                    (visible(name[:100]), visible(json.dumps(value, ensure_ascii=False)[:500]))
+                    for name, value in list((found.claims if found else {}).items())[:100]
+                ],
+                "back": reverse("admin:signin_issuer_change", args=[pk]),
+            },
+        )
+        add_never_cache_headers(response)
+        return response
+
+
+_WORDS = {
+    "document": _("Document"),
+    "keys": _("Keys"),
+    "form": _("Form"),
+    "algorithm": _("Algorithm"),
+    "type": _("Type"),
+    "key": _("Key id"),
+    "signature": _("Signature"),
+    "answer": _("Answer of the issuer"),
+    "issuer": _("Issuer"),
+    "audience": _("Audience"),
+    "lifetime": _("Lifetime"),
+    "subject": _("Subject"),
+    "scopes": _("Scopes"),
+    "person": _("Person"),
+}
+
+
+@admin.register(Identity)
+class IdentityAdmin(ReadOnlyAdmin):
+    list_display = ["shown_person", "shown_issuer", "shown_subject", _LINKED]
+    list_display_links = ["shown_person"]
+    list_select_related = ["user", "issuer"]
+    list_filter = ["issuer"]
+    search_fields = ["user__username", "subject"]
+    search_help_text = _("Person or subject")
+    actions = ["unlink_selected"]
+    fields: ClassVar[Any] = ["shown_person", "shown_issuer", "shown_subject", _LINKED]
+
+    shown_person = column(_("person"), lambda row: cell(row.user.get_username()), ordering="user__username")
+    shown_issuer = column(_("issuer"), lambda row: cell(row.issuer.name), ordering="issuer__name")
+    shown_subject = column(_("subject"), lambda row: mono(row.subject))
+
+    def has_unlink_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("signin.delete_identity")
+
+    @admin.action(description=_("Unlink the selected"), permissions=["unlink"])
+    def unlink_selected(self, request: HttpRequest, queryset: QuerySet[Identity]) -> Any:
+        page = self.confirmation_of(
+            request,
+            queryset,
+            "unlink_selected",
+            lambda count: ngettext("Unlink %(count)d person?", "Unlink %(count)d persons?", count),
+            _t(
+                "Their tokens of the issuer open nothing, and what they have open ends. Who comes again is linked anew."
+            ),
+            _t("Unlink"),
+            reason=True,
+            danger=True,
+        )
+        if page is not None:
+            return page
+        done = 0
+        for row in queryset.select_related("user", "issuer"):
+            row.unlink(by=request.user, reason=request.POST.get("reason", "").strip())
+            done += 1
+        words = ngettext("%(count)d person unlinked.", "%(count)d persons unlinked.", done)
+        self.message_user(request, words % {"count": done}, messages.SUCCESS)
+        return None

@@ -1,0 +1,45 @@
+"""What a person looked at and has not saved yet, between two pages.
+
+It waits in a row of Django's sessions of its own: the person's session is read by every page, and names it only.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any, Final, cast
+
+from django.conf import settings
+from django.contrib.sessions.backends.base import SessionBase
+from django.http import HttpRequest
+
+from sessions_app.protocol.json import Json
+
+_LASTS_SECONDS: Final = 3600
+_DRAFT: Final = "draft"
+
+
+def keep(request: HttpRequest, name: str, draft: Json) -> None:
+    """Keep a draft under a name, in place of what was kept there, for an hour."""
+    drop(request, name)
+    row = _row(None)
+    row[_DRAFT] = draft
+    row.set_expiry(_LASTS_SECONDS)
+    row.create()
+    request.session[name] = row.session_key
+
+
+def find(request: HttpRequest, name: str) -> Json:
+    """Give what the person kept under a name; None where nothing is there, or no longer."""
+    key = request.session.get(name)
+    return _row(key).get(_DRAFT) if isinstance(key, str) else None
+
+
+def drop(request: HttpRequest, name: str) -> None:
+    key = request.session.pop(name, None)
+    if isinstance(key, str):
+        _row(key).delete()
+
+
+def _row(key: str | None) -> SessionBase:
+    engine: Any = import_module(settings.SESSION_ENGINE)
+    return cast("SessionBase", engine.SessionStore(key))

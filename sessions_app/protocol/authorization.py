@@ -1,0 +1,279 @@
+"""What a client of MCP checks and chooses where a server demands OAuth (MCP 2026-07-28, Authorization). Pure.
+
+A *resource* is the server, as its document of RFC 9728 describes it; an *issuer* is the authorization server, as RFC
+8414 does. Nothing is fetched here: addresses go out, documents come in. Every refusal is an `AuthorizationInvalid`,
+whose sentence names no secret.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import SplitResult, urlsplit
+
+from sessions_app.protocol.json import Json
+
+_MOST_ADDRESS: Final = 2000
+_MOST_SCOPES: Final = 200
+_PORTS: Final = {"http": 80, "https": 443}
+_SCOPE: Final = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")
+_TOKEN: Final = re.compile(r"[\x21-\x7e]+")
+_PARAMETER: Final = re.compile(r'\s*([A-Za-z0-9_-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]+))\s*(?:,|$)')
+_SCHEME: Final = re.compile(r"(?:^|,)\s*bearer(?=\s|$)", re.IGNORECASE)
+OFFLINE: Final = "offline_access"
+PROTECTED_RESOURCE: Final = "/.well-known/oauth-protected-resource"
+AUTHORIZATION_SERVER: Final = "/.well-known/oauth-authorization-server"
+OPENID: Final = "/.well-known/openid-configuration"
+
+BASIC, POST, SIGNED, PUBLIC = "client_secret_basic", "client_secret_post", "private_key_jwt", "none"
+METHODS: Final = (BASIC, POST, PUBLIC)
+"""How the hub proves to an issuer which client it is, the best first, where it holds no key of its own."""
+
+
+class AuthorizationInvalid(ValueError):
+    """What a server or an issuer says cannot be acted on. The sentence says why."""
+
+
+# What a server demands ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Challenge:
+    """What `WWW-Authenticate` says beside the scheme; members are empty where it says nothing."""
+
+    resource_metadata: str = ""
+    scopes: tuple[str, ...] = ()
+    error: str = ""
+
+    @classmethod
+    def read(cls, header: str) -> Challenge:
+        """Read the first challenge of the scheme Bearer; what cannot be read is left out (RFC 9110, 11.6.1)."""
+        header = header[: 4 * _MOST_ADDRESS]
+        begin = _SCHEME.search(header)
+        if begin is None:
+            return cls()
+        found: dict[str, str] = {}
+        position = begin.end()
+        while (one := _PARAMETER.match(header, position)) is not None:
+            name, quoted, bare = one.groups()
+            found.setdefault(name.lower(), bare if quoted is None else re.sub(r"\\(.)", r"\1", quoted))
+            position = one.end()
+        return cls(
+            found.get("resource_metadata", "")[:_MOST_ADDRESS],
+            scopes_in(found.get("scope", "")),
+            found.get("error", "")[:100],
+        )
+
+
+def scopes_in(text: str) -> tuple[str, ...]:
+    """Give the scopes of a list of words, each once, in their order; what is no scope is left out."""
+    return tuple(dict.fromkeys(each for each in text.split(" ") if _SCOPE.fullmatch(each)))[:_MOST_SCOPES]
+
+
+def resource_documents(url: str, challenge: Challenge) -> tuple[str, ...]:
+    """Give where a server's document of RFC 9728 may stand: where it says, at its path, at the root."""
+    parts = urlsplit(url)
+    path = parts.path.rstrip("/")
+    found = [f"{_origin(parts)}{PROTECTED_RESOURCE}{path}"] if path else []
+    return tuple(
+        dict.fromkeys(filter(None, [challenge.resource_metadata, *found, _origin(parts) + PROTECTED_RESOURCE]))
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """A server as its document describes it."""
+
+    identifier: str
+    issuers: tuple[str, ...]
+    scopes: tuple[str, ...] | None = None
+    """What it supports; None where it does not say."""
+
+    @classmethod
+    def read(cls, document: Json, url: str) -> Resource:
+        """Read the document for the server at `url`. Raises AuthorizationInvalid where it describes another."""
+        if not isinstance(document, dict):
+            raise AuthorizationInvalid("The server's description of what protects it is no object.")
+        identifier = document.get("resource")
+        if not isinstance(identifier, str) or not covers_address(identifier, url):
+            raise AuthorizationInvalid(
+                f"The server's description is of {str(identifier)[:200]!r}, and the hub asked about {url[:200]!r}. "
+                "No credentials go there."
+            )
+        issuers = tuple(each for each in _texts(document, "authorization_servers") if len(each) <= _MOST_ADDRESS)
+        if not issuers:
+            raise AuthorizationInvalid("The server's description names no authorization server.")
+        scopes = _scopes(document)
+        return cls(identifier, issuers, scopes)
+
+
+def covers_address(identifier: str, url: str) -> bool:
+    """Whether what a document calls its resource is the address, or what the address stands below."""
+    try:
+        named, asked = urlsplit(identifier), urlsplit(url)
+        if named.fragment or named.username is not None or _place(named) != _place(asked):
+            return False
+    except ValueError:
+        return False
+    return f"{asked.path.rstrip('/')}/".startswith(f"{named.path.rstrip('/')}/")
+
+
+def canonical(url: str) -> str:
+    """Give an address as a resource is named: without fragment, and without a slash at the end (RFC 8707)."""
+    return url.partition("#")[0].rstrip("/")
+
+
+# Who lets in --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Issuer:
+    """An authorization server as its metadata describe it; addresses are empty where it has none."""
+
+    issuer: str
+    authorization_endpoint: str
+    token_endpoint: str
+    registration_endpoint: str = ""
+    revocation_endpoint: str = ""
+    scopes: tuple[str, ...] = ()
+    methods: tuple[str, ...] = (BASIC,)
+    algorithms: tuple[str, ...] = ()
+    takes_documents: bool = False
+    """A client id may be the address of a document that describes the client."""
+    names_itself: bool = False
+    """Every authorization response holds `iss` (RFC 9207)."""
+
+    @classmethod
+    def read(cls, document: Json, expected: str, *, is_plain_allowed: bool = False) -> Issuer:
+        """Read metadata that were fetched for the issuer `expected`; `is_plain_allowed` lets http pass.
+
+        Raises AuthorizationInvalid for those of another issuer (RFC 8414, 3.3), without PKCE by S256, or with
+        addresses that nothing may be sent to.
+        """
+        if not isinstance(document, dict):
+            raise AuthorizationInvalid("The authorization server's metadata are no object.")
+        if document.get("issuer") != expected:
+            raise AuthorizationInvalid(
+                f"The metadata are of the issuer {str(document.get('issuer'))[:200]!r}, and the hub asked for "
+                f"{expected[:200]!r}. Nothing is sent to it."
+            )
+        if "S256" not in _texts(document, "code_challenge_methods_supported"):
+            raise AuthorizationInvalid("The authorization server does not say that it has PKCE with S256.")
+        addresses = {
+            name: _address(document, name, is_plain_allowed)
+            for name in ("authorization_endpoint", "token_endpoint", "registration_endpoint", "revocation_endpoint")
+        }
+        if not addresses["token_endpoint"]:
+            raise AuthorizationInvalid("The authorization server's metadata name no token endpoint.")
+        return cls(
+            expected,
+            **addresses,
+            scopes=_scopes(document) or (),
+            methods=_texts(document, "token_endpoint_auth_methods_supported") or (BASIC,),
+            algorithms=_texts(document, "token_endpoint_auth_signing_alg_values_supported"),
+            takes_documents=document.get("client_id_metadata_document_supported") is True,
+            names_itself=document.get("authorization_response_iss_parameter_supported") is True,
+        )
+
+    @classmethod
+    def without_metadata(cls, url: str) -> Issuer:
+        """Give the issuer of a server of 2025-03-26 that publishes nothing: the endpoints that revision names."""
+        origin = _origin(urlsplit(url))
+        return cls(
+            origin, f"{origin}/authorize", f"{origin}/token", f"{origin}/register", methods=(BASIC, POST, PUBLIC)
+        )
+
+
+def issuer_documents(issuer: str) -> tuple[str, ...]:
+    """Give where an issuer's metadata may stand, in the order of MCP 2026-07-28. Raises AuthorizationInvalid."""
+    try:
+        parts = urlsplit(issuer)
+        is_well = parts.scheme in _PORTS and parts.hostname and not parts.query and not parts.fragment
+        if not is_well or parts.username is not None or parts.port == 0:
+            raise ValueError
+    except ValueError as error:
+        raise AuthorizationInvalid(f"{issuer[:200]!r} is no issuer: it must be an address without a query.") from error
+    origin, path = _origin(parts), parts.path.rstrip("/")
+    if not path:
+        return (origin + AUTHORIZATION_SERVER, origin + OPENID)
+    return (origin + AUTHORIZATION_SERVER + path, origin + OPENID + path, origin + path + OPENID)
+
+
+def server_issuer(url: str) -> str:
+    """Give the issuer of a server that describes no protection: its own origin (MCP 2025-03-26)."""
+    return _origin(urlsplit(url))
+
+
+def method_for(issuer: Issuer, *, has_secret: bool, has_key: bool) -> str:
+    """Choose how the hub proves which client it is. Raises AuthorizationInvalid where there is no common way."""
+    if has_key:
+        possible: tuple[str, ...] = (SIGNED,)
+    elif has_secret:
+        possible = (BASIC, POST)
+    else:
+        possible = (PUBLIC,)
+    for method in possible:
+        if method in issuer.methods:
+            return method
+    if not has_secret and not has_key:
+        return PUBLIC  # many name only what clients with a secret do
+    raise AuthorizationInvalid(
+        f"The authorization server takes {', '.join(issuer.methods)[:200]}, and the hub can do {', '.join(possible)}."
+    )
+
+
+# Scopes -------------------------------------------------------------------------------------------------------
+
+
+def scopes_to_ask(challenge: Challenge, resource: Resource | None, issuer: Issuer) -> tuple[str, ...]:
+    """Choose what to ask for at first: what the challenge names, else all that the server supports, else nothing.
+
+    `offline_access` is asked for where the issuer has it, so that the account outlives its first token.
+    """
+    chosen = challenge.scopes or (resource.scopes if resource is not None and resource.scopes else ())
+    return union(chosen, [OFFLINE]) if chosen and OFFLINE in issuer.scopes else tuple(chosen)
+
+
+def union(*lists: Iterable[str]) -> tuple[str, ...]:
+    """Give all scopes of these lists, each once, in their order."""
+    return tuple(dict.fromkeys(scope for each in lists for scope in each))
+
+
+# Helpers ------------------------------------------------------------------------------------------------------
+
+
+def _scopes(document: Mapping[str, Json]) -> tuple[str, ...] | None:
+    if not isinstance(document.get("scopes_supported"), list):
+        return None
+    return scopes_in(" ".join(_texts(document, "scopes_supported")))
+
+
+def _texts(document: Mapping[str, Json], member: str) -> tuple[str, ...]:
+    found = document.get(member)
+    return tuple(each for each in found if isinstance(each, str))[:_MOST_SCOPES] if isinstance(found, list) else ()
+
+
+def _address(document: Mapping[str, Json], member: str, is_plain_allowed: bool) -> str:
+    value = document.get(member)
+    if value is None or value == "":
+        return ""
+    schemes = ("https", "http") if is_plain_allowed else ("https",)
+    try:
+        parts = urlsplit(value) if isinstance(value, str) and len(value) <= _MOST_ADDRESS else urlsplit("")
+        is_well = parts.scheme in schemes and parts.hostname and not parts.fragment and parts.username is None
+        if not is_well or not _TOKEN.fullmatch(str(value)):
+            raise ValueError
+        _place(parts)
+    except ValueError as error:
+        raise AuthorizationInvalid(f"The metadata's {member} is no address that the hub may use.") from error
+    return str(value)
+
+
+def _origin(parts: SplitResult) -> str:
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+def _place(parts: SplitResult) -> tuple[str, str | None, int | None]:
+    return parts.scheme, parts.hostname, parts.port or _PORTS.get(parts.scheme)

@@ -1,0 +1,224 @@
+"""How a client of MCP asks an issuer, and reads what it answers: codes, tokens, registrations. Pure.
+
+Of OAuth 2.1 with PKCE (RFC 7636), the issuer's name in the answer (RFC 9207) and registration (RFC 7591). What is
+asked of whom is decided by `authorization`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from base64 import b64encode, urlsafe_b64encode
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import parse_qsl, quote_plus, urlencode, urlsplit
+
+from sessions_app.protocol.authorization import BASIC, METHODS, PUBLIC, AuthorizationInvalid, Issuer, scopes_in
+from sessions_app.protocol.json import Json
+
+_MOST_ADDRESS: Final = 2000
+_MOST_TOKEN: Final = 16_384
+_MOST_WORDS: Final = 300
+_LONGEST_LIFE_SECONDS: Final = 10 * 365 * 86400
+_TOKEN: Final = re.compile(r"[\x21-\x7e]+")
+
+
+class AnswerRefused(AuthorizationInvalid):
+    """The issuer answered with an error of OAuth; `error` is its code, such as `invalid_grant`."""
+
+    def __init__(self, sentence: str, error: str) -> None:
+        super().__init__(sentence)
+        self.error = error
+
+
+# The authorization request and its response ---------------------------------------------------------------------
+
+
+def s256(verifier: str) -> str:
+    """Give the code challenge of a verifier (RFC 7636)."""
+    return urlsafe_b64encode(hashlib.sha256(verifier.encode("ascii")).digest()).rstrip(b"=").decode("ascii")
+
+
+def authorization_address(
+    issuer: Issuer,
+    *,
+    client_id: str,
+    redirect_uri: str,
+    state: str,
+    verifier: str,
+    scopes: Iterable[str] = (),
+    resource: str = "",
+) -> str:
+    """Give the address that a person's browser is led to. Raises AuthorizationInvalid where the issuer has none."""
+    if not issuer.authorization_endpoint:
+        raise AuthorizationInvalid("The authorization server has no page where a person could agree.")
+    parameters = {
+        "response_type": "code",
+        "client_id": client_id,
+        "redirect_uri": redirect_uri,
+        "state": state,
+        "code_challenge": s256(verifier),
+        "code_challenge_method": "S256",
+        "scope": " ".join(scopes),
+        "resource": resource,
+    }
+    asked = urlencode({name: value for name, value in parameters.items() if value})
+    separator = "&" if urlsplit(issuer.authorization_endpoint).query else "?"
+    return f"{issuer.authorization_endpoint}{separator}{asked}"
+
+
+@dataclass(frozen=True, slots=True)
+class AuthorizationResponse:
+    """What came back with the person's browser; members are empty where the address holds none."""
+
+    state: str = ""
+    code: str = ""
+    iss: str | None = None
+    error: str = ""
+    description: str = ""
+
+    @classmethod
+    def read(cls, query: str) -> AuthorizationResponse:
+        """Read the query of the address. Raises AuthorizationInvalid where a parameter stands there twice."""
+        pairs = parse_qsl(query[:_MOST_TOKEN], keep_blank_values=True, max_num_fields=50)
+        found: dict[str, str] = {}
+        for name, value in pairs:
+            if name in found:
+                raise AuthorizationInvalid("A parameter of the answer stands there twice.")
+            found[name] = value
+        return cls(
+            found.get("state", ""),
+            found.get("code", ""),
+            found.get("iss"),
+            found.get("error", "")[:100],
+            found.get("error_description", "")[:_MOST_WORDS],
+        )
+
+    def code_from(self, issuer: Issuer) -> str:
+        """Give the code, if it comes from this issuer. Raises AnswerRefused, AuthorizationInvalid.
+
+        `iss` is compared as plain text, before anything else is believed (RFC 9207, 2.4).
+        """
+        if self.iss is None and issuer.names_itself:
+            raise AuthorizationInvalid("The answer does not name its issuer, which this issuer always does.")
+        if self.iss is not None and self.iss != issuer.issuer:
+            raise AuthorizationInvalid(
+                f"The answer is of the issuer {self.iss[:200]!r}, and the hub asked {issuer.issuer[:200]!r}."
+            )
+        if self.error:
+            words = f"The authorization server answered {self.error!r}"
+            raise AnswerRefused(f"{words}: {self.description}" if self.description else f"{words}.", self.error)
+        if not self.code:
+            raise AuthorizationInvalid("The answer holds no code.")
+        return self.code
+
+
+# Tokens -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TokenAnswer:
+    """What a token endpoint gave."""
+
+    access_token: str
+    refresh_token: str = ""
+    expires_in: int | None = None
+    """Seconds; None where it does not say."""
+    scopes: tuple[str, ...] = ()
+
+    @classmethod
+    def read(cls, status: int, document: Json, asked: Iterable[str]) -> TokenAnswer:
+        """Read an answer to a request for these scopes. Raises AnswerRefused, AuthorizationInvalid."""
+        if not isinstance(document, dict):
+            raise AuthorizationInvalid(f"The token endpoint answered with status {status} and no JSON object.")
+        error = document.get("error")
+        if status != 200 or isinstance(error, str):
+            code = error[:100] if isinstance(error, str) else ""
+            told = _refusal(status, code, document.get("error_description"))
+            raise AnswerRefused(f"The authorization server gave no token: {told}", code)
+        token, kind = document.get("access_token"), document.get("token_type")
+        if not isinstance(token, str) or not _TOKEN.fullmatch(token) or len(token) > _MOST_TOKEN:
+            raise AuthorizationInvalid("The token endpoint gave no access token that can be sent.")
+        if not isinstance(kind, str) or kind.lower() != "bearer":
+            raise AuthorizationInvalid(f"The token is of the type {str(kind)[:50]!r}; the hub sends Bearer tokens.")
+        refresh = document.get("refresh_token")
+        scope = document.get("scope")
+        return cls(
+            token,
+            refresh if isinstance(refresh, str) and len(refresh) <= _MOST_TOKEN else "",
+            _seconds(document.get("expires_in")),
+            scopes_in(scope) if isinstance(scope, str) else tuple(asked),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """What an issuer gave a client that registered (RFC 7591)."""
+
+    client_id: str
+    client_secret: str = ""
+    method: str = PUBLIC
+
+    @classmethod
+    def read(cls, status: int, document: Json, wanted: str) -> Registered:
+        """Read the answer to a registration that asked for the method `wanted`. Raises AuthorizationInvalid."""
+        if status not in (200, 201) or not isinstance(document, dict):
+            error = document.get("error") if isinstance(document, dict) else ""
+            told = document.get("error_description") if isinstance(document, dict) else ""
+            raise AuthorizationInvalid(
+                f"The authorization server did not register the hub: {_refusal(status, str(error or ''), told)} "
+                "Enter a client id by hand."
+            )
+        client_id, secret = document.get("client_id"), document.get("client_secret")
+        if not isinstance(client_id, str) or not client_id or len(client_id) > _MOST_ADDRESS:
+            raise AuthorizationInvalid("The authorization server registered the hub without giving a client id.")
+        secret = secret if isinstance(secret, str) and len(secret) <= _MOST_TOKEN else ""
+        method = document.get("token_endpoint_auth_method")
+        if method not in METHODS:
+            method = wanted
+        if not secret:
+            method = PUBLIC
+        return cls(client_id, secret, str(method))
+
+
+def basic(client_id: str, secret: str) -> str:
+    """Give the value of `Authorization` that says which client asks (RFC 6749, 2.3.1)."""
+    pair = f"{quote_plus(client_id)}:{quote_plus(secret)}"
+    return f"Basic {b64encode(pair.encode()).decode('ascii')}"
+
+
+def registration(*, redirect_uri: str, scopes: Iterable[str], issuer: Issuer, name: str, home: str) -> dict[str, Json]:
+    """Give what the hub says of itself when it registers."""
+    method = next((each for each in METHODS if each in issuer.methods), BASIC)
+    document = client_document(redirect_uri=redirect_uri, name=name, home=home, method=method)
+    return {**document, "scope": " ".join(scopes)} if scopes else document
+
+
+def client_document(*, redirect_uri: str, name: str, home: str, method: str = PUBLIC) -> dict[str, Json]:
+    """Give the metadata of the hub as a client."""
+    return {
+        "client_name": name,
+        "client_uri": home,
+        "redirect_uris": [redirect_uri],
+        "grant_types": ["authorization_code", "refresh_token"],
+        "response_types": ["code"],
+        "token_endpoint_auth_method": method,
+        "application_type": "web",
+    }
+
+
+# Helpers ------------------------------------------------------------------------------------------------------
+
+
+def _refusal(status: int, error: str, description: Json) -> str:
+    words = f"status {status}" + (f", {error[:100]}" if error else "")
+    return f"{words}: {description[:_MOST_WORDS]}" if isinstance(description, str) and description else f"{words}."
+
+
+def _seconds(value: Json) -> int | None:
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 12:
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
+        return None
+    return min(int(value), _LONGEST_LIFE_SECONDS)

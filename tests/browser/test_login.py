@@ -1,0 +1,120 @@
+"""A person logs in with a browser: by a real identity provider, by an app, by a passkey."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcphub.login.factors import totp
+from tests.browser.conftest import watched
+from tests.identity import SECRET, IdentityProvider
+from tests.servers import Hub
+from tests.wire.test_login_by_provider import PEOPLE, make_provider
+
+PASSWORD = "a long password"
+
+
+def make_people() -> None:
+    from django.contrib.auth.models import User
+
+    User.objects.create_superuser("zoe", password=PASSWORD)
+
+
+@pytest.fixture(scope="module")
+def provider() -> Iterator[IdentityProvider]:
+    with IdentityProvider(PEOPLE) as provider:
+        yield provider
+
+
+@pytest.fixture(scope="module")
+def hub(program: str, provider: IdentityProvider, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
+    environment = {"MCPHUB_EGRESS_ALLOW": f"127.0.0.1:{provider.port}"}
+    with Hub(tmp_path_factory.mktemp("hub"), environment=environment) as running:
+        provider.start(f"{running.url}/login/back/firm/", f"{running.url}/login/")
+        running.operate(make_provider, "firm", provider.issuer, SECRET)
+        running.operate(make_people)
+        yield running
+
+
+def test_an_operator_comes_by_the_provider_and_by_keyboard(
+    hub: Hub, provider: IdentityProvider, chromium: Any, tmp_path: Path
+) -> None:
+    from playwright.sync_api import expect
+
+    context = chromium.new_context(viewport={"width": 1280, "height": 900})
+    page = context.new_page()
+    blocked: list[str] = []
+    page.on("console", lambda said: blocked.append(said.text) if "Content Security Policy" in said.text else None)
+    page.goto(f"{hub.url}/admin/")
+    expect(page.get_by_label("Name")).to_be_focused()
+    page.get_by_role("link", name="Log in with Firm").press("Enter")
+    page.fill("[name=login]", "ada")
+    page.fill("[name=password]", "x")
+    page.keyboard.press("Enter")
+    page.get_by_role("button", name="Continue").click()
+    expect(page).to_have_url(f"{hub.url}/admin/")
+    expect(page.get_by_text("Enabled tools")).to_be_visible()
+    assert blocked == []
+    context.close()
+
+
+def code_on(page: Any) -> str:
+    secret = page.locator("dd code").inner_text().replace(" ", "")
+    return totp.code_at(secret, int(time.time()) // totp.PERIOD_SECONDS)
+
+
+def test_a_person_adds_an_app_and_a_passkey_and_logs_in_with_the_passkey_alone(hub: Hub, chromium: Any) -> None:
+    from playwright.sync_api import expect
+
+    address = hub.url.replace("127.0.0.1", "localhost")
+    with watched(chromium, address) as page:
+        tools = page.context.new_cdp_session(page)
+        tools.send("WebAuthn.enable")
+        made = {
+            "protocol": "ctap2",
+            "transport": "internal",
+            "hasResidentKey": True,
+            "hasUserVerification": True,
+            "isUserVerified": True,
+            "automaticPresenceSimulation": True,
+        }
+        tools.send("WebAuthn.addVirtualAuthenticator", {"options": made})
+        page.goto("/login/?next=/login/own/")
+        page.fill("[name=username]", "zoe")
+        page.fill("[name=password]", PASSWORD)
+        page.keyboard.press("Enter")
+        page.get_by_role("link", name="Add an authenticator app").click()
+        expect(page.get_by_alt_text("The key as a picture")).to_be_visible()
+        page.get_by_label("Code").fill(code_on(page))
+        page.keyboard.press("Enter")
+        expect(page.locator(".codes li")).to_have_count(10)
+        recovery = page.locator(".codes li").first.inner_text()
+        page.get_by_role("link", name="I have kept them").click()
+        page.get_by_role("link", name="Add a passkey").click()
+        page.get_by_label("What you call it").fill("My laptop")
+        page.get_by_role("button", name="Add").click()
+        expect(page.get_by_text("My laptop")).to_be_visible()
+
+        page.context.clear_cookies()
+        page.goto("/login/?next=/login/own/")
+        page.get_by_role("button", name="Log in with a passkey").click()
+        expect(page.get_by_text("You are logged in as zoe.")).to_be_visible()
+
+        for proof in ("passkey", recovery):
+            page.context.clear_cookies()
+            page.goto("/login/?next=/login/own/")
+            page.fill("[name=username]", "zoe")
+            page.fill("[name=password]", PASSWORD)
+            page.keyboard.press("Enter")
+            expect(page.get_by_text("One more thing")).to_be_visible()
+            if proof == "passkey":
+                page.get_by_role("button", name="Use a passkey").click()
+            else:
+                page.get_by_label("Code").fill(proof)
+                page.keyboard.press("Enter")
+            expect(page.get_by_text("You are logged in as zoe.")).to_be_visible()
+        expect(page.get_by_text("9 left")).to_be_visible()

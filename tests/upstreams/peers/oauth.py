@@ -1,0 +1,218 @@
+"""An upstream that demands OAuth, and its issuer, on Python's `mcp` 2.x: `oauth.py [PORT]`. Prints `ready PORT`.
+
+The SDK's own server classes check tokens and serve the issuer's endpoints; the accounts behind them are made here.
+Its login is one address, `/login?sign_in=…&as=NAME`, which sends the browser back at once. `/control` changes how it
+behaves and tells what it counted.
+"""
+
+import secrets
+import socket
+import sys
+import time
+from typing import Any
+from urllib.parse import urlencode
+
+import uvicorn
+from mcp.server.auth.middleware.auth_context import get_access_token
+from mcp.server.auth.provider import (
+    AccessToken,
+    AuthorizationCode,
+    AuthorizationParams,
+    RefreshToken,
+    TokenError,
+    construct_redirect_uri,
+)
+from mcp.server.auth.settings import AuthSettings, ClientRegistrationOptions, RevocationOptions
+from mcp.server.mcpserver import MCPServer
+from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+
+SCOPES = ["read", "write"]
+behaviour: dict[str, Any] = {"expires_in": 3600, "granted": None, "broken": "", "iss": None}
+"""`broken`: html or away makes the token endpoint answer so. `iss`: another issuer's name in the answer."""
+counted: dict[str, int] = {"refreshes": 0, "reused": 0, "sign_ins": 0, "revoked": 0}
+
+
+class Accounts:
+    """What the issuer knows. A refresh token works once; one that comes twice ends all tokens of its account."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.clients: dict[str, OAuthClientInformationFull] = {}
+        self.signing_in: dict[str, tuple[OAuthClientInformationFull, AuthorizationParams]] = {}
+        self.codes: dict[str, AuthorizationCode] = {}
+        self.access: dict[str, AccessToken] = {}
+        self.refresh: dict[str, RefreshToken] = {}
+        self.spent: dict[str, str] = {}
+
+    async def get_client(self, client_id: str) -> OAuthClientInformationFull | None:
+        return self.clients.get(client_id)
+
+    async def register_client(self, client_info: OAuthClientInformationFull) -> None:
+        assert client_info.client_id is not None
+        self.clients[client_info.client_id] = client_info
+
+    async def authorize(self, client: OAuthClientInformationFull, params: AuthorizationParams) -> str:
+        name = secrets.token_urlsafe(12)
+        self.signing_in[name] = client, params
+        return f"{self.url}/login?sign_in={name}"
+
+    def sign_in(self, name: str, subject: str) -> str:
+        client, params = self.signing_in.pop(name)
+        counted["sign_ins"] += 1
+        scopes = behaviour["granted"] if behaviour["granted"] is not None else params.scopes or SCOPES
+        code = AuthorizationCode(
+            code=secrets.token_urlsafe(24),
+            scopes=scopes,
+            expires_at=time.time() + 60,
+            client_id=client.client_id or "",
+            code_challenge=params.code_challenge,
+            redirect_uri=params.redirect_uri,
+            redirect_uri_provided_explicitly=params.redirect_uri_provided_explicitly,
+            resource=params.resource,
+            subject=subject,
+        )
+        self.codes[code.code] = code
+        told = {"iss": behaviour["iss"]} if behaviour["iss"] else {}
+        return construct_redirect_uri(str(params.redirect_uri), code=code.code, state=params.state, **told)
+
+    async def load_authorization_code(self, client: Any, authorization_code: str) -> AuthorizationCode | None:
+        return self.codes.get(authorization_code)
+
+    async def exchange_authorization_code(self, client: Any, authorization_code: AuthorizationCode) -> OAuthToken:
+        del self.codes[authorization_code.code]
+        return self._issue(authorization_code.client_id, authorization_code.scopes, authorization_code.subject or "")
+
+    async def load_refresh_token(self, client: Any, refresh_token: str) -> RefreshToken | None:
+        if refresh_token in self.spent:
+            counted["reused"] += 1
+            self._forget(self.spent[refresh_token])
+        return self.refresh.get(refresh_token)
+
+    async def exchange_refresh_token(self, client: Any, refresh_token: RefreshToken, scopes: list[str]) -> OAuthToken:
+        if self.refresh.pop(refresh_token.token, None) is None:
+            raise TokenError("invalid_grant")
+        counted["refreshes"] += 1
+        self.spent[refresh_token.token] = refresh_token.subject or ""
+        return self._issue(refresh_token.client_id, scopes or refresh_token.scopes, refresh_token.subject or "")
+
+    async def load_access_token(self, token: str) -> AccessToken | None:
+        found = self.access.get(token)
+        return found if found is not None and (found.expires_at or 0) > time.time() else None
+
+    async def revoke_token(self, token: AccessToken | RefreshToken) -> None:
+        counted["revoked"] += 1
+        self._forget(token.subject or "")
+
+    def _forget(self, subject: str) -> None:
+        for tokens in (self.access, self.refresh):
+            for name in [name for name, token in tokens.items() if token.subject == subject]:
+                del tokens[name]
+
+    def _issue(self, client_id: str, scopes: list[str], subject: str) -> OAuthToken:
+        access, refresh = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
+        seconds = behaviour["expires_in"]
+        ends = int(time.time() + seconds)
+        self.access[access] = AccessToken(
+            token=access, client_id=client_id, scopes=scopes, expires_at=ends, subject=subject
+        )
+        self.refresh[refresh] = RefreshToken(token=refresh, client_id=client_id, scopes=scopes, subject=subject)
+        return OAuthToken(
+            access_token=access, refresh_token=refresh, expires_in=max(1, int(seconds)), scope=" ".join(scopes)
+        )
+
+
+def made(url: str) -> tuple[MCPServer, Accounts]:
+    accounts = Accounts(url)
+    server = MCPServer(
+        "oauth-peer",
+        auth_server_provider=accounts,
+        auth=AuthSettings(
+            issuer_url=url,
+            resource_server_url=f"{url}/mcp",
+            required_scopes=["read"],
+            client_registration_options=ClientRegistrationOptions(enabled=True, valid_scopes=SCOPES),
+            revocation_options=RevocationOptions(enabled=True),
+            validate_token_resource=False,
+        ),
+    )
+
+    @server.tool()
+    def whoami() -> str:
+        """Tell whose account this call is made with."""
+        token = get_access_token()
+        return token.subject or "" if token is not None else "nobody"
+
+    @server.tool()
+    def leak() -> str:
+        """Give back the token of the call, as a careless server does."""
+        token = get_access_token()
+        return f"the token is {token.token}" if token is not None else ""
+
+    @server.resource("account://me")
+    def me() -> str:
+        """Whose account this is."""
+        return whoami()
+
+    @server.prompt()
+    def greeting() -> str:
+        """A greeting from the account."""
+        return f"I am {whoami()}."
+
+    @server.custom_route("/login", methods=["GET"])
+    async def login(request: Request) -> Response:
+        name, subject = request.query_params["sign_in"], request.query_params.get("as", "")
+        if not subject:
+            people = "".join(
+                f'<p><a id="{each}" href="/login?{urlencode({"sign_in": name, "as": each})}">I am {each}</a></p>'
+                for each in ("alice", "bob")
+            )
+            return HTMLResponse(f"<title>Issuer</title><h1>Who are you?</h1>{people}")
+        return RedirectResponse(accounts.sign_in(name, subject))
+
+    @server.custom_route("/control", methods=["POST"])
+    async def control(request: Request) -> Response:
+        asked = await request.json()
+        if "forget" in asked:
+            accounts._forget(asked.pop("forget"))
+        if asked.pop("expire", False):
+            for token in accounts.access.values():
+                token.expires_at = 0
+        behaviour.update(asked)
+        return JSONResponse({**counted, "clients": len(accounts.clients), "refresh_tokens": len(accounts.refresh)})
+
+    return server, accounts
+
+
+class Breaking:
+    """Answers for the token endpoint while it is broken."""
+
+    def __init__(self, app: Any) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http" and scope["path"] == "/token" and behaviour["broken"]:
+            answer = (
+                HTMLResponse("<h1>Down for maintenance</h1>")
+                if behaviour["broken"] == "html"
+                else Response(status_code=503)
+            )
+            await answer(scope, receive, send)
+            return
+        await self.app(scope, receive, send)
+
+
+def main() -> None:
+    listening = socket.socket()
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listening.bind(("127.0.0.1", int(sys.argv[1]) if len(sys.argv) > 1 else 0))
+    port = listening.getsockname()[1]
+    server, _accounts = made(f"http://127.0.0.1:{port}")
+    app = Breaking(server.streamable_http_app())
+    print(f"ready {port}", flush=True)
+    uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[listening])
+
+
+if __name__ == "__main__":
+    main()

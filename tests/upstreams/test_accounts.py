@@ -1,0 +1,268 @@
+"""Accounts at an upstream that demands OAuth: a real server and issuer on Python's SDK, behind a real hub."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import httpx2
+import pytest
+
+from tests import operations
+from tests.servers import Hub, until
+from tests.upstreams import accounts
+from tests.upstreams.conftest import Peer
+from tests.wire.signing_in import Client, Person, everything_stored
+from tests.wire.speech import LEGACY, META, Speaker
+
+
+@pytest.fixture(scope="module")
+def peer() -> Iterator[Peer]:
+    with Peer("oauth.py") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
+    made = Hub(tmp_path_factory.mktemp("accounts"), environment={"MCPHUB_EGRESS_ALLOW": "127.0.0.1,localhost"})
+    with accounts.hub_url(made) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def operator(hub: Hub) -> Iterator[Person]:
+    with Person(hub, "chief") as person:
+        hub.operate(accounts.make_operator, "chief")
+        yield person
+
+
+@pytest.fixture(scope="module")
+def people(hub: Hub) -> Iterator[dict[str, tuple[Person, str]]]:
+    """Two persons without rights, each with a token of the hub's own."""
+    made: dict[str, tuple[Person, str]] = {}
+    with Client(hub) as client, Person(hub, "anna") as anna, Person(hub, "boris") as boris:
+        for person in (anna, boris):
+            made[person.name] = person, client.sign_in(person)["access_token"]
+        yield made
+
+
+@pytest.fixture(scope="module")
+def shared(hub: Hub, peer: Peer, operator: Person) -> str:
+    """A connection whose account an operator connected for all."""
+    hub.operate(accounts.add, "one", peer.url, "shared", policy="hold_all")
+    until(lambda: "not connected" in hub.operate(accounts.state, "one")["error"])
+    page = accounts.connect(operator, "/connect/to/one/", "alice")
+    assert "is connected" in page.text
+    until(lambda: hub.operate(accounts.approve_tools, "one"))
+    until(lambda: "result" in call(hub, hub.key, "one_whoami"))
+    return "one"
+
+
+@pytest.fixture(scope="module")
+def personal(hub: Hub, peer: Peer, operator: Person, people: Any) -> str:
+    """A connection where each calls as himself; the operator's account reads the lists."""
+    hub.operate(accounts.add, "own", peer.url, "personal")
+    accounts.connect(operator, "/connect/to/own/?as=all", "lister")
+    until(lambda: "result" in call(hub, hub.key, "own_whoami"))
+    return "own"
+
+
+def call(hub: Hub, token: str, tool: str, **capabilities: Any) -> dict[str, Any]:
+    """Call without a session; give the result or the error."""
+    with Speaker(hub.url, token) as speaker:
+        meta = {f"{META}clientCapabilities": capabilities} if capabilities else {}
+        answer: dict[str, Any] = speaker.modern_call(tool, **meta).json()
+        return answer
+
+
+def text_of(answer: dict[str, Any]) -> str:
+    return str(answer["result"]["content"][0]["text"])
+
+
+def test_an_operator_connects_one_account_and_everybody_calls_with_it(hub: Hub, shared: str) -> None:
+    assert text_of(call(hub, hub.key, "one_whoami")) == "alice"
+    assert hub.operate(accounts.state, shared)["accounts"][""]["state"] == "connected"
+    assert "account.connected" in hub.operate(accounts.events_of, shared)
+
+
+def test_a_token_that_ended_is_renewed_without_a_failed_call(hub: Hub, peer: Peer, shared: str) -> None:
+    before = accounts.control(peer.url)["refreshes"]
+    assert hub.operate(accounts.age_tokens, shared) == 1
+    until(
+        lambda: (
+            text_of(call(hub, hub.key, "one_whoami")) == "alice" and accounts.control(peer.url)["refreshes"] > before
+        )
+    )
+    # One that the upstream refuses although the hub takes it for good is renewed as well, within the call.
+    accounts.control(peer.url, expire=True)
+    assert text_of(call(hub, hub.key, "one_whoami")) == "alice"
+    assert accounts.control(peer.url)["reused"] == 0
+
+
+@pytest.mark.parametrize("broken", ["html", "away"])
+def test_an_issuer_that_is_broken_ends_no_account(broken: str, hub: Hub, peer: Peer, shared: str) -> None:
+    accounts.control(peer.url, broken=broken, expire=True)
+    answer = call(hub, hub.key, "one_whoami")
+    assert answer["result"]["isError"], answer
+    assert "cannot be renewed now" in text_of(answer)
+    assert hub.operate(accounts.state, shared)["accounts"][""]["state"] == "connected"
+    accounts.control(peer.url, broken="")
+    until(lambda: text_of(call(hub, hub.key, "one_whoami")) == "alice")
+
+
+def test_a_token_that_the_server_gives_back_is_cut_out_and_stands_nowhere(hub: Hub, shared: str) -> None:
+    answer = text_of(call(hub, hub.key, "one_leak"))
+    assert answer.startswith("the token is ")
+    assert len(answer) < 40, answer
+    rows = [row for row in hub.operate(everything_stored) if "upstreamaccount" in row]
+    assert rows
+    assert not any("alice" in row for row in rows)
+
+
+def test_a_person_without_rights_connects_no_account_for_all(hub: Hub, shared: str, people: Any) -> None:
+    anna, _token = people["anna"]
+    assert anna.http.get("/connect/to/one/").status_code == 403
+    assert anna.http.get("/connect/to/one/?as=all").status_code == 403
+
+
+def test_each_person_calls_with_an_account_of_their_own(hub: Hub, personal: str, people: Any) -> None:
+    (anna, of_anna), (boris, of_boris) = people["anna"], people["boris"]
+    refused = call(hub, of_anna, "own_whoami")
+    assert "result" in refused, refused
+    assert refused["result"]["isError"], refused
+    words = text_of(refused)
+    assert f"{hub.url}/connect/to/own/?link=" in words
+    address = next(word for word in words.split() if word.startswith("http"))
+    # Somebody else's browser learns nothing there, and connects nothing.
+    assert boris.http.get(address.removeprefix(hub.url)).status_code == 403
+    accounts.connect(anna, address, "alice")
+    assert text_of(call(hub, of_anna, "own_whoami")) == "alice"
+    assert call(hub, of_boris, "own_whoami")["result"]["isError"]
+    accounts.connect(boris, "/connect/to/own/", "bob")
+    for _ in range(3):
+        assert text_of(call(hub, of_boris, "own_whoami")) == "bob"
+        assert text_of(call(hub, of_anna, "own_whoami")) == "alice"
+
+
+def test_resources_and_prompts_are_read_with_the_account_of_who_reads(hub: Hub, personal: str, people: Any) -> None:
+    _boris, of_boris = people["boris"]
+    with Speaker(hub.url, of_boris) as speaker:
+        until(lambda: "result" in speaker.modern("resources/read", {"uri": "account://me"}).json())
+        read = speaker.modern("resources/read", {"uri": "account://me"}).json()
+        assert read["result"]["contents"][0]["text"] == "bob"
+        prompt = speaker.modern("prompts/get", {"name": "own_greeting"}).json()
+        assert prompt["result"]["messages"][0]["content"]["text"] == "I am bob."
+
+
+def test_a_key_is_nobody_and_calls_with_nobodys_account(hub: Hub, personal: str) -> None:
+    answer = call(hub, hub.key, "own_whoami")
+    assert answer["result"]["isError"]
+    assert "a key is nobody's" in text_of(answer)
+
+
+def test_a_stateless_client_is_asked_to_open_the_address_and_calls_again(hub: Hub, personal: str, peer: Peer) -> None:
+    with Client(hub) as client, Person(hub, "clara") as clara, Speaker(hub.url, "") as speaker:
+        speaker.key = client.sign_in(clara)["access_token"]
+        meta = {f"{META}clientCapabilities": {"elicitation": {"url": {}}}}
+        asked = speaker.modern_call("own_whoami", **meta).json()["result"]
+        assert asked["resultType"] == "input_required"
+        ((key, question),) = asked["inputRequests"].items()
+        assert (question["method"], question["params"]["mode"]) == ("elicitation/create", "url")
+        accounts.connect(clara, question["params"]["url"], "carol")
+        params = {
+            "name": "own_whoami",
+            "arguments": {},
+            "inputResponses": {key: {"action": "accept"}},
+            "requestState": asked["requestState"],
+            "_meta": meta,
+        }
+        assert text_of(speaker.modern("tools/call", params).json()) == "carol"
+
+
+def test_a_client_of_2025_11_25_gets_its_error_and_hears_when_the_person_is_done(hub: Hub, personal: str) -> None:
+    with Client(hub) as client, Person(hub, "dora") as dora, Speaker(hub.url, "") as speaker:
+        speaker.key = client.sign_in(dora)["access_token"]
+        session = speaker.open_session(LEGACY, elicitation={"url": {}})
+        with speaker.streaming("GET", mcp_session_id=session) as (_answer, events):
+            error = speaker.call(session, "own_whoami").json()["error"]
+            assert error["code"] == -32042
+            (wanted,) = error["data"]["elicitations"]
+            accounts.connect(dora, wanted["url"], "dave")
+            told = next(event for event in events if event.get("method") == "notifications/elicitation/complete")
+            assert told["params"]["elicitationId"] == wanted["elicitationId"]
+        assert speaker.call(session, "own_whoami").json()["result"]["content"][0]["text"] == "dave"
+
+
+def test_an_answer_of_the_issuer_is_redeemed_once_by_who_asked_for_it(hub: Hub, personal: str, people: Any) -> None:
+    (anna, of_anna), (boris, _) = people["anna"], people["boris"]
+    back = accounts.signed_in(accounts.led_to_issuer(anna, "/connect/to/own/"), "mallory").removeprefix(hub.url)
+    assert boris.http.get(back).status_code == 400  # another person's browser
+    assert httpx2.get(hub.url + back).status_code == 403  # a browser without the cookie
+    assert text_of(call(hub, of_anna, "own_whoami")) == "alice"
+    assert anna.http.get(back).status_code == 302
+    assert anna.http.get(back).status_code == 400  # a second time
+    assert text_of(call(hub, of_anna, "own_whoami")) == "mallory"
+    accounts.connect(anna, "/connect/to/own/", "alice")
+
+
+def test_an_answer_of_another_issuer_is_not_redeemed(hub: Hub, peer: Peer, personal: str, people: Any) -> None:
+    boris, of_boris = people["boris"]
+    leaving = accounts.led_to_issuer(boris, "/connect/to/own/")
+    accounts.control(peer.url, iss="https://evil.example")
+    try:
+        back = accounts.signed_in(leaving, "mallory").removeprefix(hub.url)
+    finally:
+        accounts.control(peer.url, iss=None)
+    answer = boris.http.get(back)
+    assert answer.status_code == 400
+    assert "evil.example" in answer.text
+    assert text_of(call(hub, of_boris, "own_whoami")) == "bob"
+
+
+def test_who_disconnects_is_asked_again_and_the_issuer_is_told(
+    hub: Hub, peer: Peer, personal: str, people: Any
+) -> None:
+    anna, of_anna = people["anna"]
+    before = accounts.control(peer.url)["revoked"]
+    page = anna.http.get("/connect/to/own/")
+    assert "Disconnect" in page.text
+    token = page.text.split('name="csrfmiddlewaretoken" value="')[1].split('"')[0]
+    assert anna.http.post("/connect/to/own/end/", data={"csrfmiddlewaretoken": token}).status_code == 302
+    assert accounts.control(peer.url)["revoked"] > before
+    until(lambda: call(hub, of_anna, "own_whoami")["result"]["isError"])
+    assert hub.operate(accounts.state, personal)["accounts"][anna.principal]["state"] == "ended"
+
+
+def test_an_account_that_the_issuer_ended_is_ended_here_and_asked_for_again(
+    hub: Hub, peer: Peer, personal: str, people: Any
+) -> None:
+    boris, of_boris = people["boris"]
+    accounts.control(peer.url, forget="bob")
+    answer = call(hub, of_boris, "own_whoami")
+    assert "Connect it again" in text_of(answer), answer
+    assert hub.operate(accounts.state, personal)["accounts"][boris.principal]["state"] == "ended"
+    assert "account.ended" in hub.operate(accounts.events_of, personal)
+    accounts.connect(boris, "/connect/to/own/", "bob")
+    assert text_of(call(hub, of_boris, "own_whoami")) == "bob"
+
+
+def test_no_code_is_in_the_log(hub: Hub, shared: str) -> None:
+    log = hub.log() + (hub.folder / "stderr.log").read_text()
+    assert log
+    assert "?code=" not in log
+    assert "&code=" not in log
+    assert "/connect/callback/?" not in log
+
+
+def test_an_account_is_for_the_server_and_the_use_that_it_was_connected_for(hub: Hub, peer: Peer, shared: str) -> None:
+    change = {"slug": shared}
+    moved = peer.url.replace("127.0.0.1", "localhost")
+    assert text_of(call(hub, hub.key, "one_whoami")) == "alice"
+    try:
+        hub.operate(operations.change, "tools_catalog.McpConnection", change, url=moved)
+        until(lambda: "another server" in hub.operate(accounts.state, shared)["error"])
+        hub.operate(operations.change, "tools_catalog.McpConnection", change, url=peer.url, account="personal")
+        until(lambda: "in another way" in hub.operate(accounts.state, shared)["error"])
+    finally:
+        hub.operate(operations.change, "tools_catalog.McpConnection", change, url=peer.url, account="shared")
+    until(lambda: text_of(call(hub, hub.key, "one_whoami")) == "alice")

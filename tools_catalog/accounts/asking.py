@@ -1,0 +1,205 @@
+"""What the hub asks of servers and issuers over HTTP: descriptions, registrations, tokens. Guarded and bounded.
+
+No answer is followed elsewhere, none is read beyond its bound, and no error holds what was sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urlencode, urlsplit
+
+import httpx2
+
+from sessions_app.protocol import authorization, authorization_flow, json
+from sessions_app.protocol.authorization import AuthorizationInvalid, Challenge, Issuer, Resource
+from sessions_app.protocol.authorization_flow import Registered, TokenAnswer
+from sessions_app.protocol.errors import HubError
+from sessions_app.protocol.json import Json
+from tools_catalog.accounts.assertions import signed_assertion
+from tools_catalog.backends.http.answer import read
+from tools_catalog.egress import guard as egress
+
+_SECONDS: Final = 10.0
+_MOST_BYTES: Final = 256 * 1024
+_JSON: Final = {"Accept": "application/json"}
+_PROBE: Final = {
+    "jsonrpc": "2.0",
+    "id": 0,
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "mcphub", "version": "1"}},
+}
+
+
+class NotReached(Exception):
+    """A server or issuer gave no answer that could be read. The sentence says which and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Who lets in at a server, and what tokens for it are asked for."""
+
+    issuer: Issuer
+    resource: Resource | None
+    """None of a server that describes no protection."""
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """The hub as one issuer knows it. `proof` is its password, or its private key."""
+
+    client_id: str
+    method: str
+    proof: str = ""
+
+
+class Asking:
+    """One conversation with a server and its issuer. Enter it."""
+
+    def __init__(self, document_address: str = "") -> None:
+        """`document_address` is where the hub's document stands, if not at its own address."""
+        self.document_address = document_address
+        self._client = egress.client(timeout_seconds=_SECONDS, connections=4)
+
+    async def __aenter__(self) -> Asking:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._client.aclose()
+
+    async def challenge(self, url: str, headers: Mapping[str, str], *, is_stream: bool) -> Challenge:
+        """Ask a server something without a token and give what it demands; empty where it demands nothing.
+
+        Raises NotReached.
+        """
+        sent = {**headers, "Accept": "application/json, text/event-stream"}
+        content = None if is_stream else json.dumps(_PROBE)
+        if content is not None:
+            sent["Content-Type"] = "application/json"
+        try:
+            async with asyncio.timeout(_SECONDS):
+                asked = self._client.build_request("GET" if is_stream else "POST", url, headers=sent, content=content)
+                response = await self._client.send(asked, stream=True)
+                await response.aclose()
+        except (HubError, httpx2.HTTPError, httpx2.InvalidURL, TimeoutError) as error:
+            raise NotReached(_unreached("The server", url, error)) from error
+        if response.status_code not in (401, 403):
+            return Challenge()
+        return Challenge.read(response.headers.get("www-authenticate", ""))
+
+    async def found(self, url: str, challenge: Challenge) -> Found:
+        """Find out who lets in at a server (MCP 2026-07-28, Authorization Server Discovery).
+
+        Raises NotReached, AuthorizationInvalid.
+        """
+        resource = await self._resource(url, challenge)
+        is_plain = urlsplit(url).scheme == "http"
+        if resource is None:
+            return Found(await self._issuer_of_2025_03_26(url, is_plain), None)
+        return Found(await self.issuer(resource.issuers[0], is_plain_allowed=is_plain), resource)
+
+    async def issuer(self, name: str, *, is_plain_allowed: bool) -> Issuer:
+        """Read an issuer's metadata. Raises NotReached, AuthorizationInvalid."""
+        document = await self._first(authorization.issuer_documents(name))
+        if document is None:
+            raise NotReached(f"The authorization server {name[:200]} publishes no metadata.")
+        return Issuer.read(document, name, is_plain_allowed=is_plain_allowed)
+
+    async def registered(self, issuer: Issuer, document: dict[str, Json]) -> Registered:
+        """Register the hub (RFC 7591). Raises NotReached, AuthorizationInvalid."""
+        if not issuer.registration_endpoint:
+            raise AuthorizationInvalid(
+                f"The authorization server {issuer.issuer[:200]} registers no clients. Register the hub there by hand, "
+                "and enter the client id on the connection's page."
+            )
+        body = json.dumps(document)
+        status, answer = await self._sent(issuer.registration_endpoint, body, {"Content-Type": "application/json"})
+        return Registered.read(status, answer, str(document["token_endpoint_auth_method"]))
+
+    async def tokens(
+        self, issuer: Issuer, client: Client, form: Mapping[str, str], asked: Iterable[str]
+    ) -> TokenAnswer:
+        """Ask for tokens. Raises NotReached, AnswerRefused, AuthorizationInvalid."""
+        status, answer = await self._as_client(issuer, issuer.token_endpoint, client, form)
+        if status >= 500 and not (isinstance(answer, dict) and "error" in answer):
+            raise NotReached(f"The authorization server answered with status {status}.")
+        return TokenAnswer.read(status, answer, asked)
+
+    async def revoke(self, issuer: Issuer, client: Client, token: str) -> bool:
+        """Take a token back at its issuer (RFC 7009); say whether it did. Raises NotReached, AuthorizationInvalid."""
+        if not issuer.revocation_endpoint:
+            return False
+        form, address = {"token": token}, issuer.revocation_endpoint
+        status, _answer = await self._as_client(issuer, address, client, form)
+        if status == 400 and client.method == authorization.BASIC:
+            # Servers on Python's SDK (2.3) demand the field in the form, though they read the header alone.
+            status, _answer = await self._as_client(issuer, address, client, {**form, "client_secret": ""})
+        return status == 200
+
+    async def _as_client(
+        self, issuer: Issuer, address: str, client: Client, form: Mapping[str, str]
+    ) -> tuple[int, Json]:
+        # The client's name stands in the form even where the header has it: some issuers look for it there alone.
+        fields = {**form, "client_id": client.client_id}
+        headers = {"Content-Type": "application/x-www-form-urlencoded"}
+        if client.method == authorization.BASIC:
+            headers["Authorization"] = authorization_flow.basic(client.client_id, client.proof)
+        if client.method == authorization.POST:
+            fields["client_secret"] = client.proof
+        if client.method == authorization.SIGNED:
+            fields["client_assertion_type"] = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+            fields["client_assertion"] = signed_assertion(client.proof, client.client_id, issuer)
+        return await self._sent(address, urlencode(fields).encode(), headers)
+
+    # Documents ----------------------------------------------------------------------------------------
+
+    async def _resource(self, url: str, challenge: Challenge) -> Resource | None:
+        document = await self._first(authorization.resource_documents(url, challenge))
+        return None if document is None else Resource.read(document, url)
+
+    async def _issuer_of_2025_03_26(self, url: str, is_plain: bool) -> Issuer:
+        name = authorization.server_issuer(url)
+        document = await self._first((name + authorization.AUTHORIZATION_SERVER,))
+        if document is None:
+            return Issuer.without_metadata(url)
+        return Issuer.read(document, name, is_plain_allowed=is_plain)
+
+    async def _first(self, addresses: Iterable[str]) -> Json | None:
+        """Give the first document that stands at one of these addresses; None where there is none.
+
+        Raises NotReached where one of them gives no answer: who asked further might be led to another issuer.
+        """
+        for address in addresses:
+            status, document = await self._sent(address, None, {})
+            if status == 200 and isinstance(document, dict):
+                return document
+            if status >= 500:
+                raise NotReached(f"{address[:200]} answered with status {status}.")
+        return None
+
+    async def _sent(self, address: str, body: bytes | None, headers: Mapping[str, str]) -> tuple[int, Json]:
+        """Give the status and the JSON of an answer, None where it is none. Raises NotReached."""
+        try:
+            async with (
+                asyncio.timeout(_SECONDS),
+                self._client.stream(
+                    "GET" if body is None else "POST", address, content=body, headers={**_JSON, **headers}
+                ) as response,
+            ):
+                raw, is_whole = await read(response, _MOST_BYTES)
+        except (HubError, httpx2.HTTPError, httpx2.InvalidURL, TimeoutError) as error:
+            raise NotReached(_unreached("The address", address, error)) from error
+        if not is_whole:
+            raise NotReached(f"{address[:200]} answered with more than {_MOST_BYTES} bytes.")
+        try:
+            return response.status_code, json.loads(raw)
+        except HubError:
+            return response.status_code, None
+
+
+def _unreached(what: str, address: str, error: Exception) -> str:
+    shown = urlsplit(address)._replace(query="", fragment="").geturl()[:200]
+    reason = str(error) if isinstance(error, HubError) else type(error).__name__
+    return f"{what} {shown} gives no answer: {reason}"

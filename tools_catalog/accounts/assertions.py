@@ -1,0 +1,64 @@
+"""The proof of a client that holds a private key: a signed statement of who asks (RFC 7523, `private_key_jwt`)."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from base64 import urlsafe_b64encode
+from typing import Final
+
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
+from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
+
+from sessions_app.protocol import json
+from sessions_app.protocol.authorization import AuthorizationInvalid, Issuer
+from sessions_app.protocol.json import Json
+
+_LASTS_SECONDS: Final = 60
+_CURVES: Final = {"secp256r1": ("ES256", hashes.SHA256(), 32), "secp384r1": ("ES384", hashes.SHA384(), 48)}
+
+
+def is_key(text: str) -> bool:
+    """Whether a secret is a private key and not a password."""
+    return text.lstrip().startswith("-----BEGIN ")
+
+
+def signed_assertion(pem: str, client_id: str, issuer: Issuer) -> str:
+    """Give the statement for one request to an issuer. Raises AuthorizationInvalid for a key that cannot sign it."""
+    try:
+        key = serialization.load_pem_private_key(pem.strip().encode(), None)
+    except (ValueError, TypeError) as error:
+        raise AuthorizationInvalid(
+            "The client secret is no private key that can be read: PEM without a password."
+        ) from error
+    now = int(time.time())
+    claims: dict[str, Json] = {
+        "iss": client_id,
+        "sub": client_id,
+        "aud": issuer.issuer,
+        "jti": secrets.token_urlsafe(16),
+        "iat": now,
+        "exp": now + _LASTS_SECONDS,
+    }
+    if isinstance(key, rsa.RSAPrivateKey):
+        body = _body("RS256", claims)
+        return f"{body}.{_encoded(key.sign(body.encode(), padding.PKCS1v15(), hashes.SHA256()))}"
+    if isinstance(key, ed25519.Ed25519PrivateKey):
+        body = _body("EdDSA", claims)
+        return f"{body}.{_encoded(key.sign(body.encode()))}"
+    if isinstance(key, ec.EllipticCurvePrivateKey) and key.curve.name in _CURVES:
+        name, digest, size = _CURVES[key.curve.name]
+        body = _body(name, claims)
+        r, s = decode_dss_signature(key.sign(body.encode(), ec.ECDSA(digest)))
+        return f"{body}.{_encoded(r.to_bytes(size, 'big') + s.to_bytes(size, 'big'))}"
+    raise AuthorizationInvalid("The private key is neither RSA, nor P-256 or P-384, nor Ed25519.")
+
+
+def _body(algorithm: str, claims: dict[str, Json]) -> str:
+    header = {"alg": algorithm, "typ": "JWT"}
+    return f"{_encoded(json.dumps(header))}.{_encoded(json.dumps(claims))}"
+
+
+def _encoded(raw: bytes) -> str:
+    return urlsafe_b64encode(raw).rstrip(b"=").decode("ascii")

@@ -1,0 +1,131 @@
+"""As which client the hub is known to an issuer: entered by hand, by its document, or registered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from asgiref.sync import sync_to_async
+from django.db import transaction
+
+from sessions_app import endpoints
+from sessions_app.history.events import Actor
+from sessions_app.protocol import authorization, authorization_flow
+from sessions_app.protocol.authorization import AuthorizationInvalid
+from sessions_app.protocol.errors import HubError
+from sessions_app.protocol.json import Json
+from tools_catalog.accounts import storing
+from tools_catalog.accounts.asking import Asking, Client, Found
+from tools_catalog.accounts.assertions import is_key
+from tools_catalog.bindings import CONNECTION, Destination, origin_of
+from tools_catalog.models.accounts import UpstreamRegistration
+from tools_catalog.models.upstream import McpConnection
+from tools_catalog.vault import read_secrets, secret_for
+
+DOCUMENT_PATH: Final = "/connect/client.json"
+CALLBACK_PATH: Final = "/connect/callback/"
+Manner = UpstreamRegistration.Manner
+
+
+def redirect_uri() -> str:
+    """Give where issuers send people back to."""
+    return endpoints.issuer() + CALLBACK_PATH
+
+
+def document_address() -> str:
+    """Give the address of the document that describes the hub as a client; empty where no issuer could read it."""
+    return endpoints.issuer() + DOCUMENT_PATH if endpoints.issuer().startswith("https://") else ""
+
+
+def document() -> dict[str, Json]:
+    """Give that document (MCP 2026-07-28, Client ID Metadata Documents)."""
+    own = authorization_flow.client_document(redirect_uri=redirect_uri(), name="MCP Hub", home=endpoints.issuer())
+    return {"client_id": document_address(), **own}
+
+
+async def registration_for(
+    asking: Asking, connection: McpConnection, found: Found, scopes: Sequence[str], actor: Actor
+) -> UpstreamRegistration:
+    """Give how this issuer knows the hub, made where it does not yet. Raises NotReached, AuthorizationInvalid.
+
+    The order is that of MCP 2026-07-28: a client id that was entered by hand, the hub's document, registration. What
+    another issuer gave is never used.
+    """
+    issuer, resource = found.issuer, ""
+    if connection.sends_resource:
+        resource = found.resource.identifier if found.resource is not None else authorization.canonical(connection.url)
+    row = await sync_to_async(storing.registration_of)(connection.pk, issuer.issuer)
+    is_new = row is None or not _fits(row, connection)
+    if row is None or is_new:
+        row = row or UpstreamRegistration(connection=connection, issuer=issuer.issuer)
+        if connection.client_id:
+            await sync_to_async(_refuse_other_issuer)(connection, issuer.issuer)
+            row.manner, row.client_id, row.ciphertext = Manner.BY_HAND, connection.client_id, ""
+            row.method = ""
+        elif issuer.takes_documents and (address := asking.document_address or document_address()):
+            row.manner, row.client_id, row.method = Manner.DOCUMENT, address, authorization.PUBLIC
+            row.ciphertext = ""
+        else:
+            wanted = authorization_flow.registration(
+                redirect_uri=redirect_uri(), scopes=scopes, issuer=issuer, name="MCP Hub", home=endpoints.issuer()
+            )
+            given = await asking.registered(issuer, wanted)
+            row.manner, row.client_id, row.method = Manner.DYNAMIC, given.client_id, given.method
+            row.set_secret(given.client_secret)
+    row.metadata, row.resource, row.redirect_uri = storing.issuer_row(issuer), resource, redirect_uri()
+    await sync_to_async(_keep)(row, actor, is_new)
+    return row
+
+
+def known_client(connection: McpConnection, row: UpstreamRegistration) -> Client:
+    """Give the hub as the issuer knows it, with its proof. Raises SecretError, AuthorizationInvalid."""
+    issuer = storing.kept_issuer(row)
+    if row.manner != Manner.BY_HAND:
+        return Client(row.client_id, row.method, row.secret())
+    if not connection.client_secret:
+        return Client(row.client_id, authorization.PUBLIC)
+    to = Destination(origin_of(issuer.token_endpoint), (f"{CONNECTION}:{connection.slug}",))
+    read_secrets()
+    try:
+        proof = secret_for(connection.client_secret, to.at("headers.Authorization"))
+        method = authorization.method_for(issuer, has_secret=not is_key(proof), has_key=is_key(proof))
+        if method == authorization.POST:
+            secret_for(connection.client_secret, to.at("body"))
+    except HubError as error:
+        raise AuthorizationInvalid(str(error)) from error
+    return Client(row.client_id, method, proof)
+
+
+def rendered_headers(connection: McpConnection) -> dict[str, str]:
+    """Give the connection's own headers. Raises AuthorizationInvalid where one of their secrets must not be sent."""
+    read_secrets()
+    try:
+        return connection.spec().rendered_headers(secret_for)
+    except HubError as error:
+        raise AuthorizationInvalid(str(error)) from error
+
+
+def _fits(row: UpstreamRegistration, connection: McpConnection) -> bool:
+    """Whether the registration is of the client that the connection names, or of one that the hub made itself."""
+    if connection.client_id:
+        return row.manner == Manner.BY_HAND and row.client_id == connection.client_id
+    return row.manner == Manner.DOCUMENT or (row.manner == Manner.DYNAMIC and row.redirect_uri == redirect_uri())
+
+
+def _refuse_other_issuer(connection: McpConnection, issuer: str) -> None:
+    """A client id that was entered by hand was for the issuer of that time."""
+    others = UpstreamRegistration.objects.filter(
+        connection=connection, manner=Manner.BY_HAND, client_id=connection.client_id
+    ).exclude(issuer=issuer)
+    if (other := others.first()) is not None:
+        raise AuthorizationInvalid(
+            f"The client id was for the issuer {other.issuer[:200]}, and the server now names {issuer[:200]}. "
+            "Nothing was sent. If that is right, register the hub there and enter the new client id."
+        )
+
+
+def _keep(row: UpstreamRegistration, actor: Actor, is_new: bool) -> None:
+    with transaction.atomic():
+        row.save()
+        if is_new:
+            storing.note_registered(row, actor)

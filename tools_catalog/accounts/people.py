@@ -1,0 +1,94 @@
+"""Whose account it is: who may connect which, and how the person of a call is led to the page where it is connected."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from django.core import signing
+from django.db.models import Q
+from django.utils.translation import gettext as _
+
+from sessions_app import endpoints
+from tools_catalog.call.context import ToolContext
+from tools_catalog.call.input_requests import Url
+from tools_catalog.models.accounts import SHARED
+from tools_catalog.models.upstream import McpConnection
+from tools_catalog.models.upstream_tools import McpUpstreamTool
+from tools_catalog.upstream.account import AccountNeeded
+from tools_catalog.upstream.spec import PERSONAL_ACCOUNT, SHARED_ACCOUNT
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import AnonymousUser, User
+
+PAGE: Final = "/connect/to/"
+LINK_SECONDS: Final = 900
+"""For a person to open the address that a call gave."""
+_SALT: Final = "mcphub connect"
+
+
+class LinkRefused(Exception):
+    """The address of a call is too old, changed, or was made for somebody else."""
+
+
+def principal_of(user: User | AnonymousUser) -> str:
+    return f"user:{user.pk}"
+
+
+def account_of(connection: McpConnection, user: User | AnonymousUser, *, is_for_all: bool) -> str | None:
+    """Give the principal of the account that the person may connect here; None where he may connect none."""
+    runs_it = user.has_perm("tools_catalog.change_mcpconnection")
+    if connection.account == SHARED_ACCOUNT or (connection.account == PERSONAL_ACCOUNT and is_for_all):
+        return SHARED if runs_it else None
+    if connection.account != PERSONAL_ACCOUNT or not connection.enabled:
+        return None
+    return principal_of(user) if runs_it or _may_call(connection, user) else None
+
+
+def _may_call(connection: McpConnection, user: Any) -> bool:
+    """Whether something that is served of the connection is there for this person."""
+    groups = user.groups.values_list("pk", flat=True)
+    offers = McpUpstreamTool.objects.filter(connection=connection)
+    seen = Q()
+    for served in ("tool", "resource", "prompt"):
+        is_open = Q(**{f"{served}__groups": None}) | Q(**{f"{served}__groups__in": groups})
+        seen |= Q(**{f"{served}__isnull": False, f"{served}__enabled": True}) & is_open
+    return offers.filter(seen).exists()
+
+
+def address_for(slug: str, principal: str, elicitation_id: str = "") -> str:
+    """Give the absolute address where this person, and nobody else, connects the account."""
+    told = signing.dumps({"to": slug, "of": principal, "id": elicitation_id}, salt=_SALT, compress=True)
+    return f"{endpoints.issuer()}{PAGE}{slug}/?link={told}"
+
+
+def elicitation_of(link: str, slug: str, principal: str) -> str:
+    """Give the id of the call that the address belongs to. Raises LinkRefused."""
+    try:
+        told = signing.loads(link[:2000], salt=_SALT, max_age=LINK_SECONDS)
+    except signing.SignatureExpired as error:
+        raise LinkRefused(_("This address is older than a quarter of an hour. Call the tool again.")) from error
+    except signing.BadSignature as error:
+        raise LinkRefused(_("This address was changed on its way. Call the tool again.")) from error
+    if told["to"] != slug or told["of"] != principal:
+        raise LinkRefused(_("This address was made for somebody else. Call the tool yourself."))
+    return str(told["id"])
+
+
+async def ask_person(needed: AccountNeeded, context: ToolContext) -> None:
+    """Lead the person of a call to the page, in the way of the call's era; comes back where nobody can be led.
+
+    A stateless client is asked to open the address and calls again, one of 2025-11-25 gets -32042; any other gets the
+    error itself, which then holds the address. Raises as `input.require`.
+    """
+    slug = str(needed.details.get("connection", ""))
+    if not needed.principal or needed.principal != context.call.caller_principal:
+        return
+    own_id = context.input.elicitation_id(f"mcphub/connect {slug}")
+    address = address_for(slug, needed.principal, own_id)
+    words = f"{needed.message} Open {address} and sign in; then call again."
+    question = Url(f"Connect your account at {slug} to this hub.", address, own_id)
+    needed.message = words
+    needed.args = (words,)
+    if context.input.can_ask(question):
+        context.suspension.resume_with("")
+        await context.input.require({"mcphub_connect": question})

@@ -1,0 +1,242 @@
+"""The accounts of one process: tokens kept in memory as long as the change bus says that they are the newest.
+
+One resolver serves tools, resources, prompts, completion, tasks and lists, in all workers. A token is renewed by one
+process at a time, which claims the row, reads it again, redeems the refresh token and stores the answer; the others
+wait for that. No transaction is open while the issuer is asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Final, TypeVar
+
+from channels.db import database_sync_to_async
+from django.utils import timezone
+
+from sessions_app.protocol.authorization import AuthorizationInvalid, Challenge
+from tools_catalog.accounts import storing
+from tools_catalog.accounts.asking import NotReached
+from tools_catalog.accounts.renewing import GrantOver, obtained, renewed
+from tools_catalog.accounts.storing import Stored
+from tools_catalog.models.accounts import CLAIM_SECONDS, SHARED
+from tools_catalog.secrets import SecretError
+from tools_catalog.upstream.account import AccountNeeded, AccountRefused
+from tools_catalog.upstream.spec import CLIENT_ACCOUNT, ConnectionSpec
+from tools_catalog.upstream.transports.base import SessionLost
+
+_EARLY: Final = timedelta(seconds=30)
+"""Before its end a token is renewed, where that is possible."""
+_AGAIN_SECONDS: Final = 0.1
+_ELSEWHERE: Final = (
+    "The connection leads to another server, or uses accounts in another way, than when it was connected."
+)
+_MOST: Final = 2000
+"""Accounts that a process keeps in memory."""
+
+_Result = TypeVar("_Result")
+Key = tuple[int, str]
+
+
+class Accounts:
+    """Of one process. `forget` is told whenever any account changed."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[Key, Stored | None] = OrderedDict()
+        self._locks: dict[Key, asyncio.Lock] = {}
+        self._epoch = 0
+
+    def __call__(self, spec: ConnectionSpec, principal: str) -> HeldAccount:
+        return HeldAccount(self, spec, principal)
+
+    def forget(self) -> None:
+        """Read each account again before its next use."""
+        self._known.clear()
+        self._epoch += 1
+
+    def lock(self, key: Key) -> asyncio.Lock:
+        """Give the lock of an account: one task of the process renews it."""
+        return self._locks.setdefault(key, asyncio.Lock())
+
+    async def stored(self, key: Key) -> Stored | None:
+        """Give an account as it is now. Raises AccountRefused where it cannot be read."""
+        if key in self._known:
+            self._known.move_to_end(key)
+            return self._known[key]
+        began = self._epoch
+        try:
+            found = await database_sync_to_async(storing.load)(*key)
+        except SecretError as error:
+            raise AccountRefused(f"The account's tokens cannot be read: {error}") from error
+        if began == self._epoch:  # else it may be older than the news
+            self._known[key] = found
+            while len(self._known) > _MOST:
+                self._locks.pop(self._known.popitem(last=False)[0], None)
+        return found
+
+
+class HeldAccount:
+    """The account of one session with an upstream: `upstream.account.Account`."""
+
+    def __init__(self, accounts: Accounts, spec: ConnectionSpec, principal: str) -> None:
+        self._accounts = accounts
+        self._spec = spec
+        self._principal = principal
+        self._key = (spec.id, principal)
+        self._since: datetime | None = None
+        """When the account was connected whose token was given first."""
+
+    async def token(self) -> str:
+        """Give the token to send, renewed where it is about to end."""
+        stored = await self._accounts.stored(self._key)
+        if stored is None:
+            return await self._first() if self._is_client else ""
+        if not stored.is_connected or not stored.is_for(self._spec.url, self._spec.account):
+            if self._is_client:
+                return await self._first()
+            raise self._needed(stored, _ELSEWHERE if stored.is_connected else "")
+        if self._since is None:
+            self._since = stored.connected_at
+        elif self._since != stored.connected_at:
+            raise SessionLost("The account was connected anew.")
+        if stored.expires_at is None or stored.expires_at - _EARLY > timezone.now():
+            return stored.access
+        return await self._renewed_early(stored)
+
+    async def refused(self, sent: str, status: int, challenge: str) -> None:
+        """Come back where another try may be let in: the token was renewed, here or by another process."""
+        demanded = Challenge.read(challenge)
+        self._accounts.forget()
+        stored = await self._accounts.stored(self._key)
+        if stored is not None and stored.is_connected and stored.access != sent:
+            return
+        if status == 403:
+            await self._step_up(stored, demanded)
+        elif stored is None or not stored.is_connected:
+            await self._want(demanded)
+        else:
+            await self._renew_or_end(stored, demanded)
+
+    async def _step_up(self, stored: Stored | None, demanded: Challenge) -> None:
+        if demanded.error != "insufficient_scope" or stored is None or not stored.is_connected:
+            raise AccountRefused("The upstream refuses this to the account (status 403).")
+        if not await self._database(lambda: storing.step_up(stored.pk, demanded)):
+            raise AccountRefused(
+                "The upstream refuses this to the account although it has the scopes, or cannot get them. "
+                f"It asks for: {' '.join(demanded.scopes)[:300] or 'nothing that it names'}."
+            )
+        if self._is_client:
+            await self._renew(stored)
+            return
+        raise self._needed(stored, f"The account needs more rights there: {' '.join(demanded.scopes)[:300]}.")
+
+    async def _want(self, demanded: Challenge) -> None:
+        if self._is_client:
+            raise AccountRefused("The upstream refuses the hub's own account. Tell the hub's operator.")
+        await self._database(lambda: storing.note_challenge(*self._key, demanded))
+        raise self._needed(None)
+
+    async def _renew_or_end(self, stored: Stored, demanded: Challenge) -> None:
+        """Renew a token that the upstream refused; where nothing can, the account is over."""
+        if stored.has_refresh or self._is_client:
+            await self._renew(stored)
+            return
+        words = "The upstream does not take the account's token any more, and the issuer gave none to renew it by."
+        await self._database(lambda: storing.end(stored.pk, stored.generation, words))
+        await self._database(lambda: storing.note_challenge(*self._key, demanded))
+        raise self._needed(None, words)
+
+    # Renewal ------------------------------------------------------------------------------------------
+
+    async def _renewed_early(self, stored: Stored) -> str:
+        is_over = stored.expires_at is not None and stored.expires_at <= timezone.now()
+        if not stored.has_refresh and not self._is_client:
+            return stored.access  # the upstream says whether it still takes it
+        try:
+            return await self._renew(stored)
+        except AccountRefused:
+            if is_over:
+                raise
+            return stored.access
+
+    async def _renew(self, stored: Stored) -> str:
+        """Give a token newer than these, made here or by another process. Raises AccountNeeded, AccountRefused."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + CLAIM_SECONDS
+        async with self._accounts.lock(self._key):
+            while True:
+                now = await self._database(lambda: storing.load(*self._key))
+                if now is None or not now.is_connected:
+                    raise self._needed(now)
+                if now.generation != stored.generation:
+                    return now.access
+                if await self._redeemed(stored):
+                    continue
+                if loop.time() > until:
+                    raise AccountRefused(
+                        "Another process of the hub renews the account's token, and is not done. Retry."
+                    )
+                await asyncio.sleep(_AGAIN_SECONDS)
+
+    async def _redeemed(self, stored: Stored) -> bool:
+        """Redeem the refresh token, if no other process does; say whether this one did."""
+        row = await self._database(lambda: storing.claim(stored.pk, stored.generation))
+        if row is None:
+            return False
+        try:
+            answer = await renewed(row)
+        except GrantOver as error:
+            over = str(error)
+            await self._database(lambda: storing.end(row.pk, row.generation, over))
+        except (NotReached, AuthorizationInvalid, SecretError) as error:
+            words = str(error)
+            await self._database(lambda: storing.release(row.pk, row.generation, words))
+            raise AccountRefused(f"The account's token cannot be renewed now: {words} Try again.") from error
+        except BaseException:
+            # Shielded: a call that is cancelled must not keep the others from renewing.
+            await asyncio.shield(self._database(lambda: storing.release(row.pk, row.generation, row.failure)))
+            raise
+        else:
+            await asyncio.shield(self._database(lambda: storing.renew(row, answer)))
+        self._accounts.forget()
+        return True
+
+    async def _first(self) -> str:
+        """Get the first token of the hub's own account. Raises AccountRefused."""
+        async with self._accounts.lock(self._key):
+            self._accounts.forget()
+            stored = await self._accounts.stored(self._key)
+            is_there = stored is not None and stored.is_connected
+            if stored is None or not is_there or not stored.is_for(self._spec.url, self._spec.account):
+                try:
+                    await obtained(self._spec.id)
+                except (NotReached, AuthorizationInvalid, SecretError) as error:
+                    raise AccountRefused(f"The hub gets no token for {self._spec.slug}: {error}") from error
+                self._accounts.forget()
+                stored = await self._accounts.stored(self._key)
+            return stored.access if stored is not None else ""
+
+    # Words --------------------------------------------------------------------------------------------
+
+    @property
+    def _is_client(self) -> bool:
+        return self._spec.account == CLIENT_ACCOUNT
+
+    def _needed(self, stored: Stored | None, why: str = "") -> AccountNeeded:
+        slug = self._spec.slug
+        why = why or (stored.failure if stored is not None and stored.failure else "")
+        if not self._spec.is_personal:
+            what = f"The hub's account at {slug} is not connected. Its operator connects it on the connection's page."
+        elif self._principal == SHARED:
+            what = f"Nobody's account is chosen to read the lists of {slug}. Its operator connects one for them."
+        elif not self._principal.startswith("user:"):
+            what = f"{slug} takes each person's own account, and a key is nobody's. Sign in as a person."
+        else:
+            what = f"Your account at {slug} is not connected."
+            return AccountNeeded(f"{what} {why}".strip(), slug, self._principal)
+        return AccountNeeded(f"{what} {why}".strip(), slug)
+
+    async def _database(self, function: Callable[[], _Result]) -> _Result:
+        return await database_sync_to_async(function)()

@@ -1,0 +1,179 @@
+"""A person signs in at an issuer for the hub: led there, and back with a code that is redeemed once.
+
+Whoever comes back must be the person who left, with the state of that time, in its time, from the issuer asked.
+"""
+
+from __future__ import annotations
+
+import secrets as random
+from dataclasses import dataclass
+from typing import Final
+
+from asgiref.sync import sync_to_async
+
+from sessions_app import bus
+from sessions_app.history.events import Actor
+from sessions_app.protocol import authorization, authorization_flow, json
+from sessions_app.protocol.authorization import AuthorizationInvalid, Challenge
+from sessions_app.protocol.authorization_flow import AuthorizationResponse
+from tools_catalog import secrets
+from tools_catalog.accounts import storing
+from tools_catalog.accounts.asking import Asking, Found, NotReached
+from tools_catalog.accounts.clients import known_client, redirect_uri, registration_for, rendered_headers
+from tools_catalog.models.accounts import SHARED, PendingAuthorization, UpstreamAccount
+from tools_catalog.models.upstream import McpConnection
+from tools_catalog.secrets import SecretError
+from tools_catalog.upstream.spec import SSE
+
+STATE_BYTES: Final = 32
+FAILURES: Final = (NotReached, AuthorizationInvalid, SecretError)
+"""What keeps a person from signing in; each has a sentence that can be shown."""
+
+
+class NotYours(AuthorizationInvalid):
+    """The state is unknown, used, too old or another person's: which of these is nobody's business."""
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """Where a person is to be led."""
+
+    address: str
+    issuer: str
+    scopes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What a person is told before the issuer is asked for anything. `address` is its page, without a request."""
+
+    issuer: str
+    scopes: tuple[str, ...]
+    address: str
+
+
+async def look(connection: McpConnection, principal: str) -> Looked:
+    """Find out where a sign-in would lead. Nothing is registered or kept. Raises what is in FAILURES."""
+    async with Asking() as asking:
+        found, scopes = await _wanted(asking, connection, principal)
+    return Looked(found.issuer.issuer, scopes, found.issuer.authorization_endpoint)
+
+
+async def begin(
+    connection: McpConnection, principal: str, actor: Actor, *, elicitation_id: str = "", document_address: str = ""
+) -> Begun:
+    """Begin a sign-in by `actor` for the account of `principal`. Raises what is in FAILURES."""
+    async with Asking(document_address) as asking:
+        found, scopes = await _wanted(asking, connection, principal)
+        registration = await registration_for(asking, connection, found, scopes, actor)
+    state, verifier = random.token_urlsafe(STATE_BYTES), random.token_urlsafe(STATE_BYTES + 16)
+    address = authorization_flow.authorization_address(
+        found.issuer,
+        client_id=registration.client_id,
+        redirect_uri=redirect_uri(),
+        state=state,
+        verifier=verifier,
+        scopes=scopes,
+        resource=registration.resource,
+    )
+    kept = {
+        "verifier": verifier,
+        "issuer": storing.issuer_row(found.issuer),
+        "redirect_uri": redirect_uri(),
+        "resource": registration.resource,
+        "scopes": list(scopes),
+    }
+    sealed = secrets.encrypt(json.dumps(kept).decode(), aad=PendingAuthorization.binding(state))
+    await sync_to_async(PendingAuthorization.objects.begin)(
+        state=state,
+        person=actor.principal,
+        connection=connection,
+        registration=registration,
+        principal=principal,
+        sealed=sealed,
+        elicitation_id=elicitation_id,
+    )
+    return Begun(address, found.issuer.issuer, scopes)
+
+
+async def finish(query: str, actor: Actor) -> PendingAuthorization:
+    """Redeem what came back with a person's browser, and store the account. Raises what is in FAILURES.
+
+    A process that dies between redeeming and storing loses the tokens: the person connects once more, and the issuer
+    ends what was given for the code on its own terms.
+    """
+    response = AuthorizationResponse.read(query)
+    pending = await sync_to_async(PendingAuthorization.objects.take)(response.state, actor.principal)
+    if pending is None:
+        raise NotYours(
+            "This address was not made for you, is older than ten minutes, or was used already. Connect again."
+        )
+    kept = json.loads(secrets.decrypt(pending.sealed, aad=PendingAuthorization.binding(response.state)).encode())
+    issuer = storing.issuer_from(kept["issuer"])
+    code = response.code_from(issuer)
+    connection, registration = pending.connection, pending.registration
+    client = await sync_to_async(known_client)(connection, registration)
+    form = {
+        "grant_type": "authorization_code",
+        "code": code,
+        "redirect_uri": kept["redirect_uri"],
+        "code_verifier": kept["verifier"],
+    }
+    if kept["resource"]:
+        form["resource"] = kept["resource"]
+    async with Asking() as asking:
+        answer = await asking.tokens(issuer, client, form, kept["scopes"])
+    await sync_to_async(storing.connect)(connection, pending.principal, registration, answer, actor)
+    if pending.principal == SHARED:
+        await sync_to_async(bus.publish)(bus.UPSTREAM_RECONNECT, connection.slug)
+    return pending
+
+
+async def disconnect(account: UpstreamAccount, actor: Actor) -> str:
+    """End an account and take its tokens back at the issuer; say what the issuer did not do, or nothing.
+
+    The hub forgets the tokens first, whatever becomes of the issuer.
+    """
+    tokens = await sync_to_async(_tokens)(account)
+    await sync_to_async(storing.end)(account.pk, None, "Disconnected.", actor)
+    registration = account.registration
+    if registration is None or not tokens:
+        return ""
+    issuer = storing.kept_issuer(registration)
+    try:
+        client = await sync_to_async(known_client)(account.connection, registration)
+        async with Asking() as asking:
+            taken_back = [await asking.revoke(issuer, client, token) for token in tokens]
+    except FAILURES as error:
+        return f"The issuer {issuer.issuer} could not be told: {error}"
+    return "" if all(taken_back) else f"The issuer {issuer.issuer} takes no tokens back: end the access there, too."
+
+
+async def _wanted(asking: Asking, connection: McpConnection, principal: str) -> tuple[Found, tuple[str, ...]]:
+    """Find out who lets in, and choose what to ask for: more than now where the server demands more."""
+    stored = await sync_to_async(storing.load)(connection.pk, principal)
+    challenge = await _challenge(asking, connection, principal)
+    found = await asking.found(connection.url, challenge)
+    own = tuple(connection.account_scopes.split())
+    chosen = own or authorization.scopes_to_ask(challenge, found.resource, found.issuer)
+    if stored is not None and stored.is_connected:
+        chosen = authorization.union(stored.scopes, challenge.scopes, chosen)
+    return found, chosen
+
+
+async def _challenge(asking: Asking, connection: McpConnection, principal: str) -> Challenge:
+    """Give what the server demanded last, or what it demands now."""
+    row = await sync_to_async(
+        lambda: UpstreamAccount.objects.filter(connection=connection, principal=principal).first()
+    )()
+    if row is not None and (row.wanted_scopes or row.wanted_document):
+        return Challenge(row.wanted_document, tuple(row.wanted_scopes.split()))
+    headers = await sync_to_async(rendered_headers)(connection)
+    return await asking.challenge(connection.url, headers, is_stream=connection.transport == SSE)
+
+
+def _tokens(account: UpstreamAccount) -> list[str]:
+    try:
+        return [token for token in (account.opened("refresh"), account.opened("access")) if token]
+    except SecretError:
+        return []

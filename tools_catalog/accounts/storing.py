@@ -1,0 +1,232 @@
+"""The steps of accounts as rows: each is one transaction, with its event, and tells the other processes.
+
+    wanted ──► connected ──► ended          a sign-in connects, again and again; a refusal by the issuer or the person
+       ▲           │            │           ends; what a server asks for while nobody is connected is wanted
+       └───────────┴── connected ◄┘
+
+Whoever renews tokens claims the row first and writes only over the tokens that he began with.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from django.db import transaction
+from django.db.models import F, Q
+from django.utils import timezone
+
+from sessions_app.history import events
+from sessions_app.history.events import Actor
+from sessions_app.protocol.authorization import Challenge, Issuer, union
+from sessions_app.protocol.authorization_flow import TokenAnswer
+from sessions_app.protocol.json import Json
+from tools_catalog.bindings import origin_of
+from tools_catalog.models.accounts import CLAIM_SECONDS, UpstreamAccount, UpstreamRegistration
+from tools_catalog.models.upstream import McpConnection
+
+HUB: Final = Actor("hub")
+_MOST_STEP_UPS: Final = 3
+"""Sign-ins for more scopes that a server may cause before somebody looks at it."""
+State = UpstreamAccount.State
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """An account as it was read at one moment, its tokens in clear. Never kept longer than the change bus allows."""
+
+    pk: int
+    state: str
+    generation: int
+    access: str = ""
+    has_refresh: bool = False
+    expires_at: datetime | None = None
+    scopes: tuple[str, ...] = ()
+    wanted: tuple[str, ...] = ()
+    failure: str = ""
+    connected_at: datetime | None = None
+    server: str = ""
+    kind: str = ""
+
+    @property
+    def is_connected(self) -> bool:
+        return self.state == State.CONNECTED
+
+    def is_for(self, url: str, kind: str) -> bool:
+        """Whether it was connected for this server, and for this use."""
+        return self.server == origin_of(url) and self.kind == kind
+
+
+def load(connection_id: int, principal: str) -> Stored | None:
+    """Read an account; None where there is none. Raises SecretError."""
+    row = UpstreamAccount.objects.filter(connection_id=connection_id, principal=principal).first()
+    if row is None:
+        return None
+    return Stored(
+        row.pk,
+        row.state,
+        row.generation,
+        row.opened("access"),
+        bool(row.refresh),
+        row.expires_at,
+        tuple(row.scopes.split()),
+        tuple(row.wanted_scopes.split()),
+        row.failure,
+        row.connected_at,
+        row.server,
+        row.kind,
+    )
+
+
+def claim(pk: int, generation: int) -> UpstreamAccount | None:
+    """Take the right to renew these tokens, for one process at a time; None where another has it, or they changed."""
+    now = timezone.now()
+    free = Q(claimed_until=None) | Q(claimed_until__lt=now)
+    rows = UpstreamAccount.objects.filter(free, pk=pk, generation=generation)
+    if not rows.update(claimed_until=now + timedelta(seconds=CLAIM_SECONDS)):
+        return None
+    return UpstreamAccount.objects.select_related("registration", "connection").get(pk=pk)
+
+
+def release(pk: int, generation: int, failure: str) -> None:
+    """Give the right back with the tokens as they were, and say why."""
+    rows = UpstreamAccount.objects.filter(pk=pk, generation=generation)
+    rows.update(claimed_until=None, failure=failure[:500])
+
+
+def renew(row: UpstreamAccount, answer: TokenAnswer) -> bool:
+    """Store renewed tokens over those that `row` was claimed with; say whether they were still those."""
+    refresh = row.sealed("refresh", answer.refresh_token) if answer.refresh_token else row.refresh
+    rows = UpstreamAccount.objects.filter(pk=row.pk, generation=row.generation, state=State.CONNECTED)
+    return bool(
+        rows.update(
+            access=row.sealed("access", answer.access_token),
+            refresh=refresh,
+            scopes=" ".join(answer.scopes),
+            expires_at=_ends(answer),
+            generation=F("generation") + 1,
+            claimed_until=None,
+            refreshed_at=timezone.now(),
+            failure="",
+        )
+    )
+
+
+@transaction.atomic
+def connect(
+    connection: McpConnection, principal: str, registration: UpstreamRegistration, answer: TokenAnswer, actor: Actor
+) -> UpstreamAccount:
+    """Store the tokens of a new sign-in, whatever was there before."""
+    row, _made = UpstreamAccount.objects.select_for_update().get_or_create(connection=connection, principal=principal)
+    before = {"state": row.state, "scopes": row.scopes}
+    missing = set(row.wanted_scopes.split()) - set(answer.scopes)
+    row.registration = registration
+    row.server, row.kind = origin_of(connection.url), connection.account
+    row.state = State.CONNECTED
+    row.access = row.sealed("access", answer.access_token)
+    row.refresh = row.sealed("refresh", answer.refresh_token)
+    row.scopes = " ".join(answer.scopes)
+    row.step_ups = row.step_ups + 1 if missing else 0
+    row.expires_at = _ends(answer)
+    row.generation += 1
+    row.claimed_until = None
+    row.failure = ""
+    row.connected_by = actor.label[:150] or actor.principal
+    row.connected_at = row.refreshed_at = timezone.now()
+    row.save()
+    after = {"state": row.state, "scopes": row.scopes, "issuer": registration.issuer, "for": principal or "all"}
+    _note("account.connected", connection, actor, before, after)
+    return row
+
+
+@transaction.atomic
+def end(pk: int, generation: int | None, why: str, actor: Actor = HUB) -> bool:
+    """End an account, if it still has these tokens; without a generation whatever it has. Say whether it was ended."""
+    rows = UpstreamAccount.objects.select_for_update().filter(pk=pk, state=State.CONNECTED)
+    row = (rows if generation is None else rows.filter(generation=generation)).first()
+    if row is None:
+        return False
+    before = {"state": row.state, "scopes": row.scopes}
+    row.state, row.access, row.refresh, row.claimed_until = State.ENDED, "", "", None
+    row.expires_at, row.failure = None, why[:500]
+    row.generation += 1
+    row.save()
+    kind = "account.ended" if actor is HUB else "account.disconnected"
+    _note(kind, row.connection, actor, before, {"state": row.state, "for": row.principal or "all"}, why)
+    return True
+
+
+def note_challenge(connection_id: int, principal: str, challenge: Challenge) -> None:
+    """Keep what a server demands of an account that is not connected."""
+    row, _made = UpstreamAccount.objects.get_or_create(connection_id=connection_id, principal=principal)
+    _want(row, challenge)
+
+
+def step_up(pk: int, challenge: Challenge) -> bool:
+    """Keep that a server demands more scopes of a connected account; say whether it may lead to another sign-in."""
+    row = UpstreamAccount.objects.get(pk=pk)
+    if set(challenge.scopes) <= set(row.scopes.split()) or row.step_ups >= _MOST_STEP_UPS:
+        UpstreamAccount.objects.filter(pk=pk).update(failure=_REFUSED)
+        return False
+    _want(row, challenge)
+    return True
+
+
+def _want(row: UpstreamAccount, challenge: Challenge) -> None:
+    is_there = row.state == State.CONNECTED
+    wanted = union(row.scopes.split(), row.wanted_scopes.split(), challenge.scopes) if is_there else challenge.scopes
+    UpstreamAccount.objects.filter(pk=row.pk).update(
+        wanted_scopes=" ".join(wanted), wanted_document=challenge.resource_metadata
+    )
+
+
+def registration_of(connection_id: int, issuer: str) -> UpstreamRegistration | None:
+    return UpstreamRegistration.objects.filter(connection_id=connection_id, issuer=issuer).first()
+
+
+def kept_issuer(row: UpstreamRegistration) -> Issuer:
+    """Give the issuer as it was read last."""
+    return issuer_from(row.metadata)
+
+
+def issuer_from(told: dict[str, Json]) -> Issuer:
+    """Give what `issuer_row` wrote down."""
+    members: Any = {name: tuple(value) if isinstance(value, list) else value for name, value in told.items()}
+    return Issuer(**members)
+
+
+def issuer_row(issuer: Issuer) -> dict[str, Json]:
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(issuer).items()}
+
+
+def note_registered(row: UpstreamRegistration, actor: Actor) -> None:
+    after = {"issuer": row.issuer, "manner": row.manner, "client_id": row.client_id}
+    _note("account.registered", row.connection, actor, None, after)
+
+
+def _note(
+    kind: str,
+    connection: McpConnection,
+    actor: Actor,
+    before: dict[str, Json] | None,
+    after: dict[str, Json],
+    reason: str = "",
+) -> None:
+    events.record(
+        kind,
+        actor=actor,
+        model=McpConnection,
+        subject=connection.pk,
+        label=connection.slug,
+        before=before,
+        after=after,
+        reason=reason,
+    )
+
+
+def _ends(answer: TokenAnswer) -> datetime | None:
+    return None if answer.expires_in is None else timezone.now() + timedelta(seconds=answer.expires_in)
+
+
+_REFUSED = "The server still refuses although the account has the scopes that it asked for."

@@ -1,0 +1,81 @@
+"""The accounts of a connection, as its page shows them: states and names, never a token."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from django.contrib.auth import get_user_model
+from django.utils import timezone
+from django.utils.html import format_html, format_html_join
+from django.utils.translation import gettext as _t
+from django.utils.translation import gettext_lazy as _
+
+from sessions_app.kit.admin.base import mark
+from sessions_app.kit.shown import visible
+from tools_catalog.models import McpConnection, UpstreamAccount
+from tools_catalog.models.accounts import SHARED
+
+if TYPE_CHECKING:
+    from django.utils.safestring import SafeString
+
+_MOST: Final = 50
+_MARKS: Final = {"wanted": "wait", "connected": "good", "ended": "bad"}
+_NONE: Final = {
+    McpConnection.Account.NONE: _("It signs in nowhere."),
+    McpConnection.Account.CLIENT: _("The hub signs in by itself, with its first request."),
+    McpConnection.Account.SHARED: _("Not connected. Press “Connect an account”."),
+    McpConnection.Account.PERSONAL: _("Nobody has connected an account, and none reads the lists."),
+}
+
+
+def shown_accounts(row: McpConnection) -> SafeString | str:
+    """Give the states of the accounts, that of all first; of many the newest."""
+    if row.account == McpConnection.Account.NONE:
+        return str(_NONE[McpConnection.Account.NONE])
+    accounts = row.accounts.select_related("registration").order_by("principal")
+    found = list(accounts[:_MOST])
+    if not found:
+        return str(_NONE[McpConnection.Account(row.account)])
+    names = _names(found)
+    parts = format_html_join(
+        "",
+        '<div><p>{} {}</p><p class="hub-subtle">{}</p></div>',
+        (
+            (
+                mark(_MARKS[account.state], account.get_state_display()),
+                names.get(account.principal, account.principal),
+                _words(account),
+            )
+            for account in found
+        ),
+    )
+    more = accounts.count() - len(found)
+    return format_html("{}<p>{}</p>", parts, _t("and %(count)d more") % {"count": more}) if more > 0 else parts
+
+
+def _names(accounts: list[UpstreamAccount]) -> dict[str, str]:
+    """Give whose they are in words."""
+    keys = [each.principal.removeprefix("user:") for each in accounts if each.principal.startswith("user:")]
+    people: Any = get_user_model().objects.filter(pk__in=[key for key in keys if key.isdigit()])
+    is_personal = any(accounts) and accounts[0].connection.account == McpConnection.Account.PERSONAL
+    of_all = _t("reads the lists") if is_personal else _t("for all callers")
+    return {SHARED: of_all, **{f"user:{person.pk}": person.get_username() for person in people}}
+
+
+def _words(account: UpstreamAccount) -> str:
+    words = [visible(account.registration.issuer, one_line=True)] if account.registration is not None else []
+    if account.connected_by:
+        words.append(_t("connected by %(name)s") % {"name": visible(account.connected_by, one_line=True)})
+    if account.scopes:
+        words.append(_t("scopes: %(scopes)s") % {"scopes": visible(account.scopes[:300], one_line=True)})
+    if account.expires_at is not None:
+        words.append(_t("token ends %(when)s") % {"when": _moment(account.expires_at)})
+    if account.refreshed_at is not None:
+        words.append(_t("last renewed %(when)s") % {"when": _moment(account.refreshed_at)})
+    if account.failure:
+        words.append(visible(account.failure, one_line=True))
+    return " · ".join(words)
+
+
+def _moment(value: Any) -> str:
+    return timezone.localtime(value).strftime("%Y-%m-%d %H:%M:%S %Z")

@@ -1,0 +1,195 @@
+"""Accounts that the hub has at upstreams: how an issuer knows the hub, what it gave it, what is under way."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import timedelta
+from typing import Any
+
+from django.db import models
+from django.db.models import Q
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+
+from sessions_app.kit.fields import JSONText
+from tools_catalog import secrets
+from tools_catalog.models.upstream import McpConnection
+
+SHARED = ""
+"""The principal of an account that all callers share, and of the one that a connection's lists are read with."""
+PENDING_SECONDS = 600
+_MOST_PENDING = 20
+"""Sign-ins that one person has under way; the oldest ends where there are more."""
+CLAIM_SECONDS = 40
+"""For one process to renew a token; another may try after that."""
+
+
+class UpstreamRegistration(models.Model):
+    """How one issuer knows the hub, for one connection. Nothing of it goes to another issuer."""
+
+    class Manner(models.TextChoices):
+        BY_HAND = "by_hand", _("entered by hand")
+        DOCUMENT = "document", _("the address of a document")
+        DYNAMIC = "dynamic", _("registered by the hub")
+
+    connection = models.ForeignKey(McpConnection, models.CASCADE, related_name="registrations")
+    issuer = models.CharField(_("issuer"), max_length=500)
+    metadata = JSONText(_("metadata"), default=dict)
+    """Of the issuer as it was last read: the members of `protocol.authorization.Issuer`."""
+    resource = models.CharField(_("resource"), max_length=2000, blank=True)
+    """What tokens are asked for: empty where the request does not say."""
+    manner = models.CharField(_("manner"), max_length=10, choices=Manner)
+    client_id = models.CharField(_("client id"), max_length=2000)
+    method = models.CharField(_("how the hub proves who it is"), max_length=30)
+    redirect_uri = models.CharField(max_length=2000)
+    """Where it sends people back to, as it was told."""
+    ciphertext = models.TextField(editable=False, blank=True)
+    """The secret that the issuer gave; one that was entered by hand is a `Secret`."""
+    created_at = models.DateTimeField(_("registered"), default=timezone.now)
+
+    class Meta:
+        verbose_name = _("registration at an issuer")
+        verbose_name_plural = _("registrations at issuers")
+        default_permissions = ()
+        constraints = [
+            models.UniqueConstraint(fields=["connection", "issuer"], name="registration_one_per_issuer"),
+            models.CheckConstraint(
+                condition=Q(manner__in=["by_hand", "document", "dynamic"]), name="registration_manner_known"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.connection_id} {self.issuer}"
+
+    def set_secret(self, plain: str) -> None:
+        """Keep what the issuer gave; call save() afterwards."""
+        self.ciphertext = secrets.encrypt(plain, aad=self._binding) if plain else ""
+
+    def secret(self) -> str:
+        """Give the secret; empty where there is none. Raises SecretError."""
+        return secrets.decrypt(self.ciphertext, aad=self._binding) if self.ciphertext else ""
+
+    @property
+    def _binding(self) -> str:
+        return secrets.binding("tools_catalog.UpstreamRegistration", f"{self.connection_id} {self.issuer}", "secret")
+
+
+class UpstreamAccount(models.Model):
+    """An account at an upstream, of one principal or of all. Tokens are encrypted; no page and no export has them.
+
+    Its steps are verbs of `tools_catalog.accounts.storing`; whoever renews the tokens holds the claim.
+    """
+
+    class State(models.TextChoices):
+        WANTED = "wanted", _("Not connected")
+        CONNECTED = "connected", _("Connected")
+        ENDED = "ended", _("Ended")
+
+    connection = models.ForeignKey(McpConnection, models.CASCADE, related_name="accounts")
+    principal = models.CharField(_("of"), max_length=64, blank=True)
+    registration = models.ForeignKey(UpstreamRegistration, models.SET_NULL, null=True, related_name="accounts")
+    server = models.CharField(_("server"), max_length=300, blank=True)
+    """The origin that it was connected for: its tokens go nowhere else, wherever the connection leads by then."""
+    kind = models.CharField(_("kind"), max_length=10, blank=True)
+    """What the connection's account was by then: one that was lent to read lists makes nobody's calls."""
+    state = models.CharField(_("state"), max_length=10, choices=State, default=State.WANTED)
+    scopes = models.TextField(_("scopes"), blank=True)
+    """That the tokens have."""
+    wanted_scopes = models.TextField(_("scopes that the server asked for"), blank=True)
+    wanted_document = models.CharField(max_length=2000, blank=True)
+    """Where the server says that it is described."""
+    step_ups = models.PositiveIntegerField(default=0)
+    """Sign-ins in a row that did not get all scopes that the server asked for."""
+    access = models.TextField(editable=False, blank=True)
+    refresh = models.TextField(editable=False, blank=True)
+    expires_at = models.DateTimeField(_("token ends"), null=True, blank=True)
+    generation = models.PositiveIntegerField(default=0)
+    """Grows with each set of tokens, so that a late writer writes nothing."""
+    claimed_until = models.DateTimeField(null=True, blank=True)
+    """A process renews the tokens, until then at most."""
+    failure = models.CharField(_("last failure"), max_length=500, blank=True)
+    connected_by = models.CharField(_("connected by"), max_length=150, blank=True)
+    connected_at = models.DateTimeField(_("connected"), null=True, blank=True)
+    refreshed_at = models.DateTimeField(_("renewed"), null=True, blank=True)
+
+    class Meta:
+        verbose_name = _("account at an upstream")
+        verbose_name_plural = _("accounts at upstreams")
+        default_permissions = ()
+        constraints = [
+            models.UniqueConstraint(fields=["connection", "principal"], name="account_one_per_principal"),
+            models.CheckConstraint(condition=Q(state__in=["wanted", "connected", "ended"]), name="account_state_known"),
+            models.CheckConstraint(
+                condition=Q(state="connected") | Q(access="", refresh=""), name="account_tokens_only_while_connected"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.connection_id} {self.principal}".strip()
+
+    def sealed(self, field: str, plain: str) -> str:
+        """Give a token as it is stored in `field`: access or refresh."""
+        return secrets.encrypt(plain, aad=self._binding(field)) if plain else ""
+
+    def opened(self, field: str) -> str:
+        """Give a stored token; empty where there is none. Raises SecretError."""
+        stored = self.access if field == "access" else self.refresh
+        return secrets.decrypt(stored, aad=self._binding(field)) if stored else ""
+
+    def _binding(self, field: str) -> str:
+        return secrets.binding("tools_catalog.UpstreamAccount", f"{self.connection_id} {self.principal}", field)
+
+
+class PendingAuthorizationQuerySet(models.QuerySet["PendingAuthorization"]):
+    def begin(self, *, state: str, person: str, **fields: Any) -> PendingAuthorization:
+        """Keep a sign-in that begins; the person's oldest end where there are many, and what is long over goes."""
+        now = timezone.now()
+        self.filter(expires_at__lt=now - timedelta(seconds=PENDING_SECONDS)).delete()
+        own = self.filter(person=person).order_by("-pk").values_list("pk", flat=True)
+        self.filter(pk__in=list(own[_MOST_PENDING - 1 :])).delete()
+        ends = now + timedelta(seconds=PENDING_SECONDS)
+        return self.create(state_digest=digest_of(state), person=person, expires_at=ends, **fields)
+
+    def take(self, state: str, person: str) -> PendingAuthorization | None:
+        """Give the sign-in of this state, once and in its time, to the person who began it; None to anybody else."""
+        now = timezone.now()
+        found = self.filter(state_digest=digest_of(state), person=person, used_at=None, expires_at__gt=now)
+        if not found.update(used_at=now):
+            return None
+        return self.select_related("connection", "registration").get(state_digest=digest_of(state))
+
+
+class PendingAuthorization(models.Model):
+    """A person who was led to an issuer and is to come back."""
+
+    state_digest = models.CharField(max_length=64, unique=True)
+    person = models.CharField(max_length=64)
+    """The principal of who began it."""
+    connection = models.ForeignKey(McpConnection, models.CASCADE, related_name="+")
+    registration = models.ForeignKey(UpstreamRegistration, models.CASCADE, related_name="+")
+    principal = models.CharField(max_length=64, blank=True)
+    """Of the account that it is for."""
+    sealed = models.TextField(editable=False)
+    """Encrypted: the verifier, and the issuer as it was when the person was led there."""
+    elicitation_id = models.CharField(max_length=500, blank=True)
+    """Of the call that waits for it."""
+    expires_at = models.DateTimeField()
+    used_at = models.DateTimeField(null=True)
+
+    objects = PendingAuthorizationQuerySet.as_manager()
+
+    class Meta:
+        verbose_name = _("sign-in at an issuer")
+        verbose_name_plural = _("sign-ins at issuers")
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return f"{self.connection_id} {self.person}"
+
+    @staticmethod
+    def binding(state: str) -> str:
+        return secrets.binding("tools_catalog.PendingAuthorization", digest_of(state), "sealed")
+
+
+def digest_of(state: str) -> str:
+    return hashlib.sha256(state.encode("utf-8", "replace")).hexdigest()
