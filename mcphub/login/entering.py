@@ -63,7 +63,7 @@ def own_page(wanted: str) -> str:
 
 def leads_to(user: Any, wanted: str) -> str:
     """Give where a login leads: to the page that was wanted, or to the first page that is open to the person."""
-    return own_page(wanted) or reverse("admin:index" if user.is_staff else "own-login")
+    return own_page(wanted) or reverse("admin:index" if user.is_staff else "my-access")
 
 
 def enter(request: HttpRequest, user: User, way: Way, wanted: str, attempt: Attempt | None = None) -> HttpResponse:

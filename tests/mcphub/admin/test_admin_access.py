@@ -11,6 +11,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from mcphub import groups
+from mcphub.console.persons import role_of
 from sessions_app import bus
 from sessions_app.history.reading import history_of
 from sessions_app.models import ApiKey, BusEvent, McpSession
@@ -129,28 +130,22 @@ def keeper(log_in):
 
 
 def person_data(person, **changes):
-    return {
-        "username": person.username,
-        "is_active": "on",
-        "date_joined_0": "2026-01-01",
-        "date_joined_1": "00:00:00",
-        **changes,
-    }
+    return {"username": person.username, "role": role_of(person), **changes}
 
 
 def test_a_person_is_given_only_what_the_giver_has(keeper, django_user_model):
     person = django_user_model.objects.create_user("ada")
     address = reverse("admin:auth_user_change", args=[person.pk])
-    foreign, own = GroupFactory(), keeper.user.groups.get()
-    bodies = Permission.objects.get(codename="read_bodies")
-    refused = keeper.post(address, person_data(person, groups=[own.pk, foreign.pk], user_permissions=[bodies.pk]))
+    foreign, auditor = GroupFactory(), Group.objects.get(name="Auditor")
+    refused = keeper.post(address, person_data(person, role=str(auditor.pk), tool_groups=[foreign.pk]))
     errors = refused.context["adminform"].form.errors
-    assert foreign.name in str(errors["groups"])
-    assert "invocations.read_bodies" in str(errors["user_permissions"])
+    assert foreign.name in str(errors["role"])
+    assert "superuser" in keeper.post(address, person_data(person, role="superuser")).context["errors"].as_text()
 
-    assert keeper.post(address, person_data(person, groups=[own.pk], is_superuser="on")).status_code == 302
+    own = Group.objects.get(name="Operator")
+    assert keeper.post(address, person_data(person, role=str(own.pk), is_superuser="on")).status_code == 302
     person.refresh_from_db()
-    assert (list(person.groups.all()), person.is_superuser) == ([own], False)
+    assert (list(person.groups.all()), person.is_staff, person.is_superuser) == ([own], True, False)
 
 
 def test_nobody_changes_a_person_who_has_more(keeper, django_user_model):
