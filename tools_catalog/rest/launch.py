@@ -79,12 +79,12 @@ class SecretSerializer(ReasonedSerializer):
             found["name"].read_only, found["value"].required = True, False
         return found
 
-    def _write(self, row: Secret, values: dict[str, Any]) -> Secret:
+    def _write(self, row: object, values: dict[str, Any]) -> Any:
         if (value := values.pop("value", None)) is not None:
+            assert isinstance(row, Secret)
             row.name = values.get("name", row.name)
             row.set_value(value)
-        written: Secret = super()._write(row, values)
-        return written
+        return super()._write(row, values)
 
 
 @extend_schema_view(

@@ -13,7 +13,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from sessions_app.kit.rest.errors import Conflict
-from sessions_app.kit.rest.writing import JSONValue, RowSerializer, RowViewSet, StrictText
+from sessions_app.kit.rest.writing import JSONValue, Named, RowSerializer, RowViewSet, StrictText
 from sessions_app.protocol.errors import Forbidden
 from tools_catalog.discovery import reconcile as discovery
 from tools_catalog.filters import OFFER_FILTERS
@@ -26,7 +26,7 @@ class OfferSerializer(RowSerializer[McpUpstreamTool]):
     """A definition that an upstream lists: as it is now, and as it was approved."""
 
     id = serializers.IntegerField(read_only=True)
-    connection = serializers.SlugRelatedField(slug_field="slug", read_only=True)
+    connection = Named(slug_field="slug", read_only=True)
     state = serializers.ChoiceField(choices=McpUpstreamTool.State.choices, read_only=True)
     seen = JSONValue(read_only=True, help_text="The definition as the upstream lists it now.")
     approved = JSONValue(read_only=True, help_text="The definition as it was approved; {} where it never was.")
@@ -98,7 +98,8 @@ class OfferViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, RowViewSet[
     @action(detail=True, methods=["post"], required_permission=_APPROVES)
     def reject(self, request: Request, pk: str) -> Response:
         with transaction.atomic():
-            row, row.change_reason = self._decided(request, pk)
+            row, reason = self._decided(request, pk)
+            row.change_reason = reason
             discovery.reject(row, author=request.user)
         return Response(self.get_serializer(self.get_object()).data)
 
