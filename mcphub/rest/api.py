@@ -30,6 +30,7 @@ from sessions_app.rest.waiting import WaitingChangeViewSet
 from tools_catalog.rest.connections import ConnectionViewSet
 from tools_catalog.rest.content import PromptViewSet, ResourceViewSet
 from tools_catalog.rest.launch import LaunchProfileViewSet, SecretViewSet
+from tools_catalog.rest.offers import OfferViewSet
 from tools_catalog.rest.selections import ServiceViewSet, ToolsetViewSet
 from tools_catalog.rest.tools import ToolDefinitionViewSet, ToolVersionViewSet
 
@@ -79,6 +80,7 @@ router.register(r"tool-definitions/(?P<name>[^/]+)/versions", ToolVersionViewSet
 router.register("connections", ConnectionViewSet)
 router.register("launch-profiles", LaunchProfileViewSet)
 router.register("secrets", SecretViewSet)
+router.register("offers", OfferViewSet)
 router.register("keys", KeyViewSet)
 router.register("services", ServiceViewSet)
 router.register("toolsets", ToolsetViewSet)

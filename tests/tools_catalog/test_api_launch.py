@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from sessions_app.history.models import AuditEvent
 from sessions_app.models import ApiKey
 from tests.factories import LaunchProfileFactory
 from tests.rest import by_key, by_person, error_of
@@ -28,7 +29,33 @@ def test_a_secret_is_given_by_its_name_and_bindings_alone() -> None:
     assert "git.TOKEN" in listed
     assert not any(part in listed for part in ("a-long-secret", row.ciphertext, row.fingerprint, row.mask))
     error_of(by_key("tools:list").get("/api/secrets/"), 403, "forbidden")
-    error_of(client.post("/api/secrets/", {}), 405, "method_not_allowed")
+    said = error_of(client.post("/api/secrets/", {}), 403, "forbidden")
+    assert "not by keys" in said["message"]
+
+
+def test_a_person_writes_a_secret_whose_value_nobody_reads() -> None:
+    rights = [f"tools_catalog.{deed}_secret" for deed in ("view", "add", "change", "delete")]
+    person = by_person(*rights, is_staff=True)
+    words = {"name": "git", "origins": "https://git.example", "users": "service:git", "value": " a-long-secret "}
+    made = person.post("/api/secrets/", words, content_type="application/json")
+    assert made.status_code == 201, made.content
+    assert "value" not in made.json()
+    assert Secret.objects.get().value() == " a-long-secret "
+    error_of(person.post("/api/secrets/", words, content_type="application/json"), 409, "conflict")
+    changed = person.patch(
+        "/api/secrets/git/", {"value": "another-one", "reason": "old"}, content_type="application/json"
+    )
+    assert changed.status_code == 200
+    assert Secret.objects.get().value() == "another-one"
+    bound = person.patch("/api/secrets/git/", {"origins": "https://new.example"}, content_type="application/json")
+    assert bound.json()["origins"] == "https://new.example"
+    assert Secret.objects.get().value() == "another-one"
+    renamed = person.patch("/api/secrets/git/", {"name": "other"}, content_type="application/json")
+    error_of(renamed, 400, "invalid_params")
+    error_of(by_person("tools_catalog.view_secret").delete("/api/secrets/git/"), 403, "forbidden")
+    assert person.delete("/api/secrets/git/").status_code == 204
+    assert AuditEvent.objects.filter(kind__startswith="secret", subject_label="git").count() == 4
+    assert not any("another-one" in str(event) for event in AuditEvent.objects.values_list())
 
 
 def test_a_launch_profile_is_read_by_people_who_may_see_it_and_by_no_key() -> None:
