@@ -33,6 +33,7 @@ _AGAIN_SECONDS: Final = 0.1
 _ELSEWHERE: Final = (
     "The connection leads to another server, or uses accounts in another way, than when it was connected."
 )
+_PERSON: Final = "user:"
 _MOST: Final = 2000
 """Accounts that a process keeps in memory."""
 
@@ -90,6 +91,8 @@ class HeldAccount:
 
     async def token(self) -> str:
         """Give the token to send, renewed where it is about to end."""
+        if self._spec.is_personal and self._principal != SHARED and not self._principal.startswith(_PERSON):
+            raise self._needed(None)
         stored = await self._accounts.stored(self._key)
         if not self._is_good(stored):
             # It may have been connected just now, by a page that another process served.
@@ -236,7 +239,7 @@ class HeldAccount:
             what = f"The hub's account at {slug} is not connected. Its operator connects it on the connection's page."
         elif self._principal == SHARED:
             what = f"Nobody's account is chosen to read the lists of {slug}. Its operator connects one for them."
-        elif not self._principal.startswith("user:"):
+        elif not self._principal.startswith(_PERSON):
             what = (
                 f"{slug} takes each person's own account; this call is no person's. Sign in, or use a key of your own."
             )

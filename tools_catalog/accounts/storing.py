@@ -163,6 +163,12 @@ def end_all_of(principal: str, why: str, actor: Actor = HUB) -> int:
     return sum(end(pk, None, why, actor) for pk in rows.values_list("pk", flat=True))
 
 
+def end_all_of_registration(registration_id: int, why: str) -> int:
+    """End all accounts that were connected as this client."""
+    rows = UpstreamAccount.objects.filter(registration_id=registration_id, state=State.CONNECTED)
+    return sum(end(pk, None, why) for pk in rows.values_list("pk", flat=True))
+
+
 def note_challenge(connection_id: int, principal: str, challenge: Challenge) -> None:
     """Keep what a server demands of an account that is not connected."""
     row, _made = UpstreamAccount.objects.get_or_create(connection_id=connection_id, principal=principal)
