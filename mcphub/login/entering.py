@@ -57,13 +57,18 @@ def next_of(request: HttpRequest) -> str:
 
 def own_page(wanted: str) -> str:
     """Give an address of a page of this hub, without a host; empty where it is none, whatever a browser makes of it."""
-    is_own = wanted.startswith("/") and wanted.isprintable() and len(wanted) <= _MOST_ADDRESS
+    is_own = (
+        wanted.startswith("/")
+        and wanted[1:2] not in ("/", "\\")
+        and wanted.isprintable()
+        and len(wanted) <= _MOST_ADDRESS
+    )
     return wanted if is_own and url_has_allowed_host_and_scheme(wanted, allowed_hosts=None) else ""
 
 
 def leads_to(user: Any, wanted: str) -> str:
     """Give where a login leads: to the page that was wanted, or to the first page that is open to the person."""
-    return own_page(wanted) or reverse("admin:index" if user.is_staff else "own-login")
+    return own_page(wanted) or reverse("admin:index" if user.is_staff else "my-access")
 
 
 def enter(request: HttpRequest, user: User, way: Way, wanted: str, attempt: Attempt | None = None) -> HttpResponse:

@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 
 from django.contrib import admin
 from django.contrib.admin.forms import AdminAuthenticationForm
+from django.contrib.auth import logout as end_session
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.forms import AuthenticationForm
 from django.http import HttpRequest, HttpResponse
@@ -16,11 +17,14 @@ from django.utils.translation import ngettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_protect
 from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import require_POST
 
 from mcphub.login import entering, recent
 from mcphub.login.factors import holding, passkeys
 from mcphub.login.guesses import CountedLogin, guarded
 from mcphub.login.models import LoginProvider, SecondFactor
+from mcphub.login.providers import asking
+from sessions_app.login.hashing import release_connection
 
 
 class LoginForm(CountedLogin, AuthenticationForm):
@@ -47,6 +51,20 @@ def log_in_to_console(request: HttpRequest) -> HttpResponse:
         return redirect(entering.leads_to(request.user, entering.next_of(request)))
     page: HttpResponse = guarded(request, lambda asked: _page(asked, ConsoleLoginForm), reverse("admin:login"))
     return page
+
+
+@require_POST
+@csrf_protect
+@never_cache
+def log_out(request: HttpRequest) -> HttpResponse:
+    """End the login of the hub, and show the way to end that of the provider."""
+    way = request.session.get(entering.CAME_BY, "")
+    slug = way.removeprefix("provider:") if isinstance(way, str) and way.startswith("provider:") else ""
+    end_session(request)
+    provider = LoginProvider.objects.filter(slug=slug, enabled=True).first() if slug else None
+    release_connection()
+    there = asking.logout_of(provider) if provider is not None else ""
+    return render(request, "login/out.html", {"provider": provider, "there": there})
 
 
 def _page(request: HttpRequest, form_class: type[Any]) -> HttpResponse:

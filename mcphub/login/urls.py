@@ -8,7 +8,9 @@ from mcphub.login.providers import pages as providers
 
 urlpatterns = [
     path("admin/login/", pages.log_in_to_console),
+    path("admin/logout/", pages.log_out),
     path("login/", pages.log_in, name="login"),
+    path("login/logout/", pages.log_out, name="log-out"),
     path("login/own/", pages.own, name="own-login"),
     path("login/own/change/", factors.change, name="own-login-change"),
     path("login/own/app/", factors.add_app, name="second-factor-app"),

@@ -8,10 +8,9 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib import messages
-from django.contrib.auth import logout
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.urls import NoReverseMatch, reverse
+from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
@@ -31,16 +30,9 @@ def of_person(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
         if request.user.is_authenticated:
             return view(request, **kwargs)
         back = request.get_full_path() if request.method in ("GET", "HEAD") else reverse("my-access")
-        return redirect(f"{_login_address()}?{urlencode({'next': back})}")
+        return redirect(f"{reverse('login')}?{urlencode({'next': back})}")
 
     return guarded
-
-
-def _login_address() -> str:
-    try:
-        return reverse("sign-in")
-    except NoReverseMatch:  # where clients may not sign in
-        return reverse("admin:login")
 
 
 @require_safe
@@ -68,12 +60,6 @@ def do(request: HttpRequest, part: str, word: str) -> HttpResponse:
             return done
         messages.success(request, done)
     return redirect(f"{reverse('my-access')}#{part}")
-
-
-@require_POST
-def leave(request: HttpRequest) -> HttpResponse:
-    logout(request)
-    return render(request, "me/left.html", {"title": _("You are logged out")})
 
 
 calls, call = require_safe(of_person(own_calls.listed)), require_safe(of_person(own_calls.one))

@@ -2,12 +2,13 @@
 
 from django.urls import path
 
+from mcphub.login.pages import log_out
 from mcphub.me import pages
 
 urlpatterns = [
     path("me/", pages.show, name="my-access"),
     path("me/calls/", pages.calls, name="my-calls"),
     path("me/calls/<str:invocation_id>/", pages.call, name="my-call"),
-    path("me/logout/", pages.leave, name="leave"),
+    path("me/logout/", log_out, name="leave"),
     path("me/<slug:part>/<slug:word>/", pages.do, name="my-deed"),
 ]

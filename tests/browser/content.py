@@ -9,6 +9,7 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from mcphub.chat.models import ChatApproval
+from mcphub.login.models import LoginProvider
 from sessions_app.models import ApiKey
 from tests.rigs import seeding
 from tests.tools_catalog.proposals import definition, offer
@@ -22,6 +23,7 @@ def let_operator_in(password: str) -> None:
 
 def fill(password: str) -> None:
     person = _operator(password)
+    _provider()
     made = [
         ("search_issues", "Find issues", "Finds issues of a project by words.", _schema(query="Words to look for.")),
         ("get_invoice", "Get an invoice", "Gives one invoice with its lines.", _schema(number="Such as 2026-0815.")),
@@ -91,6 +93,19 @@ def fill(password: str) -> None:
         ApiKey.issue(name, scopes=scopes, expires_at=now + timedelta(days=60))
     seeding.calls(1500, [name for name, *_ in made] + ["echo", "add"], days=2)
     seeding.seal()
+
+
+def _provider() -> None:
+    row = LoginProvider(
+        name="Example Ltd",
+        slug="example",
+        issuer="https://login.example/realms/staff",
+        client_id="mcp-hub",
+        groups={"mcp-admins": ["Operator"], "mcp-readers": ["Viewer"]},
+        admits="mapped",
+    )
+    row.set_secret("a secret that nobody knows")
+    row.save()
 
 
 def _operator(password: str) -> User:

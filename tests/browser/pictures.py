@@ -51,6 +51,12 @@ def _offer(page: Any) -> None:
     page.locator("#result_list tbody a[href*='/change/']").first.click()
 
 
+def _provider(page: Any) -> None:
+    page.set_viewport_size({"width": 1280, "height": 1250})
+    page.goto("/admin/login/loginprovider/")
+    page.get_by_role("link", name="Example Ltd").click()
+
+
 def _at(where: str) -> Callable[[Any], None]:
     return lambda page: page.goto(where) and None
 
@@ -68,6 +74,7 @@ PICTURES: dict[str, Callable[[Any], None]] = {
     "approvals": _at("/admin/chat/chatapproval/"),
     "sessions": _at("/admin/sessions_app/mcpsession/?columns=state,id,client,caller_label,transport,created_at"),
     "keys": _at("/admin/sessions_app/apikey/"),
+    "login-provider": _provider,
     "mapping": _at("/admin/invocations/mcperrormapping/"),
 }
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterator
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ from mcphub.login.factors import totp
 from tests.browser.conftest import watched
 from tests.identity import SECRET, IdentityProvider
 from tests.servers import Hub
-from tests.wire.test_login_by_provider import PEOPLE, make_provider
+from tests.wire.test_login_by_provider import PEOPLE, invite, make_provider
 
 PASSWORD = "a long password"
 
@@ -58,6 +60,13 @@ def test_an_operator_comes_by_the_provider_and_by_keyboard(
     page.get_by_role("button", name="Continue").click()
     expect(page).to_have_url(f"{hub.url}/admin/")
     expect(page.get_by_text("Enabled tools")).to_be_visible()
+    page.goto(f"{hub.url}/login/own/")
+    page.get_by_role("button", name="Log out").click()
+    page.get_by_role("link", name="Log out at Firm too").click()
+    page.get_by_role("button", name="Yes, sign me out").click()
+    expect(page).to_have_url(f"{hub.url}/login/")
+    page.get_by_role("link", name="Log in with Firm").click()
+    expect(page.locator("[name=login]")).to_be_visible()  # the provider asks who comes again
     assert blocked == []
     context.close()
 
@@ -118,3 +127,44 @@ def test_a_person_adds_an_app_and_a_passkey_and_logs_in_with_the_passkey_alone(h
                 page.keyboard.press("Enter")
             expect(page.get_by_text("You are logged in as zoe.")).to_be_visible()
         expect(page.get_by_text("9 left")).to_be_visible()
+
+
+@pytest.mark.parametrize(("scheme", "locale"), [("light", "en"), ("dark", "ru")])
+def test_the_pages_are_open_to_everybody(hub: Hub, chromium: Any, scheme: str, locale: str) -> None:
+    """Contrast, labels and order, on a narrow screen too."""
+    axe = (files("axe_playwright_python") / "axe.min.js").read_text()
+    seen_by: dict[str, Any] = {"color_scheme": scheme, "locale": locale, "viewport": {"width": 360, "height": 800}}
+    address = hub.url.replace("127.0.0.1", "localhost")
+    found: list[Any] = []
+    with contextlib.closing(chromium.new_context(base_url=address, bypass_csp=True, **seen_by)) as context:
+        page = context.new_page()
+
+        def judge() -> None:
+            page.evaluate(axe)
+            told = page.evaluate("axe.run({resultTypes: ['violations']})")
+            found.extend((page.url, each["id"], each["nodes"][0]["html"]) for each in told["violations"])
+            if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
+                found.append((page.url, "wider than the screen"))
+
+        page.goto(hub.operate(invite, f"guest-{locale}").replace("/login/", f"{address}/login/"))
+        judge()
+        page.fill("#id_password", PASSWORD)
+        page.fill("#id_again", PASSWORD)
+        page.keyboard.press("Enter")
+        page.wait_for_url("**/me/")
+        for where in ("/login/own/", "/login/own/passkey/", "/login/own/app/"):
+            page.goto(where)
+            judge()
+        page.fill("#id_code", code_on(page))
+        page.keyboard.press("Enter")
+        page.wait_for_selector(".codes")
+        judge()
+        page.context.clear_cookies()
+        page.goto("/login/")
+        judge()
+        page.fill("#id_username", f"guest-{locale}")
+        page.fill("#id_password", PASSWORD)
+        page.keyboard.press("Enter")
+        page.wait_for_url("**/login/second/")
+        judge()
+    assert found == []

@@ -77,7 +77,7 @@ def test_a_login_leads_back_here(anna: World) -> None:
     anna.person.save()
     asked = {"username": "anna", "password": "a long password", "next": "/me/calls/"}
     browser = Browser(headers={"user-agent": "another browser"})
-    assert browser.post("/oauth/login/", asked)["location"] == "/me/calls/"
+    assert browser.post("/login/", asked)["location"] == "/me/calls/"
     assert "another browser" in browser.get("/me/").content.decode()
 
 

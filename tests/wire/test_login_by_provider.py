@@ -168,7 +168,7 @@ def test_who_was_invited_comes_by_the_provider(hub: Hub, visitor: Visitor) -> No
         address = re.search(r'href="(/login/with/firm/[^"]+)"', page.text)
         assert address is not None, page.text
         answer = visitor.http.get(visitor.answers(visitor.begins(address[1]), "gast"))
-        assert answer.headers["location"] == "/login/own/"
+        assert answer.headers["location"] == "/me/"
         assert "logged in as guest" in visitor.http.get(f"{hub.url}/login/own/").text
         with Visitor(hub.url) as again:
             assert again.comes_by("firm", "gast").status_code == 302

@@ -25,7 +25,7 @@ from mcphub.login.providers.asking import redirect_uri
 from sessions_app.admin.people import refuse_groups_beyond
 from sessions_app.history.pages import RecordedAdmin
 from sessions_app.kit.admin.base import detail_action, mark, moment
-from sessions_app.kit.shown import mono, visible
+from sessions_app.kit.shown import copyable, visible
 
 if TYPE_CHECKING:
     _FormBase = forms.ModelForm[LoginProvider]
@@ -129,7 +129,7 @@ class LoginProviderAdmin(RecordedAdmin):
 
     @admin.display(description=_("address to register"))
     def shown_redirect(self, row: LoginProvider) -> SafeString | str:
-        return mono(redirect_uri(row)) if row.pk else "-"
+        return copyable(redirect_uri(row), "redirect") if row.pk else "-"
 
     # The test ------------------------------------------------------------------------------------
 

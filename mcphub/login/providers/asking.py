@@ -59,6 +59,15 @@ def redirect_uri(provider: LoginProvider) -> str:
     return endpoints.issuer() + reverse("login-back", args=[provider.slug])
 
 
+def logout_of(provider: LoginProvider) -> str:
+    """Give where people end their login at the provider; empty where it has no such page, or cannot be asked."""
+    try:
+        metadata = metadata_of(provider.issuer)
+    except ProviderFault:
+        return ""
+    return oidc.logout_address(metadata, provider.client_id, endpoints.issuer() + reverse("login"))
+
+
 def metadata_of(issuer: str, *, fresh: bool = False) -> Metadata:
     """Give what an issuer says of itself; raise ProviderFault. `fresh`: ask it in any case."""
     known = _of(issuer)

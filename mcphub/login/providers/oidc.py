@@ -150,6 +150,18 @@ def authorization_address(metadata: Metadata, client_id: str, redirect_uri: str,
     return f"{metadata.authorization_endpoint}{separator}{urlencode(asked)}"
 
 
+def logout_address(metadata: Metadata, client_id: str, leads_back: str) -> str:
+    """Give where a person ends their login at the provider (OpenID Connect RP-Initiated Logout 1.0); empty: nowhere.
+
+    Without an ID token, which the hub does not keep, the provider asks the person first.
+    """
+    if not metadata.end_session_endpoint:
+        return ""
+    separator = "&" if "?" in metadata.end_session_endpoint else "?"
+    asked = {"client_id": client_id, "post_logout_redirect_uri": leads_back}
+    return f"{metadata.end_session_endpoint}{separator}{urlencode(asked)}"
+
+
 def check_answer(metadata: Metadata, started: Started, state: str, issuer: str | None) -> None:
     """Raise LoginRefused where the answer is not to this login, or of another issuer."""
     if not hmac.compare_digest(started.state.encode(), state.encode("utf-8", "surrogatepass")):

@@ -45,7 +45,7 @@ def test_an_operator_invites_and_the_person_has_the_account(log_in: Any) -> None
     assert link not in browser.get("/admin/login/invitation/").content.decode()
     page = Client().get(link)
     assert "newcomer" in page.content.decode()
-    assert page["Referrer-Policy"] == "no-referrer"
+    assert page["Referrer-Policy"] == "same-origin"
     client, answer = accepts(link)
     assert (answer.status_code, answer["location"]) == (302, "/admin/")
     user = User.objects.get(username="newcomer")
