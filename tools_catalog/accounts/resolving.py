@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final, TypeVar
 
 from channels.db import database_sync_to_async
@@ -27,8 +27,6 @@ from tools_catalog.upstream.account import AccountNeeded, AccountRefused
 from tools_catalog.upstream.spec import CLIENT_ACCOUNT, ConnectionSpec
 from tools_catalog.upstream.transports.base import SessionLost
 
-_EARLY: Final = timedelta(seconds=30)
-"""Before its end a token is renewed, where that is possible."""
 _AGAIN_SECONDS: Final = 0.1
 _ELSEWHERE: Final = (
     "The connection leads to another server, or uses accounts in another way, than when it was connected."
@@ -107,7 +105,7 @@ class HeldAccount:
             self._since = stored.connected_at
         elif self._since != stored.connected_at:
             raise SessionLost("The account was connected anew.")
-        if stored.expires_at is None or stored.expires_at - _EARLY > timezone.now():
+        if stored.renews_at is None or stored.renews_at > timezone.now():
             return stored.access
         return await self._renewed_early(stored)
 
