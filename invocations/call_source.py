@@ -69,6 +69,7 @@ class CallSource:
     replay_of: str | None = None
     principal: str = field(init=False)
     caller_label: str = field(init=False)
+    allowed_client: str | None = field(init=False)
     turn_id: str | None = field(init=False)
     tool_call_id: str | None = field(init=False)
     turn_round: int | None = field(init=False)
@@ -84,6 +85,8 @@ class CallSource:
         fit(self, "trace_id", clip(self.trace_id, 64))
         fit(self, "principal", self.caller.principal)
         fit(self, "caller_label", clip(self.caller.label, 150))
+        client = self.caller.allowed_client
+        fit(self, "allowed_client", None if client is None else clip(client, 150))
         turn_id, tool_call_id, turn_round = self.turn or (None, None, None)
         fit(self, "turn_id", None if turn_id is None else clip(turn_id, 36))
         fit(self, "tool_call_id", None if tool_call_id is None else clip(tool_call_id, 100))

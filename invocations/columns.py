@@ -262,6 +262,12 @@ INVOCATION = AuditTable(
             filters=(ColumnFilter("principal", help="`key:<id>`, `user:<id>` or `anonymous`."),),
         ),
         Column("caller_label", ValueOwner.SOURCE),
+        Column(
+            "allowed_client",
+            ValueOwner.SOURCE,
+            is_optional=True,
+            filters=(ColumnFilter("allowed_client", help="The client that a person let in, as the row names it."),),
+        ),
         Column("client_name", ValueOwner.SOURCE, filters=(ColumnFilter("client"),)),
         Column("client_version", ValueOwner.SOURCE, filters=(ColumnFilter("client_version"),)),
         Column("client_address", ValueOwner.SOURCE, filters=(ColumnFilter("client_address"),)),

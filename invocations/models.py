@@ -195,6 +195,13 @@ class McpToolInvocation(AppendOnly):
     protocol_version = models.CharField(_("protocol version"), max_length=10, blank=True)
     principal = models.CharField(_("principal"), max_length=64)
     caller_label = models.CharField(_("caller"), max_length=150, blank=True)
+    allowed_client = models.CharField(  # noqa: DJ001 - null is outside the hash of older rows
+        _("allowed client"),
+        max_length=150,
+        null=True,
+        blank=True,
+        help_text=_("The client that a person let in, which called in the person's name; empty: a key, or the person."),
+    )
     client_name = models.CharField(_("client"), max_length=200, blank=True)
     client_version = models.CharField(_("client version"), max_length=100, blank=True)
     client_address = models.CharField(_("address"), max_length=64, blank=True)

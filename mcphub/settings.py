@@ -5,7 +5,6 @@ What an operator changes weekly is a row in the admin; what changes with the dep
 
 from __future__ import annotations
 
-import hashlib
 import sys
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -18,6 +17,7 @@ from django.urls import reverse_lazy
 from django.utils.translation import gettext_lazy as _
 
 from mcphub import environment as env
+from tools_catalog import encryption_keys
 
 # Where things are ------------------------------------------------------------------------------------
 
@@ -32,15 +32,7 @@ MCPHUB_SECRET_KEY_FILE = Path(env.text("MCPHUB_SECRET_KEY_FILE", str(MCPHUB_DATA
 SECRET_KEY = env.secret(MCPHUB_SECRET_KEY_FILE)
 MCPHUB_ENCRYPTION_KEY_FILE = Path(env.text("MCPHUB_ENCRYPTION_KEY_FILE", str(MCPHUB_DATA_DIR / "encryption_keys")))
 
-
-def _encryption_keys() -> tuple[tuple[str, bytes], ...]:
-    """Key ids and 32-byte keys, one a line of the file; the first encrypts, all decrypt."""
-    lines = [line.strip() for line in env.secret(MCPHUB_ENCRYPTION_KEY_FILE, 64).splitlines() if line.strip()]
-    keys = [hashlib.sha256(b"mcphub encryption " + line.encode()).digest() for line in lines]
-    return tuple((hashlib.sha256(key).hexdigest()[:8], key) for key in keys)
-
-
-MCPHUB_ENCRYPTION_KEYS = _encryption_keys()
+MCPHUB_ENCRYPTION_KEYS = encryption_keys.parse(env.secret(MCPHUB_ENCRYPTION_KEY_FILE, 64))
 
 # Database --------------------------------------------------------------------------------------------
 

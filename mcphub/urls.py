@@ -5,6 +5,7 @@ from django.contrib import admin
 from django.urls import include, path
 from django.views.generic import RedirectView
 
+from mcphub.console import persons  # noqa: F401 - registers the page of a person
 from tools_catalog.rest.registry import ServersView, VersionsView, VersionView
 
 admin.autodiscover()

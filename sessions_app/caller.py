@@ -39,10 +39,15 @@ class Caller:
     """A superuser trying tools in the admin."""
     key_id: int | None = None
     """Of the key with which it calls; of a person's key the principal names the person."""
-    is_signed_in: bool = False
-    """A person let a client in, whose access token this is; the label names both."""
+    allowed_client: str | None = None
+    """The client that a person let in, whose access token this is; its number or its issuer makes it its own."""
     sources: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
     """Call sources built for this caller, a cache of this process. The next snapshot of keys starts with none."""
+
+    @property
+    def is_signed_in(self) -> bool:
+        """Whether it came with an access token."""
+        return self.allowed_client is not None
 
     @property
     def credential(self) -> str:

@@ -21,6 +21,8 @@ from django.conf import settings
 
 from sessions_app import endpoints
 from sessions_app.caller import Caller
+from sessions_app.history import bounded
+from sessions_app.history.events import Actor
 from sessions_app.protocol.errors import ServerBusy, Unauthenticated
 
 ACCESS, REFRESH = "mcpa", "mcpr"
@@ -66,6 +68,13 @@ class AccessGrant:
         if self.expires_at <= time.time():
             raise Unauthenticated("The access token has expired. Get another with the refresh token, or sign in again.")
         if endpoint not in self.endpoints:
+            bounded.note(
+                "token.refused",
+                actor=Actor(self.caller.principal, self.caller.label),
+                reason="it is for another endpoint",
+                endpoint=endpoint,
+                of=sorted(self.endpoints),
+            )
             raise Unauthenticated("The access token is for another endpoint. Sign in for this one.")
         return self.caller
 
@@ -160,11 +169,12 @@ def read(digest: bytes) -> AccessGrant | None:
     if len(row.resource) != 1 or not (endpoint := endpoints.named(row.resource[0])):
         return None
     scopes = {allowed for scope in row.scope.split() for allowed in endpoints.SCOPES.get(scope, ())}
+    client = f"{row.application.name[:100] or 'a client'} (client {row.application.pk})"
     caller = Caller(
         principal=f"user:{row.user.pk}",
-        label=f"{row.user.get_username()} via {row.application.name or 'a client'} (client {row.application.pk})",
+        label=f"{row.user.get_username()} via {client}",
         scopes=frozenset(scopes),
         groups=frozenset(row.user.groups.values_list("pk", flat=True)),
-        is_signed_in=True,
+        allowed_client=client,
     )
     return AccessGrant(caller=caller, endpoints=frozenset({endpoint}), expires_at=row.expires.timestamp())

@@ -11,9 +11,12 @@ import hashlib
 import hmac
 import os
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from typing import Protocol
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from tools_catalog import encryption_keys
 
 _VERSION = "v1"
 _NONCE_BYTES = 12
@@ -25,6 +28,13 @@ _SHORTEST_SHOWN = 12
 
 class SecretError(Exception):
     """A secret cannot be written or read. The sentence names no part of it."""
+
+
+class Encrypted(Protocol):
+    """A row that keeps secrets for long: `mcphub secrets rotate` moves them to the first key."""
+
+    def encrypt_anew(self) -> list[str]:
+        """Encrypt under the first key what another one encrypted; name the fields that changed. Raises SecretError."""
 
 
 def binding(model: str, pk: object, field: str) -> str:
@@ -49,7 +59,7 @@ def decrypt(token: str, *, aad: str) -> str:
         raise SecretError("The stored secret is damaged. Enter it again.") from exc
     if version != _VERSION or len(raw_nonce) != _NONCE_BYTES:
         raise SecretError("The stored secret has an unknown form. Enter it again.")
-    key = dict(_keys()).get(key_id)
+    key = dict(_keys()).get(key_id) or dict(_read_again(key_id)).get(key_id)
     if key is None:
         raise SecretError(
             f"The key '{key_id}' that encrypted the secret is not in the file MCPHUB_ENCRYPTION_KEY_FILE. Put it back."
@@ -88,6 +98,19 @@ def _keys() -> tuple[tuple[str, bytes], ...]:
     if not keys:
         raise SecretError("The file MCPHUB_ENCRYPTION_KEY_FILE holds no key. Add one.")
     return keys
+
+
+def _read_again(key_id: str) -> encryption_keys.Keys:
+    """Read the file, which `mcphub secrets rotate` has changed if it holds this key, and take its keys from now on."""
+    from django.conf import settings
+
+    try:
+        found = encryption_keys.read(settings.MCPHUB_ENCRYPTION_KEY_FILE)
+    except OSError:
+        return ()
+    if key_id in dict(found):
+        settings.MCPHUB_ENCRYPTION_KEYS = found
+    return found
 
 
 def _associated(key_id: str, aad: str) -> bytes:

@@ -192,6 +192,7 @@ class CallListAdmin(RecordedReading):
     parts = (
         CallSearch(),
         Arrangement(
+            "shown_allowed_client",
             "shown_connection",
             "shown_size",
             "listed_turn",
@@ -215,6 +216,7 @@ class CallListAdmin(RecordedReading):
     shown_status = column(_("status"), status)
     shown_tool = column(_("tool"), _tool)
     shown_caller = column(_("caller"), lambda row: cell(row.caller_label or row.principal))
+    shown_allowed_client = column(_("allowed client"), lambda row: cell(row.allowed_client or "-"))
     shown_client = column(_("client"), lambda row: cell(f"{row.client_name} {row.client_version}".strip() or "-"))
     shown_duration = column(
         _("took"), lambda row: format_html('<span class="hub-time">{}</span>', duration(row.duration_ms))

@@ -65,7 +65,16 @@ class McpToolInvocationAdmin(CallListAdmin):
             (_t("Arguments and outcome"), {"fields": bodies}),
             (
                 _t("Who"),
-                {"fields": ["caller", "shown_client", "client_address", "shown_transport", "protocol_version"]},
+                {
+                    "fields": [
+                        "caller",
+                        "shown_allowed_client",
+                        "shown_client",
+                        "client_address",
+                        "shown_transport",
+                        "protocol_version",
+                    ]
+                },
             ),
             (
                 _t("Ids"),
@@ -177,6 +186,7 @@ class McpToolInvocationAdmin(CallListAdmin):
     shown_result = column(_("result"), lambda row: _body(row, "result"))
     shown_error = column(_("error"), lambda row: _body(row, "error"))
     caller = column(_("caller"), lambda row: f"{clipped(row.caller_label, 150)} ({row.principal})")
+    shown_allowed_client = column(_("allowed client"), lambda row: clipped(row.allowed_client or "-", 150))
     shown_invocation = column(_("invocation"), lambda row: copyable(row.invocation_id, "invocation"))
     shown_request = column(
         _("request id"),

@@ -137,6 +137,7 @@ _CONSOLE: dict[str, dict[str, Any]] = {
     "client": {"label": _("client (exact name)"), "parameter": "client", "facet": _("Client")},
     "client_version": {"label": _("version of the client")},
     "principal": {"label": _("principal (key:1, user:1, …)"), "facet": _("Caller")},
+    "allowed_client": {"label": _("allowed client (exact)"), "facet": _("Allowed client")},
     "session": {"label": _("session id"), "parameter": "session"},
     "error_code": {"label": _("error code"), "parameter": "code", "facet": _("Error code")},
     "retryable": {

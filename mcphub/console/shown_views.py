@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING, Any, Final
 from asgiref.sync import async_to_sync
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, JsonResponse
 from django.shortcuts import get_object_or_404
 from django.urls import path
 from django.utils.translation import gettext as _
 from django.views.decorators.clickjacking import xframe_options_sameorigin
-from django.views.decorators.http import require_GET, require_POST
 
 from invocations.call.context import CallContext
 from invocations.exchange import CallExchange, CallRequest
@@ -55,15 +54,17 @@ _SOURCE: Final = re.compile(r"(https|wss)://(\*\.)?([a-z0-9-]+\.)+[a-z][a-z0-9-]
 _SANDBOX: Final = "sandbox allow-scripts allow-forms"
 
 
-@require_GET
 @xframe_options_sameorigin
 def document(request: HttpRequest, pk: int) -> HttpResponse:
     """Give the page of a tool's view, for a frame."""
     tool = _tool(request, pk)
     if request.headers.get("Sec-Fetch-Dest", "iframe") != "iframe":
         return _words(_("A view is shown within the page that calls its tool."), 400)
+    view = mcp_apps.view_of(tool.meta)
+    if not view:
+        return _words(_("The tool has no view."), 404)
     try:
-        read = async_to_sync(_read)(caller_of(request.user), mcp_apps.view_of(tool.meta))
+        read = async_to_sync(_read)(caller_of(request.user), view)
         page, meta = _page(read)
     except HubError as error:
         return _words(visible(error), 404)
@@ -72,11 +73,12 @@ def document(request: HttpRequest, pk: int) -> HttpResponse:
     return _kept_apart(response)
 
 
-@require_POST
 def asked(request: HttpRequest, pk: int) -> HttpResponse:
     """Answer what a view asks for: `{method, params, agreed}`, with `{result}`, `{error}`, or with `{asks}` where the
     person has to agree first."""
     tool = _tool(request, pk)
+    if request.method != "POST":
+        return HttpResponseNotAllowed(["POST"])
     if len(request.body) > _MOST_BYTES:
         return JsonResponse(_error(_("The view asks for more than the hub takes at once.")))
     try:

@@ -53,8 +53,8 @@ def _last_used(user: Any) -> dict[int, datetime]:
     tokens = AccessToken.objects.filter(user=user).values("application").annotate(last=Max("created"))
     found = {row["application"]: row["last"] for row in tokens}
     calls = McpToolInvocation.objects.filter(principal=f"user:{user.pk}").order_by("-id")
-    for label, moment in calls.values_list("caller_label", "started_at")[:_MOST_CALLS]:
-        by = _BY_CLIENT.search(label)
+    for client, moment in calls.values_list("allowed_client", "started_at")[:_MOST_CALLS]:
+        by = _BY_CLIENT.search(client or "")
         if by is not None and moment is not None:
             number = int(by[1])
             found[number] = max(found.get(number, moment), moment)

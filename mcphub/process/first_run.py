@@ -67,7 +67,7 @@ def prepare(packs: Sequence[str] = (), *, credentials: bool = True) -> FirstCred
 
     Without `credentials` the first operator and key are left to a start that can show them.
     """
-    with _one_at_a_time():
+    with one_at_a_time():
         _migrate()
         check_durability()
         _load_packs(packs)
@@ -79,12 +79,13 @@ def prepare(packs: Sequence[str] = (), *, credentials: bool = True) -> FirstCred
 
 def migrate() -> None:
     """Bring the tables up to date, if they are not."""
-    with _one_at_a_time():
+    with one_at_a_time():
         _migrate()
 
 
 @contextlib.contextmanager
-def _one_at_a_time() -> Iterator[None]:
+def one_at_a_time() -> Iterator[None]:
+    """Hold off every other start on this data directory and on this database."""
     settings.MCPHUB_DATA_DIR.mkdir(parents=True, exist_ok=True, mode=0o700)
     settings.STATIC_ROOT.mkdir(exist_ok=True)  # WhiteNoise warns without it
     with (settings.MCPHUB_DATA_DIR / "start.lock").open("w") as lock:

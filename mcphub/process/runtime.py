@@ -44,7 +44,7 @@ from mcphub.server.resuming import Resuming
 from mcphub.signin import sweeping as sign_ins
 from mcphub.signin.issuers.tokens import ForeignTokens
 from sessions_app import bus, events, refused_requests, store
-from sessions_app.history import comparing
+from sessions_app.history import bounded, comparing
 from sessions_app.keys import reminding
 from sessions_app.login import sweeping as logins
 from sessions_app.models import ApiKey, ServerProcess
@@ -214,6 +214,7 @@ class Hub:
         await self.refused_requests.stop()
         with contextlib.suppress(Exception):  # of refusals just now the number is lost; their failures are recorded
             await database_sync_to_async(logins.flush)()
+            await database_sync_to_async(bounded.flush)()
         await self.calls.stop()
         await self.ledger.stop()
         await asyncio.to_thread(self.sealing.stop)
@@ -404,6 +405,7 @@ class Hub:
         self._own.look_for_others(bool(self.upstreams.relay.address))
         self._flush()
         logins.flush()
+        bounded.flush()
         self.sealing.look()
         self.open_calls.look()
         if sweep:

@@ -10,7 +10,7 @@ from typing import Any
 
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.db.models.signals import post_save, pre_save
+from django.db.models.signals import post_save, pre_delete, pre_save
 from django.utils import timezone
 from oauth2_provider.models import AccessToken, Grant, RefreshToken
 
@@ -18,6 +18,7 @@ from sessions_app import bus
 from sessions_app.history import events
 from sessions_app.login import open_logins
 from sessions_app.models import ApiKey
+from tools_catalog.accounts import storing
 
 _REASON = "the person was disabled"
 
@@ -25,6 +26,7 @@ _REASON = "the person was disabled"
 def connect() -> None:
     pre_save.connect(_before, sender=User, dispatch_uid="person before")
     post_save.connect(_after, sender=User, dispatch_uid="person ends")
+    pre_delete.connect(_gone, sender=User, dispatch_uid="person is gone")
 
 
 def end_all(person: User, reason: str) -> None:
@@ -34,6 +36,7 @@ def end_all(person: User, reason: str) -> None:
             "keys": ApiKey.objects.filter(owner=person).revoke(reason),
             "tokens": end_tokens(person),
             "logins": open_logins.end(person),
+            "accounts": storing.end_all_of(f"user:{person.pk}", reason),
         }
         bus.publish(bus.CALLER_ENDED, f"user:{person.pk}")
         events.record("user.ended", model=User, subject=person.pk, label=str(person), after=ended, reason=reason)
@@ -59,3 +62,7 @@ def _before(instance: User, update_fields: Any = None, **_: Any) -> None:
 def _after(instance: User, **_: Any) -> None:
     if instance.__dict__.pop("_ends", False):
         end_all(instance, _REASON)
+
+
+def _gone(instance: User, **_: Any) -> None:
+    storing.end_all_of(f"user:{instance.pk}", "the person was deleted")

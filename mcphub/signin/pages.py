@@ -28,6 +28,7 @@ from mcphub.signin.models import Consent
 from mcphub.signin.server import endpoint_asked
 from sessions_app import endpoints
 from sessions_app.caller import Caller, caller_of
+from sessions_app.history import bounded, events
 from sessions_app.kit.shown import clipped
 from sessions_app.login.session_store import OPENED_AT
 from sessions_app.protocol.errors import HubError
@@ -125,6 +126,14 @@ class Authorize(BaseAuthorizationView):  # type: ignore[misc]
     def error_response(self, error: OAuthToolkitError, application: Any, **kwargs: Any) -> HttpResponse:
         """Tell the client, with the issuer's name, or the person where nobody knows who the client is."""
         cause = error.oauthlib_error
+        bounded.note(
+            "authorization.refused",
+            actor=events.actor_of(self.request.user),
+            error=str(cause.error),
+            reason=str(cause.description or ""),
+            client_id=self.request.GET.get("client_id", "")[:200],
+            address=str(self.request.META.get("REMOTE_ADDR") or "")[:64],
+        )
         if not _can_be_told(error):
             words = _(
                 "The address of this page is not one that a client of this hub can have made: %(reason)s. Nobody was "

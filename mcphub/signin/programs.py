@@ -23,7 +23,7 @@ from mcphub.signin.grants import assertions, device, introspection, services
 from mcphub.signin.grants.asking import OAuthRefused
 from mcphub.signin.models import Issuer
 from sessions_app import endpoints
-from sessions_app.history import events
+from sessions_app.history import bounded, events
 from sessions_app.history.events import Actor
 from sessions_app.protocol import json
 from sessions_app.protocol.errors import ParseError
@@ -215,12 +215,31 @@ def _answered(request: HttpRequest, answer: Callable[[HttpRequest], dict[str, Js
     try:
         return JsonResponse(answer(request))
     except OAuthRefused as refusal:
+        _note_refusal(request, refusal.error, str(refusal))
         response = _error(refusal.error, str(refusal), refusal.status)
         if refusal.status == 401:
             response["WWW-Authenticate"] = 'Basic realm="mcphub"'
         elif refusal.status in (429, 503):
             response["Retry-After"] = "60" if refusal.status == 429 else "5"
         return response
+
+
+def _note_refusal(request: HttpRequest, error: str, words: str) -> None:
+    """Leave an event, but for what clients hear again and again while they wait or begin."""
+    if error in ("authorization_pending", "slow_down"):
+        return
+    grant, client_id = request.POST.get("grant_type", ""), request.POST.get("client_id", "")
+    client = Application.objects.filter(client_id=client_id).first() if client_id and len(client_id) < 256 else None
+    bounded.note(
+        "token.refused",
+        label=client.name if client is not None else "",
+        error=error,
+        reason=words,
+        path=request.path,
+        client=client.pk if client is not None else None,
+        grant=grant[:100],
+        address=str(request.META.get("REMOTE_ADDR") or "")[:64],
+    )
 
 
 def _has_nul(request: HttpRequest) -> bool:
@@ -236,6 +255,8 @@ def _as_oauth(request: HttpRequest, answer: Callable[[], HttpResponse]) -> HttpR
     if response.content:
         response["Content-Type"] = "application/json"
         told = json.loads(response.content)
+        if isinstance(told, dict) and "error" in told:
+            _note_refusal(request, str(told["error"]), str(told.get("error_description", "")))
         if (
             isinstance(told, dict)
             and "error_description" not in told

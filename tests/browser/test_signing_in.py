@@ -160,6 +160,21 @@ def test_the_pages_are_open_to_everybody(hub: Hub, chromium: Any, scheme: str, l
         page.keyboard.press("Enter")
         expect(page.get_by_role("button", name=allow, exact=True)).to_be_visible(timeout=SECONDS * 1000)
         judge()
+        asked = {"client_id": client.id, "resource": f"{hub.url}/mcp"}
+        told = client.http.post("/oauth/device_authorization/", data=asked).json()
+        page.goto("/oauth/device/")
+        judge()
+        page.keyboard.type(told["user_code"].lower())
+        page.keyboard.press("Enter")
+        button = page.get_by_role("button", name=allow, exact=True)
+        expect(button).to_be_visible(timeout=SECONDS * 1000)
+        judge()
+        button.focus()
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("status")).to_be_visible(timeout=SECONDS * 1000)
+        judge()
+        waiting = {"grant_type": "urn:ietf:params:oauth:grant-type:device_code", "device_code": told["device_code"]}
+        assert client.token(**waiting, client_id=client.id).json()["refresh_token"]
     assert found == []
 
 

@@ -1,8 +1,9 @@
-"""The suite's scenarios for clients, against the hub's upstream side: all but those about OAuth and extensions.
+"""The suite's scenarios for clients, against the hub's upstream side; those about OAuth with its accounts.
 
-    python -m tests.conformance.clients
+    python -m tests.conformance.clients [WORD]
 
-The exit status is 0 only if each was run, with at least one success, no failure and no warning.
+With a word only those run that hold it in their name. The exit status is 0 only if each was run, with at least one
+success, no failure and no warning. Not run are the extensions that the hub does not have.
 """
 
 from __future__ import annotations
@@ -20,6 +21,16 @@ from tests.conformance.run import Scenario
 from tests.servers import ROOT
 
 REVISIONS = ("2025-06-18", "2025-11-25", "2026-07-28")
+ACCOUNTS = "auth/"
+"""What the names of scenarios about OAuth begin with; of 2025-03-26 there are no others."""
+EXTENSION = "extension"
+LEFT_OUT = {
+    "auth/enterprise-managed-authorization": "The hub asks no identity provider for tokens of a person",
+    "auth/dpop": "The hub sends bearer tokens",
+    "auth/dpop-nonce": "The hub sends bearer tokens",
+    "auth/wif-jwt-bearer": "The hub has no identity of a workload",
+}
+"""Extensions that no revision demands."""
 _LINE = re.compile(r"^  - (\S+) \[([^\]]+)\]", re.MULTILINE)
 _TIMEOUT_SECONDS = 120
 _SEEN_BY_OTHERS = {"http-standard-headers": "Client did not send a"}
@@ -27,6 +38,7 @@ _SEEN_BY_OTHERS = {"http-standard-headers": "Client did not send a"}
 
 
 def main() -> int:
+    word = "".join(sys.argv[1:2])
     folder = install.node()
     assert folder is not None
     program = str(folder / "node_modules/.bin/conformance")
@@ -36,31 +48,37 @@ def main() -> int:
     runs = [
         (name, revision)
         for name, where in listed
-        if not name.startswith("auth/")
         for revision in where.split(",")
-        if revision in REVISIONS
+        if revision in _revisions_of(name) and name not in LEFT_OUT and word in name
     ]
-    complaints = [] if len(runs) >= 12 else [f"the suite lists only {len(runs)} scenarios for clients"]
+    complaints = [] if word or len(runs) >= 57 else [f"the suite lists only {len(runs)} scenarios for clients"]
     with tempfile.TemporaryDirectory(prefix="mcphub-clients-") as work:
         environment["MCPHUB_DATA_DIR"] = os.path.join(work, "data")
         for name, revision in runs:
-            complaints += _run(program, environment, name, revision, Path(work) / f"{name}-{revision}")
+            out = Path(work) / f"{name.replace('/', '-')}-{revision}"
+            complaints += _run(program, environment, name, revision, out)
     for complaint in complaints:
         print(f"✗ {complaint}", file=sys.stderr)
     return 1 if complaints else 0
 
 
+def _revisions_of(name: str) -> tuple[str, ...]:
+    return ("2025-03-26", *REVISIONS, EXTENSION) if name.startswith(ACCOUNTS) else REVISIONS
+
+
 def _run(program: str, environment: dict[str, str], name: str, revision: str, out: Path) -> list[str]:
-    command = f"{sys.executable} -m tests.conformance.upstream"
+    client = "signing" if name.startswith(ACCOUNTS) else "upstream"
+    command = f"{sys.executable} -m tests.conformance.{client}"
+    of_revision = [] if revision == EXTENSION else ["--spec-version", revision]
     done = subprocess.run(
-        [program, "client", "--command", command, "--scenario", name, "--spec-version", revision, "-o", str(out)],
+        [program, "client", "--command", command, "--scenario", name, *of_revision, "-o", str(out)],
         env=environment,
         cwd=ROOT,
         capture_output=True,
         text=True,
         timeout=_TIMEOUT_SECONDS,
     )
-    found = list(out.glob("*/checks.json"))
+    found = list(out.rglob("checks.json"))
     if len(found) != 1:
         return [f"{name} {revision}: the suite wrote no result: {done.stdout[-500:]}{done.stderr[-500:]}"]
     checks = json.loads(found[0].read_text())

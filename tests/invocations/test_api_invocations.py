@@ -394,6 +394,7 @@ def test_the_members_of_a_row_are_the_promised_ones(auditor, rows):
         "protocol_version",
         "principal",
         "caller_label",
+        "allowed_client",
         "client_name",
         "client_version",
         "client_address",

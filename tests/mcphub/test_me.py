@@ -77,7 +77,7 @@ def test_a_login_leads_back_here(anna: World) -> None:
     anna.person.save()
     asked = {"username": "anna", "password": "a long password", "next": "/me/calls/"}
     browser = Browser(headers={"user-agent": "another browser"})
-    assert browser.post("/oauth/login/", asked)["location"] == "/me/calls/"
+    assert browser.post("/login/", asked)["location"] == "/me/calls/"
     assert "another browser" in browser.get("/me/").content.decode()
 
 
@@ -232,7 +232,7 @@ def test_a_person_who_is_disabled_finds_nothing_open_when_enabled_again(anna: Wo
     person.is_active = False
     person.save()
     event = AuditEvent.objects.filter(kind="user.ended").latest("pk")
-    assert event.after == {"keys": 1, "tokens": 0, "logins": 1}
+    assert event.after == {"keys": 1, "tokens": 0, "logins": 1, "accounts": 0}
     person.is_active = True
     person.save()
     assert anna.browser.get("/me/").status_code == 302

@@ -141,7 +141,8 @@ def test_sampling_and_roots_are_off_until_an_operator_allows_them() -> None:
         with pytest.raises(UpstreamError, match="its connection does not allow"):
             plain.checked(method, {"messages": []})
     assert bridge.permitted(bridge.EVERYTHING, plain) == {bridge.FORM, bridge.URL}
-    assert bridge.declared(bridge.permitted(bridge.EVERYTHING, plain)) == {"elicitation": {"form": {}, "url": {}}}
+    told = bridge.declared(bridge.permitted(bridge.EVERYTHING, plain))
+    assert told == {"elicitation": {"form": {}, "url": {}}, "extensions": bridge.declared(frozenset())["extensions"]}
     assert bridge.permitted(bridge.EVERYTHING, ALL) == bridge.EVERYTHING
     assert not bridge.permitted(bridge.EVERYTHING, Asking(elicits=False))
 

@@ -18,7 +18,7 @@ def test_an_upstreams_result_says_nothing_in_the_hubs_name() -> None:
         {"type": "resource", "resource": {"uri": "a:b", "text": "c", "_meta": FORGED}},
         {"type": "text", "text": "b"},
     ]
-    result = result_of({"content": blocks, "isError": True, "_meta": FORGED})
+    result = result_of({"content": blocks, "isError": True, "_meta": FORGED}, "far")
     assert result.meta == OWN
     assert result.content == [
         {"type": "text", "text": "a", "_meta": OWN},
@@ -31,7 +31,7 @@ def test_an_upstreams_result_keeps_its_order_and_what_nobody_knows() -> None:
     blocks = [{"zone": 1, "type": "text", "text": "a"}]
     came = {"vendor": {"z": 1, "a": 2}, "isError": False, "structuredContent": {"z": 1, "a": 2}, "content": blocks}
     hop = {"resultType": "complete", "ttlMs": 5, "_meta": {"io.modelcontextprotocol/serverInfo": {}}}
-    assert json.dumps(result_of({**hop, **came}).wire()) == json.dumps(came)
+    assert json.dumps(result_of({**hop, **came}, "far").wire()) == json.dumps(came)
 
 
 def test_messages_of_a_prompt_say_nothing_in_the_hubs_name() -> None:

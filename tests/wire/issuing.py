@@ -16,8 +16,6 @@ import jwt
 from cryptography.hazmat.primitives.asymmetric import rsa
 from jwt.algorithms import RSAAlgorithm
 
-from tests.servers import Hub
-
 
 def make_issuer(name: str, issuer: str, secret: str = "", **fields: Any) -> int:
     """Trust an issuer, in the process beside the hub."""
@@ -72,7 +70,8 @@ class ForeignIssuer:
                 pass
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_port}/realms/work"
+        self.origin = f"http://127.0.0.1:{self._server.server_port}"
+        self.url = f"{self.origin}/realms/work"
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
     def close(self) -> None:
@@ -89,12 +88,12 @@ class ForeignIssuer:
             for key_id, key in self.keys.items()
         ]
 
-    def claims(self, hub: Hub, person: str, **more: Any) -> dict[str, Any]:
+    def claims(self, endpoint: str, person: str, **more: Any) -> dict[str, Any]:
         now = int(time.time())
         made = {
             "iss": self.url,
             "sub": f"subject of {person}",
-            "aud": f"{hub.url}/mcp",
+            "aud": endpoint,
             "exp": now + 600,
             "iat": now,
             "scope": "openid tools:call",
@@ -105,11 +104,11 @@ class ForeignIssuer:
         }
         return {name: value for name, value in made.items() if value is not None}
 
-    def token(self, hub: Hub, person: str, *, headers: dict[str, Any] | None = None, **more: Any) -> str:
+    def token(self, endpoint: str, person: str, *, headers: dict[str, Any] | None = None, **more: Any) -> str:
         """Give a good token, but for what `more` says otherwise; None leaves a claim out."""
         [(key_id, key)] = self.keys.items()
         sent = {"typ": "at+jwt", "kid": key_id, **(headers or {})}
-        return jwt.encode(self.claims(hub, person, **more), key, "RS256", headers=sent)
+        return jwt.encode(self.claims(endpoint, person, **more), key, "RS256", headers=sent)
 
     def _answer(self, request: BaseHTTPRequestHandler, body: bytes) -> None:
         path = request.path

@@ -57,7 +57,7 @@ def status(hub: Hub, token: str, path: str = "/mcp") -> int:
 def test_a_token_of_a_trusted_issuer_comes_to_an_audited_call(
     hub: Hub, issuer: ForeignIssuer, row: str, anna: Person
 ) -> None:
-    with Speaker(hub.url, issuer.token(hub, anna.name)) as speaker:
+    with Speaker(hub.url, issuer.token(f"{hub.url}/mcp", anna.name)) as speaker:
         until(lambda: speaker.modern("tools/list").status_code == 200)
         assert speaker.modern_call("echo", {"text": "from elsewhere"}).status_code == 200
         call = hub.row(client=speaker.name)
@@ -94,9 +94,9 @@ WRONG: dict[str, dict[str, Any]] = {
 def test_what_a_token_must_not_be(
     hub: Hub, issuer: ForeignIssuer, row: str, anna: Person, wrong: dict[str, Any]
 ) -> None:
-    until(lambda: status(hub, issuer.token(hub, anna.name)) == 200)
+    until(lambda: status(hub, issuer.token(f"{hub.url}/mcp", anna.name)) == 200)
     said: dict[str, Any] = {**wrong, **({"aud": f"{hub.url}/sse"} if wrong.get("aud") == "{hub}/sse" else {})}
-    with Speaker(hub.url, issuer.token(hub, anna.name, **said)) as speaker:
+    with Speaker(hub.url, issuer.token(f"{hub.url}/mcp", anna.name, **said)) as speaker:
         answer = speaker.modern("tools/list")
     assert answer.status_code == 401, answer.text
     assert challenge_of(answer)["error"] == "invalid_token"
@@ -117,7 +117,7 @@ def encoded(raw: bytes) -> str:
 
 
 def test_how_a_token_must_not_be_signed(hub: Hub, issuer: ForeignIssuer, row: str, anna: Person) -> None:
-    good = issuer.token(hub, anna.name)
+    good = issuer.token(f"{hub.url}/mcp", anna.name)
     until(lambda: status(hub, good) == 200)
     [published] = issuer.published()
     secret = json.dumps(published).encode()  # a key that everybody knows, taken for a secret
@@ -132,11 +132,11 @@ def test_how_a_token_must_not_be_signed(hub: Hub, issuer: ForeignIssuer, row: st
         "an algorithm that the row does not name": resigned(good, {"kid": "first"}, issuer.keys["first"], "RS512"),
         "a broken signature": cut,
         "no signature": f"{head}.{body}.",
-        "an ID-JAG": issuer.token(hub, anna.name, headers={"typ": "oauth-id-jag+jwt"}),
-        "an ID token's logout": issuer.token(hub, anna.name, headers={"typ": "logout+jwt"}),
-        "critical extensions": issuer.token(hub, anna.name, headers={"crit": ["exp"], "exp": 1}),
-        "a key id that is no text": issuer.token(hub, anna.name, headers={"kid": "x" * 5000}),
-        "huge": issuer.token(hub, anna.name, padding="x" * 20_000),
+        "an ID-JAG": issuer.token(f"{hub.url}/mcp", anna.name, headers={"typ": "oauth-id-jag+jwt"}),
+        "an ID token's logout": issuer.token(f"{hub.url}/mcp", anna.name, headers={"typ": "logout+jwt"}),
+        "critical extensions": issuer.token(f"{hub.url}/mcp", anna.name, headers={"crit": ["exp"], "exp": 1}),
+        "a key id that is no text": issuer.token(f"{hub.url}/mcp", anna.name, headers={"kid": "x" * 5000}),
+        "huge": issuer.token(f"{hub.url}/mcp", anna.name, padding="x" * 20_000),
         "deep": f"{head}.{urlsafe_b64encode(b'[' * 5000).decode()}.{signature}",
         "not base64": f"{head}.%%%.{signature}",
     }
@@ -148,17 +148,17 @@ def test_how_a_token_must_not_be_signed(hub: Hub, issuer: ForeignIssuer, row: st
 def test_a_new_key_is_found_and_made_up_ones_make_nobody_ask_again(
     hub: Hub, issuer: ForeignIssuer, row: str, anna: Person
 ) -> None:
-    until(lambda: status(hub, issuer.token(hub, anna.name)) == 200)
+    until(lambda: status(hub, issuer.token(f"{hub.url}/mcp", anna.name)) == 200)
     asked = issuer.asked["/realms/work/keys"]
     for number in range(30):
-        assert status(hub, issuer.token(hub, anna.name, headers={"kid": f"made up {number}"})) == 401
+        assert status(hub, issuer.token(f"{hub.url}/mcp", anna.name, headers={"kid": f"made up {number}"})) == 401
     assert issuer.asked["/realms/work/keys"] <= asked + 1
 
 
 def test_a_token_opens_the_endpoints_it_is_for_and_no_other(hub: Hub, issuer: ForeignIssuer, anna: Person) -> None:
     name = a_name("issuer")
     hub.operate(make_issuer, name, issuer.url, audiences={"api://hub": "/mcp/s/pair"}, scopes_always=["tools:list"])
-    token = issuer.token(hub, anna.name, aud=["api://hub", "other"], scope=None)
+    token = issuer.token(f"{hub.url}/mcp", anna.name, aud=["api://hub", "other"], scope=None)
     until(lambda: status(hub, token, "/mcp/s/pair") == 200)
     assert status(hub, token) == 401
     with Speaker(hub.url, token) as speaker:
@@ -181,8 +181,8 @@ def test_claims_become_scopes_and_groups(hub: Hub, issuer: ForeignIssuer, anna: 
     )
     hub.operate(operations.show_to_group_only, "tools_catalog.McpToolDefinition", {"name": "echo"}, "echoers")
     try:
-        looks = issuer.token(hub, anna.name, scp=["hub.look"], roles=["others"])
-        uses = issuer.token(hub, anna.name, scp=["hub.use"], roles=["speakers"])
+        looks = issuer.token(f"{hub.url}/mcp", anna.name, scp=["hub.look"], roles=["others"])
+        uses = issuer.token(f"{hub.url}/mcp", anna.name, scp=["hub.use"], roles=["speakers"])
         until(lambda: status(hub, looks) == 200)
         with Speaker(hub.url, looks) as speaker:
             refused = speaker.modern_call("add", {"a": 1, "b": 2})
@@ -217,7 +217,7 @@ def unlinks(hub: Hub, row: str, person: str) -> None:
 def test_all_that_is_open_ends_with_the_row_the_person_or_the_link(
     hub: Hub, issuer: ForeignIssuer, row: str, anna: Person, end: Any
 ) -> None:
-    with Speaker(hub.url, issuer.token(hub, anna.name)) as speaker:
+    with Speaker(hub.url, issuer.token(f"{hub.url}/mcp", anna.name)) as speaker:
         until(lambda: speaker.modern("tools/list").status_code == 200)
         session = speaker.open_session()
         with speaker.streaming("GET", mcp_session_id=session, content_type=None) as (_, listening):
@@ -230,20 +230,43 @@ def test_all_that_is_open_ends_with_the_row_the_person_or_the_link(
 def test_a_subject_keeps_its_person_though_the_name_moves(
     hub: Hub, issuer: ForeignIssuer, row: str, anna: Person
 ) -> None:
-    until(lambda: status(hub, issuer.token(hub, anna.name)) == 200)
-    with Speaker(hub.url, issuer.token(hub, anna.name, preferred_username="another name")) as speaker:
+    until(lambda: status(hub, issuer.token(f"{hub.url}/mcp", anna.name)) == 200)
+    with Speaker(hub.url, issuer.token(f"{hub.url}/mcp", anna.name, preferred_username="another name")) as speaker:
         assert speaker.modern_call("echo", {"text": "still me"}).status_code == 200
         assert hub.row(client=speaker.name)["principal"] == anna.principal
-    thief = issuer.token(hub, anna.name, sub="another subject")
+    thief = issuer.token(f"{hub.url}/mcp", anna.name, sub="another subject")
     assert status(hub, thief) == 401
+
+
+def test_who_logs_in_by_the_issuer_is_known_by_the_subject(
+    hub: Hub, issuer: ForeignIssuer, row: str, anna: Person
+) -> None:
+    known = {"user_id": anna.id, "issuer": issuer.url, "subject": "of the login", "provider_name": "Work"}
+    hub.operate(operations.create, "login.LinkedLogin", **known)
+    token = issuer.token(f"{hub.url}/mcp", "another name", sub="of the login")
+    with Speaker(hub.url, token) as speaker:
+        until(lambda: speaker.modern("tools/list").status_code == 200)
+        assert speaker.modern_call("echo", {"text": "the same"}).status_code == 200
+        assert hub.row(client=speaker.name)["principal"] == anna.principal
+
+
+@pytest.mark.parametrize("right", ["is_staff", "is_superuser"])
+def test_a_name_alone_leads_to_nobody_who_may_see_the_console(
+    hub: Hub, issuer: ForeignIssuer, row: str, anna: Person, right: str
+) -> None:
+    until(lambda: status(hub, "none") == 401)
+    hub.operate(operations.update, "auth.User", {"pk": anna.id}, **{right: True})
+    assert status(hub, issuer.token(f"{hub.url}/mcp", anna.name)) == 401
+    hub.operate(operations.update, "auth.User", {"pk": anna.id}, **{right: False})
+    assert status(hub, issuer.token(f"{hub.url}/mcp", anna.name)) == 200
 
 
 def test_people_are_made_where_the_row_says_so(hub: Hub, issuer: ForeignIssuer) -> None:
     name, person = a_name("issuer"), a_name("new")
     hub.operate(make_issuer, name, issuer.url, makes_people=True)
-    until(lambda: status(hub, issuer.token(hub, person)) == 200)
+    until(lambda: status(hub, issuer.token(f"{hub.url}/mcp", person)) == 200)
     assert hub.operate(operations.values, "auth.User", "is_staff", username=person) == [False]
-    assert status(hub, issuer.token(hub, "a name\n")) == 401
+    assert status(hub, issuer.token(f"{hub.url}/mcp", "a name\n")) == 401
     hub.operate(operations.delete, "signin.Issuer", name=name)
 
 
@@ -251,7 +274,7 @@ def test_an_issuer_that_is_down_makes_nobody_an_outsider(hub: Hub, issuer: Forei
     issuer.is_down = True
     name = a_name("issuer")
     hub.operate(make_issuer, name, issuer.url)
-    until(lambda: status(hub, issuer.token(hub, anna.name)) == 503)
+    until(lambda: status(hub, issuer.token(f"{hub.url}/mcp", anna.name)) == 503)
     hub.operate(operations.delete, "signin.Issuer", name=name)
 
 
@@ -259,10 +282,10 @@ def test_an_opaque_token_is_judged_by_asking(hub: Hub, issuer: ForeignIssuer, an
     name = a_name("issuer")
     hub.operate(make_issuer, name, issuer.url, "the hub's secret", method="asked", client_id="mcp-hub")
     issuer.opaque = {
-        "good": {"active": True, **issuer.claims(hub, anna.name)},
-        "brief": {"active": True, **issuer.claims(hub, anna.name, iss=None, exp=None)},
-        "elsewhere": {"active": True, **issuer.claims(hub, anna.name, aud="https://elsewhere.example")},
-        "strange": {"active": "yes", **issuer.claims(hub, anna.name)},
+        "good": {"active": True, **issuer.claims(f"{hub.url}/mcp", anna.name)},
+        "brief": {"active": True, **issuer.claims(f"{hub.url}/mcp", anna.name, iss=None, exp=None)},
+        "elsewhere": {"active": True, **issuer.claims(f"{hub.url}/mcp", anna.name, aud="https://elsewhere.example")},
+        "strange": {"active": "yes", **issuer.claims(f"{hub.url}/mcp", anna.name)},
     }
     try:
         until(lambda: status(hub, "good") == 200)
@@ -299,7 +322,7 @@ def test_documents_name_issuers_that_the_operator_announces(hub: Hub, issuer: Fo
 
 
 def test_no_text_of_a_token_is_kept(hub: Hub, issuer: ForeignIssuer, row: str, anna: Person) -> None:
-    good, bad = issuer.token(hub, anna.name), issuer.token(hub, anna.name, aud="elsewhere")
+    good, bad = issuer.token(f"{hub.url}/mcp", anna.name), issuer.token(f"{hub.url}/mcp", anna.name, aud="elsewhere")
     until(lambda: status(hub, good) == 200)
     assert status(hub, bad) == 401
     with Speaker(hub.url, None) as stranger:

@@ -288,7 +288,7 @@ def assertion(hub: Hub, issuer: ForeignIssuer, person: str, client: str, **more:
         **more,
     }
     headers = {"typ": claims.pop("typ", "oauth-id-jag+jwt")}
-    return issuer.token(hub, person, headers=headers, **claims)
+    return issuer.token(f"{hub.url}/mcp", person, headers=headers, **claims)
 
 
 def exchanged(hub: Hub, service: dict[str, str], text: str, **more: str) -> httpx2.Response:
@@ -347,6 +347,38 @@ def test_what_an_assertion_must_not_be(hub: Hub, issuer: ForeignIssuer, anna: Pe
     assert exchanged(hub, client, good).status_code == 200
     hub.operate(operations.change, "signin.Issuer", {"issuer": issuer.url}, takes_assertions=False)
     refused(exchanged(hub, client, assertion(hub, issuer, anna.name, client["id"])))
+
+
+# The record ----------------------------------------------------------------------------------------------
+
+
+def refusals(hub: Hub, **filters: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = hub.operate(operations.values, "sessions_app.AuditEvent", "after", **filters)
+    return found
+
+
+def test_what_was_refused_is_on_record_and_a_flood_is_counted(
+    hub: Hub, issuer: ForeignIssuer, anna: Person, client: Client
+) -> None:
+    told = client.sign_in(anna)
+    with Speaker(hub.url, told["access_token"]) as speaker:
+        assert speaker.http.get("/sse", headers=speaker.headers()).status_code == 401
+        assert speaker.modern_call("echo", {"text": "mine"}).status_code == 200
+        assert hub.row(client=speaker.name)["allowed_client"].startswith("A terminal (client ")
+    anna.asked(client.address(resource="https://elsewhere.example/mcp"))
+    for number in range(100):
+        client.refresh(f"made up {number}")
+        client.token(grant_type="client_credentials", client_id=f"nobody {number}")
+    bad = issuer.token(f"{hub.url}/mcp", anna.name, aud="https://elsewhere.example")
+    with Speaker(hub.url, bad) as speaker:
+        assert speaker.modern("tools/list").status_code == 401
+    [asked] = until(lambda: refusals(hub, kind="authorization.refused", actor=anna.principal))
+    mine = until(lambda: refusals(hub, kind="token.refused", actor=anna.principal))
+    assert mine == [{"reason": "it is for another endpoint", "endpoint": "/sse", "of": ["/mcp"]}]
+    until(lambda: any("further" in each for each in refusals(hub, kind="token.refused")))
+    assert (asked["error"], asked["client_id"]) == ("invalid_target", client.id)
+    told_of = [each for each in refusals(hub, kind="token.refused") if each.get("grant") == "client_credentials"]
+    assert len(told_of) < 70  # 30 a minute; the module may have touched two
 
 
 def test_the_server_says_which_grants_it_has(hub: Hub) -> None:

@@ -60,9 +60,9 @@ class Accounts:
         """Give the lock of an account: one task of the process renews it."""
         return self._locks.setdefault(key, asyncio.Lock())
 
-    async def stored(self, key: Key) -> Stored | None:
-        """Give an account as it is now. Raises AccountRefused where it cannot be read."""
-        if key in self._known:
+    async def stored(self, key: Key, *, again: bool = False) -> Stored | None:
+        """Give an account as it is now, `again` from the database. Raises AccountRefused where it cannot be read."""
+        if key in self._known and not again:
             self._known.move_to_end(key)
             return self._known[key]
         began = self._epoch
@@ -91,9 +91,12 @@ class HeldAccount:
     async def token(self) -> str:
         """Give the token to send, renewed where it is about to end."""
         stored = await self._accounts.stored(self._key)
+        if not self._is_good(stored):
+            # It may have been connected just now, by a page that another process served.
+            stored = await self._accounts.stored(self._key, again=True)
         if stored is None:
             return await self._first() if self._is_client else ""
-        if not stored.is_connected or not stored.is_for(self._spec.url, self._spec.account):
+        if not self._is_good(stored):
             if self._is_client:
                 return await self._first()
             raise self._needed(stored, _ELSEWHERE if stored.is_connected else "")
@@ -208,8 +211,7 @@ class HeldAccount:
         async with self._accounts.lock(self._key):
             self._accounts.forget()
             stored = await self._accounts.stored(self._key)
-            is_there = stored is not None and stored.is_connected
-            if stored is None or not is_there or not stored.is_for(self._spec.url, self._spec.account):
+            if not self._is_good(stored):
                 try:
                     await obtained(self._spec.id)
                 except (NotReached, AuthorizationInvalid, SecretError) as error:
@@ -219,6 +221,9 @@ class HeldAccount:
             return stored.access if stored is not None else ""
 
     # Words --------------------------------------------------------------------------------------------
+
+    def _is_good(self, stored: Stored | None) -> bool:
+        return stored is not None and stored.is_connected and stored.is_for(self._spec.url, self._spec.account)
 
     @property
     def _is_client(self) -> bool:
@@ -232,7 +237,9 @@ class HeldAccount:
         elif self._principal == SHARED:
             what = f"Nobody's account is chosen to read the lists of {slug}. Its operator connects one for them."
         elif not self._principal.startswith("user:"):
-            what = f"{slug} takes each person's own account, and a key is nobody's. Sign in as a person."
+            what = (
+                f"{slug} takes each person's own account; this call is no person's. Sign in, or use a key of your own."
+            )
         else:
             what = f"Your account at {slug} is not connected."
             return AccountNeeded(f"{what} {why}".strip(), slug, self._principal)

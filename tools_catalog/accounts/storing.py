@@ -157,6 +157,12 @@ def end(pk: int, generation: int | None, why: str, actor: Actor = HUB) -> bool:
     return True
 
 
+def end_all_of(principal: str, why: str, actor: Actor = HUB) -> int:
+    """End all accounts of a person whose ways in end; give how many. Their issuers are not told."""
+    rows = UpstreamAccount.objects.filter(principal=principal, state=State.CONNECTED)
+    return sum(end(pk, None, why, actor) for pk in rows.values_list("pk", flat=True))
+
+
 def note_challenge(connection_id: int, principal: str, challenge: Challenge) -> None:
     """Keep what a server demands of an account that is not connected."""
     row, _made = UpstreamAccount.objects.get_or_create(connection_id=connection_id, principal=principal)

@@ -69,6 +69,12 @@ class UpstreamRegistration(models.Model):
         """Give the secret; empty where there is none. Raises SecretError."""
         return secrets.decrypt(self.ciphertext, aad=self._binding) if self.ciphertext else ""
 
+    def encrypt_anew(self) -> list[str]:
+        if not self.ciphertext or secrets.is_current(self.ciphertext):
+            return []
+        self.set_secret(self.secret())
+        return ["ciphertext"]
+
     @property
     def _binding(self) -> str:
         return secrets.binding("tools_catalog.UpstreamRegistration", f"{self.connection_id} {self.issuer}", "secret")
@@ -135,6 +141,14 @@ class UpstreamAccount(models.Model):
         """Give a stored token; empty where there is none. Raises SecretError."""
         stored = self.access if field == "access" else self.refresh
         return secrets.decrypt(stored, aad=self._binding(field)) if stored else ""
+
+    def encrypt_anew(self) -> list[str]:
+        stale = [
+            name for name in ("access", "refresh") if (kept := getattr(self, name)) and not secrets.is_current(kept)
+        ]
+        for name in stale:
+            setattr(self, name, self.sealed(name, self.opened(name)))
+        return stale
 
     def _binding(self, field: str) -> str:
         return secrets.binding("tools_catalog.UpstreamAccount", f"{self.connection_id} {self.principal}", field)

@@ -72,6 +72,12 @@ class Secret(RecordedModel):
         self.mask = secrets.mask(plain)
         self.fingerprint = secrets.fingerprint(plain)
 
+    def encrypt_anew(self) -> list[str]:
+        if secrets.is_current(self.ciphertext):
+            return []
+        self.set_value(self.value())
+        return ["ciphertext", "fingerprint"]
+
     def value(self) -> str:
         return secrets.decrypt(self.ciphertext, aad=f"tools_catalog.Secret:{self.name}:value")
 

@@ -115,6 +115,12 @@ class ChatProvider(RecordedModel):
         self.mask = secrets.mask(plain) if plain else ""
         self.fingerprint = secrets.fingerprint(plain) if plain else ""
 
+    def encrypt_anew(self) -> list[str]:
+        if not self.ciphertext or secrets.is_current(self.ciphertext):
+            return []
+        self.set_key(self.key())
+        return ["ciphertext", "fingerprint"]
+
     def key(self) -> str:
         return secrets.decrypt(self.ciphertext, aad=self._binding) if self.ciphertext else ""
 

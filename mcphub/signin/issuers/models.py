@@ -226,6 +226,12 @@ class Issuer(GuardedModel):
         self.ciphertext = secrets.encrypt(plain, aad=self._binding) if plain else ""
         self.mask = secrets.mask(plain) if plain else ""
 
+    def encrypt_anew(self) -> list[str]:
+        if not self.ciphertext or secrets.is_current(self.ciphertext):
+            return []
+        self.set_secret(secrets.decrypt(self.ciphertext, aad=self._binding))
+        return ["ciphertext"]
+
     @property
     def _binding(self) -> str:
         return f"signin.Issuer:{self.name}:secret"

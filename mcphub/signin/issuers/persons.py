@@ -10,6 +10,7 @@ from django.contrib.auth.validators import UnicodeUsernameValidator
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 
+from mcphub.login.models import LinkedLogin
 from mcphub.signin.issuers.models import Identity
 from mcphub.signin.issuers.trust import TokenRefused, Trust
 from sessions_app.history import source
@@ -30,8 +31,15 @@ def person_of(trust: Trust, subject: str, claims: Mapping[str, Json]) -> User:
     return user
 
 
-def candidate(trust: Trust, claims: Mapping[str, Json]) -> tuple[User | None, str]:
-    """Give whom a new subject would be linked to, and the name that its token gives; raise TokenRefused."""
+def candidate(trust: Trust, subject: str, claims: Mapping[str, Json]) -> tuple[User | None, str]:
+    """Give whom a new subject would be linked to, and the name that its token gives; raise TokenRefused.
+
+    Who logs in to the hub by the same issuer is known by the subject. A name alone leads to nobody who may see the
+    console: at some issuers people choose their names themselves.
+    """
+    by_login = LinkedLogin.objects.select_related("user").filter(issuer=trust.issuer, subject=subject).first()
+    if by_login is not None:
+        return by_login.user, by_login.user.get_username()
     name = claims.get(trust.person_claim) if trust.person_claim else None
     if not isinstance(name, str) or not name:
         raise TokenRefused(
@@ -42,13 +50,15 @@ def candidate(trust: Trust, claims: Mapping[str, Json]) -> tuple[User | None, st
     user = User.objects.filter(username=name).first() if len(name) <= 150 and "\x00" not in name else None
     if user is None and not trust.makes_people:
         raise TokenRefused("The subject is linked to nobody, and there is no account of the name that its token gives.")
+    if user is not None and (user.is_staff or user.is_superuser):
+        raise TokenRefused("The account of that name may see the console, and is linked by a login alone.")
     if user is not None and Identity.objects.filter(issuer_id=trust.pk, user=user).exists():
         raise TokenRefused("The account of that name is linked to another subject of the issuer.")
     return user, name
 
 
 def _first_time(trust: Trust, subject: str, claims: Mapping[str, Json]) -> User:
-    user, name = candidate(trust, claims)
+    user, name = candidate(trust, subject, claims)
     try:
         with transaction.atomic(), source.edits_via(source.SYSTEM):
             if user is None:

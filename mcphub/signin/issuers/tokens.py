@@ -14,6 +14,7 @@ from mcphub.signin.issuers.documents import IssuerSilent, question
 from mcphub.signin.issuers.keys import KeyStore
 from mcphub.signin.issuers.trust import Judgement, TokenRefused, Trust
 from sessions_app.caller import Caller
+from sessions_app.history import bounded
 from sessions_app.kit.shown import clipped
 from sessions_app.protocol.errors import ServerBusy, Unauthenticated
 from sessions_app.protocol.json import Json
@@ -67,6 +68,8 @@ class ForeignTokens:
                 raise TokenRefused("It is no key of this hub, and no token of an issuer that this hub trusts.")
             return await self._asked(asked, text)
         except TokenRefused as refusal:
+            if not isinstance(refusal, trust.TokenExpired):
+                bounded.note("token.refused", reason=str(refusal))
             raise Unauthenticated(f"The credential is not accepted. {refusal}") from refusal
         except IssuerSilent as error:
             logger.warning("A token cannot be judged, because its issuer does not answer: %s", error)
@@ -142,11 +145,11 @@ async def _granted(rule: Trust, judged: Judgement, claims: Mapping[str, Json], s
 
 def _caller(rule: Trust, judged: Judgement, claims: Mapping[str, Json]) -> Caller:
     user = persons.person_of(rule, judged.subject, claims)
-    client = clipped(judged.client, 100) or "a client"
+    client = f"{clipped(judged.client, 100) or 'a client'} ({rule.name})"
     return Caller(
         principal=f"user:{user.pk}",
-        label=f"{user.get_username()} via {client} ({rule.name})",
+        label=f"{user.get_username()} via {client}",
         scopes=judged.scopes,
         groups=frozenset(user.groups.values_list("pk", flat=True)) | judged.groups,
-        is_signed_in=True,
+        allowed_client=client,
     )

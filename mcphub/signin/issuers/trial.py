@@ -118,7 +118,7 @@ def _person(rule: Trust, subject: str, claims: Mapping[str, Json]) -> Check:
         words = f"The subject is linked to {user.get_username()}, whose account is {_state(user.is_active)}."
         return Check("person", user.is_active, words)
     try:
-        user, name = persons.candidate(rule, claims)
+        user, name = persons.candidate(rule, subject, claims)
     except TokenRefused as refusal:
         return Check("person", False, str(refusal))
     if user is None:

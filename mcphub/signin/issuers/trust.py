@@ -30,6 +30,10 @@ class TokenRefused(ValueError):
     """A token cannot be taken; the words say why, and hold no part of it."""
 
 
+class TokenExpired(TokenRefused):
+    """It was good; a client comes so once an hour, and gets another."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trust:
     """What an operator's row says of an issuer."""
@@ -102,9 +106,10 @@ class Judgement:
 
     def demand(self) -> None:
         """Raise TokenRefused with the reason of the first check that failed."""
-        for check in self.checks:
-            if not check.is_good:
-                raise TokenRefused(check.words)
+        bad = [check for check in self.checks if not check.is_good]
+        if bad:
+            is_only_over = len(bad) == 1 and bad[0].kind == "lifetime"
+            raise (TokenExpired if is_only_over else TokenRefused)(bad[0].words)
 
 
 def is_signed(text: str) -> bool:

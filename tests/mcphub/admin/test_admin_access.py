@@ -11,10 +11,11 @@ from django.urls import reverse
 from django.utils import timezone
 
 from mcphub import groups
+from mcphub.console.persons import role_of
 from sessions_app import bus
 from sessions_app.history.reading import history_of
 from sessions_app.models import ApiKey, BusEvent, McpSession
-from tests.factories import ApiKeyFactory, GroupFactory, McpSessionFactory
+from tests.factories import ApiKeyFactory, GroupFactory, McpSessionFactory, UserFactory
 
 ADD = "admin:sessions_app_apikey_add"
 KEYS = "admin:sessions_app_apikey_changelist"
@@ -53,10 +54,35 @@ def test_a_key_is_shown_once_with_client_configurations(log_in):
     assert history_of(key).first().actor == f"user:{client.user.pk}"
 
 
-def test_a_key_expires_after_ninety_days_unless_told_otherwise(log_in):
+def test_a_key_expires_after_a_year_unless_told_otherwise(log_in):
     form = log_in("Operator").get(reverse(ADD)).context["adminform"].form
     expires = form.get_initial_for_field(form.fields["expires_at"], "expires_at")
-    assert timedelta(days=89) < expires - timezone.now() <= timedelta(days=90)
+    assert timedelta(days=364) < expires - timezone.now() <= timedelta(days=365)
+
+
+@pytest.mark.parametrize(("role", "may"), [("Operator", False), ("superuser", True)])
+def test_a_key_in_the_name_of_somebody_else_is_for_a_superuser_to_make(role, may, log_in):
+    """Whoever has its text is that person to the hub."""
+    client, other = log_in(role), UserFactory()
+    client.post(reverse(ADD), key_data(owner=other.pk))
+    assert ApiKey.objects.filter(owner=other).exists() is may
+    client.post(reverse(ADD), key_data(owner=client.user.pk))
+    mine = ApiKey.objects.get(owner=client.user)
+    page = client.get(reverse("admin:sessions_app_apikey_change", args=[mine.pk])).content.decode()
+    assert client.user.username in page
+
+
+def test_the_text_of_a_persons_key_is_not_for_an_operator(log_in):
+    key, _ = ApiKey.issue("laptop", owner=UserFactory())
+    client = log_in("Operator")
+    assert (
+        client.post(f"/admin/sessions_app/apikey/{key.pk}/rotate/", {"confirmed": "1", "overlap": "0"}).status_code
+        == 403
+    )
+    gone = {"confirmed": "1", "typed": "laptop", "reason": "lost"}
+    assert client.post(f"/admin/sessions_app/apikey/{key.pk}/revoke/", gone).status_code == 302
+    key.refresh_from_db()
+    assert key.revoked_at is not None
 
 
 @pytest.mark.parametrize(
@@ -104,28 +130,22 @@ def keeper(log_in):
 
 
 def person_data(person, **changes):
-    return {
-        "username": person.username,
-        "is_active": "on",
-        "date_joined_0": "2026-01-01",
-        "date_joined_1": "00:00:00",
-        **changes,
-    }
+    return {"username": person.username, "role": role_of(person), **changes}
 
 
 def test_a_person_is_given_only_what_the_giver_has(keeper, django_user_model):
     person = django_user_model.objects.create_user("ada")
     address = reverse("admin:auth_user_change", args=[person.pk])
-    foreign, own = GroupFactory(), keeper.user.groups.get()
-    bodies = Permission.objects.get(codename="read_bodies")
-    refused = keeper.post(address, person_data(person, groups=[own.pk, foreign.pk], user_permissions=[bodies.pk]))
+    foreign, auditor = GroupFactory(), Group.objects.get(name="Auditor")
+    refused = keeper.post(address, person_data(person, role=str(auditor.pk), tool_groups=[foreign.pk]))
     errors = refused.context["adminform"].form.errors
-    assert foreign.name in str(errors["groups"])
-    assert "invocations.read_bodies" in str(errors["user_permissions"])
+    assert foreign.name in str(errors["role"])
+    assert "superuser" in keeper.post(address, person_data(person, role="superuser")).context["errors"].as_text()
 
-    assert keeper.post(address, person_data(person, groups=[own.pk], is_superuser="on")).status_code == 302
+    own = Group.objects.get(name="Operator")
+    assert keeper.post(address, person_data(person, role=str(own.pk), is_superuser="on")).status_code == 302
     person.refresh_from_db()
-    assert (list(person.groups.all()), person.is_superuser) == ([own], False)
+    assert (list(person.groups.all()), person.is_staff, person.is_superuser) == ([own], True, False)
 
 
 def test_nobody_changes_a_person_who_has_more(keeper, django_user_model):

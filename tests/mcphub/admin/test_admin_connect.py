@@ -66,7 +66,7 @@ def test_a_key_is_made_and_stands_in_every_text_this_once(log_in):
     text = answer.context["text"]
     assert key.secret_hash == ApiKey.hash(text)
     assert key.scopes == ["tools:list", "tools:call", "chat"]
-    assert key.expires_at < timezone.now() + timedelta(days=91)
+    assert key.expires_at < timezone.now() + timedelta(days=366)
     assert key.created_by == client.user
     assert all(text in each.text for each in answer.context["snippets"])
     assert (answer.context["watched"], answer.context["chosen"]) == (key.pk, "python")

@@ -132,9 +132,7 @@ def steps(answer) -> dict[str, bool]:
 
 @pytest.mark.django_db
 def test_the_test_explains_a_token_claim_by_claim_and_keeps_nothing(log_in, issuer, settings) -> None:
-    class ThisHub:
-        url = settings.MCPHUB_PUBLIC_URL
-
+    endpoint = f"{settings.MCPHUB_PUBLIC_URL}/mcp"
     row = row_of(issuer=issuer.url)
     row.full_clean()
     row.save()
@@ -142,13 +140,13 @@ def test_the_test_explains_a_token_claim_by_claim_and_keeps_nothing(log_in, issu
     page = reverse("admin:issuer_test", args=[row.pk])
     assert steps(client.post(page)) == {"document": True, "keys": True}
     UserFactory(username="anna")
-    good = issuer.token(ThisHub, "anna")  # type: ignore[arg-type]
+    good = issuer.token(endpoint, "anna")
     answer = client.post(page, {"token": f"Bearer {good}"})
     assert answer.context["found"].is_accepted, answer.context["found"].checks
     assert "would be accepted" in answer.content.decode()
     assert good not in answer.content.decode()
     assert not Identity.objects.exists()
-    bad = issuer.token(ThisHub, "nobody", aud="api://else", exp=int(time.time()) - 5)  # type: ignore[arg-type]
+    bad = issuer.token(endpoint, "nobody", aud="api://else", exp=int(time.time()) - 5)
     found = steps(client.post(page, {"token": bad}))
     assert [kind for kind, is_good in found.items() if not is_good] == ["audience", "lifetime", "person"]
     assert not steps(client.post(page, {"token": "no token"}))["form"]

@@ -127,7 +127,7 @@ def test_a_request_describes_itself_and_keeps_its_connection() -> None:
     messages = [json.loads(request.body) for request in calls]
     meta = messages[0]["params"]["_meta"]
     assert meta["io.modelcontextprotocol/protocolVersion"] == "2026-07-28"
-    assert set(meta["io.modelcontextprotocol/clientCapabilities"]) == {"elicitation", "sampling", "roots"}
+    assert set(meta["io.modelcontextprotocol/clientCapabilities"]) == {"elicitation", "sampling", "roots", "extensions"}
     sent = {"mcp-method": "tools/call", "mcp-name": "echo", "mcp-protocol-version": "2026-07-28"}
     assert {**sent, "authorization": f"Bearer UP for http://127.0.0.1:{server.port}"}.items() <= calls[
         0

@@ -1,0 +1,56 @@
+"""The files that a hub's data needs besides its database: keys, and what the audit has published."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from django.conf import settings
+
+from invocations.chain import service
+
+CHECKPOINTS = "audit/checkpoints"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One file. `name` is its name in a backup."""
+
+    name: str
+    path: Path
+    what: str
+
+
+def checkpoints() -> Part:
+    return Part(CHECKPOINTS, service.checkpoints(), "the published checkpoints")
+
+
+def of_keys() -> list[Part]:
+    folder = service.keys()
+    return [
+        Part("encryption_keys", settings.MCPHUB_ENCRYPTION_KEY_FILE, "the keys that encrypt secrets"),
+        Part("secret_key", settings.MCPHUB_SECRET_KEY_FILE, "the key of Django's signatures"),
+        Part("audit/signing.key", folder.private, "the key that signs the audit"),
+        Part("audit/public.keys", folder.public, "the audit's public keys"),
+    ]
+
+
+def left_out() -> str:
+    """Say which key a backup cannot hold; empty where it holds all."""
+    given = service.keys().given
+    return f"The key that signs the audit comes from {given.source} and is not in the backup." if given else ""
+
+
+def put(part: Part, content: bytes) -> None:
+    """Write one file for its owner alone, whole or not at all."""
+    part.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    draft = part.path.with_name(f"{part.path.name}.{os.getpid()}.draft")
+    try:
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(part.path)
+    finally:
+        draft.unlink(missing_ok=True)
