@@ -28,6 +28,7 @@ def show(request: HttpRequest) -> list[dict[str, object]]:
             "items": [
                 {"title": _("Overview"), "icon": "monitoring", "link": reverse("admin:index"), "may": True, "key": "o"},
                 {"title": _("Connect a client"), "icon": "power", "link": reverse("connect"), "may": True},
+                {"title": _("My access"), "icon": "badge", "link": reverse("my-access"), "may": True},
             ]
         },
         {

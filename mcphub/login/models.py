@@ -155,6 +155,12 @@ class LoginProvider(GuardedModel):
         self.ciphertext = secrets.encrypt(plain, aad=self._binding) if plain else ""
         self.mask = secrets.mask(plain) if plain else ""
 
+    def encrypt_anew(self) -> list[str]:
+        if not self.ciphertext or secrets.is_current(self.ciphertext):
+            return []
+        self.set_secret(self.secret())
+        return ["ciphertext"]
+
     def secret(self) -> str:
         return secrets.decrypt(self.ciphertext, aad=self._binding) if self.ciphertext else ""
 
@@ -252,6 +258,12 @@ class SecondFactor(RecordedModel):
     def set_content(self, plain: str) -> None:
         """Encrypt what the factor is checked by, under its person and kind; call save() afterwards."""
         self.ciphertext = secrets.encrypt(plain, aad=self._binding)
+
+    def encrypt_anew(self) -> list[str]:
+        if secrets.is_current(self.ciphertext):
+            return []
+        self.set_content(self.content())
+        return ["ciphertext"]
 
     def content(self) -> str:
         """Raises SecretError."""

@@ -97,3 +97,29 @@ def test_one_claims_the_tokens_and_a_late_writer_writes_nothing(connection: McpC
     assert not storing.end(own.pk, 0, "too late")
     assert storing.end(own.pk, 1, "over")
     assert not storing.renew(first, TokenAnswer("far too late"))
+
+
+@pytest.mark.parametrize(("life", "before"), [(3600, 30), (20, 5), (0, 0)])
+def test_a_token_is_renewed_a_little_before_its_end(life: int, before: int) -> None:
+    from datetime import timedelta
+
+    from django.utils import timezone
+
+    began = timezone.now()
+    ends = began + timedelta(seconds=life)
+    stored = storing.Stored(1, "connected", 1, "a", expires_at=ends, refreshed_at=began)
+    assert stored.renews_at == ends - timedelta(seconds=before)
+
+
+def test_a_claim_of_a_process_that_died_ends(connection: McpConnection, anna: Any) -> None:
+    from datetime import timedelta
+
+    from django.utils import timezone
+
+    own = connected(connection, anna[0])
+    assert storing.claim(own.pk, 0) is not None
+    UpstreamAccount.objects.filter(pk=own.pk).update(claimed_until=timezone.now() - timedelta(seconds=1))
+    assert storing.claim(own.pk, 0) is not None
+    storing.release(own.pk, 0, "the issuer was away")
+    own.refresh_from_db()
+    assert (own.claimed_until, own.failure, own.state) == (None, "the issuer was away", "connected")

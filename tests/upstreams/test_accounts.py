@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -80,6 +81,12 @@ def call(hub: Hub, token: str, tool: str, **capabilities: Any) -> dict[str, Any]
 
 def text_of(answer: dict[str, Any]) -> str:
     return str(answer["result"]["content"][0]["text"])
+
+
+def test_a_connection_without_an_account_says_that_the_server_demands_one(hub: Hub, peer: Peer) -> None:
+    hub.operate(accounts.add, "bare", peer.url, "none")
+    until(lambda: "Choose the account" in hub.operate(accounts.state, "bare")["error"])
+    hub.operate(operations.change, "tools_catalog.McpConnection", {"slug": "bare"}, enabled=False)
 
 
 def test_an_operator_connects_one_account_and_everybody_calls_with_it(hub: Hub, shared: str) -> None:
@@ -174,6 +181,7 @@ def test_a_key_of_nobody_calls_with_nobodys_account(hub: Hub, personal: str) -> 
     answer = call(hub, hub.key, "own_whoami")
     assert answer["result"]["isError"]
     assert "this call is no person's" in text_of(answer)
+    assert not [each for each in hub.operate(accounts.state, personal)["accounts"] if each.startswith("key:")]
 
 
 def test_a_stateless_client_is_asked_to_open_the_address_and_calls_again(hub: Hub, personal: str, peer: Peer) -> None:
@@ -207,6 +215,36 @@ def test_a_client_of_2025_11_25_gets_its_error_and_hears_when_the_person_is_done
             told = next(event for event in events if event.get("method") == "notifications/elicitation/complete")
             assert told["params"]["elicitationId"] == wanted["elicitationId"]
         assert speaker.call(session, "own_whoami").json()["result"]["content"][0]["text"] == "dave"
+
+
+@pytest.mark.slow
+def test_no_call_of_many_goes_out_with_the_account_of_another(hub: Hub, peer: Peer, personal: str, people: Any) -> None:
+    """Two people, both eras, two workers, tokens that end all the time: each answer is of who asked."""
+    own = {"anna": "alice", "boris": "bob"}
+    rounds, calls = int(os.environ.get("MCPHUB_TEST_MIXED_ROUNDS", "6")), 40
+    for name, subject in own.items():
+        accounts.connect(people[name][0], "/connect/to/own/", subject)
+
+    def stateless(token: str) -> str:
+        return text_of(call(hub, token, "own_whoami"))
+
+    def in_session(token: str) -> str:
+        with Speaker(hub.url, token) as speaker:
+            return text_of(speaker.call(speaker.open_session(LEGACY), "own_whoami").json())
+
+    ways = [(name, way) for name in own for way in (stateless, in_session)]
+    for number in range(rounds):
+        if number % 2:
+            accounts.control(peer.url, expire=True)
+        else:
+            hub.operate(accounts.age_tokens, personal)
+        with ThreadPoolExecutor(8) as callers:
+            asked = [ways[each % len(ways)] for each in range(calls)]
+            answers = list(callers.map(lambda one: one[1](people[one[0]][1]), asked))
+        assert [
+            (name, answer) for (name, _way), answer in zip(asked, answers, strict=True) if answer != own[name]
+        ] == []
+    assert accounts.control(peer.url)["reused"] == 0
 
 
 def test_an_answer_of_the_issuer_is_redeemed_once_by_who_asked_for_it(hub: Hub, personal: str, people: Any) -> None:
@@ -281,4 +319,15 @@ def test_an_account_is_for_the_server_and_the_use_that_it_was_connected_for(hub:
         until(lambda: "in another way" in str(call(hub, hub.key, "one_whoami")))
     finally:
         hub.operate(operations.change, "tools_catalog.McpConnection", change, url=peer.url, account="shared")
+    until(lambda: text_of(call(hub, hub.key, "one_whoami")) == "house")
+
+
+def test_another_client_id_ends_what_was_connected_as_the_first(hub: Hub, shared: str, operator: Person) -> None:
+    hub.operate(operations.change, "tools_catalog.McpConnection", {"slug": shared}, client_id="by-hand")
+    leaving = accounts.led_to_issuer(operator, "/connect/to/one/")
+    assert "client_id=by-hand" in leaving
+    account = hub.operate(accounts.state, shared)["accounts"][""]
+    assert (account["state"], "another client" in account["failure"]) == ("ended", True)
+    hub.operate(operations.change, "tools_catalog.McpConnection", {"slug": shared}, client_id="")
+    accounts.connect(operator, "/connect/to/one/", "house")
     until(lambda: text_of(call(hub, hub.key, "one_whoami")) == "house")

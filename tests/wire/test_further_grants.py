@@ -178,6 +178,16 @@ def test_no_code_of_a_device_is_kept(hub: Hub, client: Client) -> None:
         assert code not in kept
 
 
+def test_two_workers_on_postgresql_let_a_device_in(pair: Hub) -> None:
+    with Person(pair, a_name()) as anna, Client(pair) as client:
+        told = begun(pair, client).json()
+        refused(polled(client, told["device_code"]), "authorization_pending")
+        decided(anna, f"/oauth/device/?code={told['user_code']}")
+        with ThreadPoolExecutor(6) as pool:
+            answers = list(pool.map(lambda _: polled(client, told["device_code"]), range(6)))
+        assert sorted(answer.status_code for answer in answers) == [200, *[400] * 5]
+
+
 # Services ------------------------------------------------------------------------------------------------
 
 

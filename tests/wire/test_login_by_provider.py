@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
+from mcphub.login.factors import totp
 from tests.identity import SECRET, IdentityProvider
 from tests.identity.visiting import Visitor
 from tests.servers import Hub
@@ -200,3 +204,37 @@ def test_a_person_links_an_account_by_their_own_page_alone(hub: Hub, visitor: Vi
     with Visitor(hub.url) as again:
         again.comes_by("firm", "elsewhere")
         assert "logged in as local" in again.http.get(f"{hub.url}/login/own/").text
+
+
+def make_careful(name: str) -> str:
+    """Give the secret of the person's app."""
+    from django.contrib.auth.models import User
+
+    from mcphub.login.factors import holding
+
+    user, secret = User.objects.create_user(name, password="a long password"), totp.new_secret()
+    assert holding.add_app(user, secret, totp.code_at(secret, int(time.time()) // totp.PERIOD_SECONDS - 1))
+    return secret
+
+
+def test_one_code_lets_one_in_of_many_who_show_it_at_once(hub: Hub) -> None:
+    secret = hub.operate(make_careful, "careful")
+
+    def shows_password() -> Visitor:
+        visitor = Visitor(hub.url)
+        visitor.http.get(f"{hub.url}/login/")
+        form = {"csrfmiddlewaretoken": visitor.http.cookies["csrftoken"], "username": "careful"}
+        answer = visitor.http.post(f"{hub.url}/login/", data={**form, "password": "a long password"})
+        assert answer.headers["location"] == "/login/second/"
+        return visitor
+
+    def shows_code(visitor: Visitor) -> int:
+        form = {"csrfmiddlewaretoken": visitor.http.cookies["csrftoken"], "code": code}
+        return visitor.http.post(f"{hub.url}/login/second/", data=form).status_code
+
+    with contextlib.ExitStack() as opened:
+        visitors = [opened.enter_context(shows_password()) for _ in range(4)]
+        code = totp.code_at(secret, int(time.time()) // totp.PERIOD_SECONDS)
+        with ThreadPoolExecutor(len(visitors)) as pool:
+            statuses = sorted(pool.map(shows_code, visitors))
+    assert statuses == [200, 200, 200, 302]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from asgiref.sync import sync_to_async
-from django.db import transaction
+from django.db import IntegrityError, transaction
 
 from sessions_app import endpoints
 from sessions_app.history.events import Actor
@@ -73,8 +73,7 @@ async def registration_for(
             row.manner, row.client_id, row.method = Manner.DYNAMIC, given.client_id, given.method
             row.set_secret(given.client_secret)
     row.metadata, row.resource, row.redirect_uri = storing.issuer_row(issuer), resource, redirect_uri()
-    await sync_to_async(_keep)(row, actor, is_new)
-    return row
+    return await sync_to_async(_keep)(row, actor, is_new)
 
 
 def known_client(connection: McpConnection, row: UpstreamRegistration) -> Client:
@@ -124,8 +123,24 @@ def _refuse_other_issuer(connection: McpConnection, issuer: str) -> None:
         )
 
 
-def _keep(row: UpstreamRegistration, actor: Actor, is_new: bool) -> None:
-    with transaction.atomic():
-        row.save()
-        if is_new:
-            storing.note_registered(row, actor)
+def _keep(row: UpstreamRegistration, actor: Actor, is_new: bool) -> UpstreamRegistration:
+    """Store a registration; give the one that somebody else made meanwhile, if there is one.
+
+    Accounts that were connected as another client end: their tokens are that client's.
+    """
+    is_changed = is_new and row.pk is not None
+    try:
+        with transaction.atomic():
+            row.save()
+            if is_new:
+                storing.note_registered(row, actor)
+            if is_changed:
+                storing.end_all_of_registration(
+                    row.pk, "The hub is another client at the issuer now. Connect it again."
+                )
+    except IntegrityError:
+        made = storing.registration_of(row.connection_id, row.issuer)
+        if made is None:
+            raise
+        return made
+    return row

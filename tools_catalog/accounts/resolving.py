@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final, TypeVar
 
 from channels.db import database_sync_to_async
@@ -27,12 +27,11 @@ from tools_catalog.upstream.account import AccountNeeded, AccountRefused
 from tools_catalog.upstream.spec import CLIENT_ACCOUNT, ConnectionSpec
 from tools_catalog.upstream.transports.base import SessionLost
 
-_EARLY: Final = timedelta(seconds=30)
-"""Before its end a token is renewed, where that is possible."""
 _AGAIN_SECONDS: Final = 0.1
 _ELSEWHERE: Final = (
     "The connection leads to another server, or uses accounts in another way, than when it was connected."
 )
+_PERSON: Final = "user:"
 _MOST: Final = 2000
 """Accounts that a process keeps in memory."""
 
@@ -90,6 +89,8 @@ class HeldAccount:
 
     async def token(self) -> str:
         """Give the token to send, renewed where it is about to end."""
+        if self._spec.is_personal and self._principal != SHARED and not self._principal.startswith(_PERSON):
+            raise self._needed(None)
         stored = await self._accounts.stored(self._key)
         if not self._is_good(stored):
             # It may have been connected just now, by a page that another process served.
@@ -104,7 +105,7 @@ class HeldAccount:
             self._since = stored.connected_at
         elif self._since != stored.connected_at:
             raise SessionLost("The account was connected anew.")
-        if stored.expires_at is None or stored.expires_at - _EARLY > timezone.now():
+        if stored.renews_at is None or stored.renews_at > timezone.now():
             return stored.access
         return await self._renewed_early(stored)
 
@@ -236,7 +237,7 @@ class HeldAccount:
             what = f"The hub's account at {slug} is not connected. Its operator connects it on the connection's page."
         elif self._principal == SHARED:
             what = f"Nobody's account is chosen to read the lists of {slug}. Its operator connects one for them."
-        elif not self._principal.startswith("user:"):
+        elif not self._principal.startswith(_PERSON):
             what = (
                 f"{slug} takes each person's own account; this call is no person's. Sign in, or use a key of your own."
             )

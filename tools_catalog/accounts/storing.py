@@ -27,6 +27,7 @@ from tools_catalog.models.accounts import CLAIM_SECONDS, UpstreamAccount, Upstre
 from tools_catalog.models.upstream import McpConnection
 
 HUB: Final = Actor("hub")
+_EARLY: Final = timedelta(seconds=30)
 _MOST_STEP_UPS: Final = 3
 """Sign-ins for more scopes that a server may cause before somebody looks at it."""
 State = UpstreamAccount.State
@@ -48,6 +49,15 @@ class Stored:
     connected_at: datetime | None = None
     server: str = ""
     kind: str = ""
+    refreshed_at: datetime | None = None
+
+    @property
+    def renews_at(self) -> datetime | None:
+        """When the token is to be renewed: half a minute before its end, or the last quarter of a short life."""
+        if self.expires_at is None:
+            return None
+        life = self.expires_at - self.refreshed_at if self.refreshed_at is not None else _EARLY
+        return self.expires_at - min(_EARLY, max(life, timedelta()) / 4)
 
     @property
     def is_connected(self) -> bool:
@@ -76,6 +86,7 @@ def load(connection_id: int, principal: str) -> Stored | None:
         row.connected_at,
         row.server,
         row.kind,
+        row.refreshed_at,
     )
 
 
@@ -161,6 +172,12 @@ def end_all_of(principal: str, why: str, actor: Actor = HUB) -> int:
     """End all accounts of a person whose ways in end; give how many. Their issuers are not told."""
     rows = UpstreamAccount.objects.filter(principal=principal, state=State.CONNECTED)
     return sum(end(pk, None, why, actor) for pk in rows.values_list("pk", flat=True))
+
+
+def end_all_of_registration(registration_id: int, why: str) -> int:
+    """End all accounts that were connected as this client."""
+    rows = UpstreamAccount.objects.filter(registration_id=registration_id, state=State.CONNECTED)
+    return sum(end(pk, None, why) for pk in rows.values_list("pk", flat=True))
 
 
 def note_challenge(connection_id: int, principal: str, challenge: Challenge) -> None:

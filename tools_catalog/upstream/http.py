@@ -81,7 +81,7 @@ class HttpEndpoint:
             response = await self._signed(self._account, target, method, own + head, body)
         if response.status in (401, 403):
             response.release()
-            raise errors.ConnectionFailed(f"The upstream refuses the hub's credentials (status {response.status}).")
+            raise errors.ConnectionFailed(_refusal(response))
         if response.headers.get(b"content-encoding", b"identity") != b"identity":
             response.close()
             raise errors.TransportError("The upstream compresses its answer, which it was asked not to.")
@@ -181,6 +181,13 @@ class _Target:
         if method == b"POST":
             return b"%bContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (lines, len(body), body)
         return lines + b"\r\n"
+
+
+def _refusal(response: WireResponse) -> str:
+    """Say that the hub is not let in, and what to do where the upstream says what it demands."""
+    if response.status == 401 and b"resource_metadata" in response.headers.get(b"www-authenticate", b""):
+        return "The upstream lets in accounts only (OAuth). Choose the account on the connection's page."
+    return f"The upstream refuses the hub's credentials (status {response.status})."
 
 
 def is_within(url: httpx2.URL, other: httpx2.URL) -> bool:

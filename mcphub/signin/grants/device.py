@@ -114,7 +114,9 @@ def answer(request: HttpRequest) -> dict[str, Json]:
     code = request.POST.get("device_code", "")
     now = timezone.now()
     with transaction.atomic():
-        rows = DeviceGrant.objects.select_for_update().filter(device_code=_digest(code), client_id=client.client_id)
+        rows = DeviceGrant.objects.select_for_update(of=("self",)).filter(
+            device_code=_digest(code), client_id=client.client_id
+        )
         grant = rows.select_related("user").first()
         if grant is None:
             raise OAuthRefused("invalid_grant", "The device code is unknown, or was used before. Begin again.")

@@ -12,7 +12,7 @@ from django.test import Client, override_settings
 
 from mcphub.login import entering
 from mcphub.login.factors import holding, totp
-from mcphub.login.models import SecondFactor
+from mcphub.login.models import LoginProvider, SecondFactor
 from sessions_app.login import limits
 from sessions_app.models import AuditEvent
 from tests.mcphub.admin.conftest import _ground, log_in  # noqa: F401
@@ -211,3 +211,16 @@ def test_an_operator_takes_a_lost_factor_away(log_in: Any, anna: User) -> None: 
     assert not anna.second_factors.exists()  # type: ignore[attr-defined]
     event = AuditEvent.objects.filter(kind="second_factor.deleted").latest("pk")
     assert (event.actor, event.reason) == (f"user:{browser.user.pk}", "lost phone")
+
+
+def test_factors_and_secrets_of_providers_move_to_a_new_key(anna: User, settings: Any) -> None:
+    old, new = settings.MCPHUB_ENCRYPTION_KEYS[0], ("new", b"\x02" * 32)
+    give_app(anna)
+    provider = LoginProvider(name="F", slug="f", issuer="https://f.example", client_id="hub")
+    provider.set_secret("a client secret")
+    rows = [SecondFactor.objects.get(), provider]
+    settings.MCPHUB_ENCRYPTION_KEYS = (new, old)
+    assert [row.encrypt_anew() for row in rows] == [["ciphertext"], ["ciphertext"]]
+    assert [row.encrypt_anew() for row in rows] == [[], []]
+    settings.MCPHUB_ENCRYPTION_KEYS = (new,)
+    assert (rows[0].content(), provider.secret()) == (SECRET, "a client secret")  # type: ignore[union-attr]

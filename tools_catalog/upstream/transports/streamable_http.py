@@ -214,7 +214,7 @@ class SessionHttp(StreamableHttp):
     async def _send_beside(self, message: bytes) -> None:
         try:
             await self.send(message)
-        except (TimeoutError, errors.HubError) as error:
+        except (TimeoutError, errors.HubError, SessionLost) as error:
             logger.info("A message to the upstream %s was not taken: %s", self._spec.slug, type(error).__name__)
 
     # Streams that end and are resumed --------------------------------------------------------------------
@@ -290,6 +290,8 @@ class SessionHttp(StreamableHttp):
             except (Flooded, errors.ResultInvalid) as error:
                 logger.warning("The upstream %s: %s", self._spec.slug, error)
                 return
+            except SessionLost:
+                return  # the account was connected anew, and the session is another's
             except errors.HubError:
                 failures += 1
             finally:
