@@ -21,9 +21,10 @@ class Rows:
     """How many rows each table holds after the migrations, and the way back to that."""
 
     def __init__(self) -> None:
-        with connection.cursor() as cursor:
-            cursor.execute(f"DELETE FROM {_ANNOUNCEMENTS}")  # of rows that the migrations made
         self.migrated = _rows()
+        if self.migrated.pop(_ANNOUNCEMENTS, 0):  # of rows that the migrations made
+            with connection.cursor() as cursor:
+                cursor.execute(f"DELETE FROM {_ANNOUNCEMENTS}")
         self.migrated.pop(_ALWAYS_EMPTIED, None)
 
     def empty(self) -> None:

@@ -22,6 +22,7 @@ from django.urls import resolve, reverse
 from django.views.generic import RedirectView
 
 from sessions_app.models import ApiKey
+from tests.factories import UserFactory
 from tests.mcphub.admin.policy import NOBODY, Undeclared, read
 from tests.rigs.addresses import address, one_of_each, patterns
 
@@ -46,7 +47,7 @@ def rows(echo: Any) -> dict[str, Any]:
     # A call of it waits for a word more, so asking to try it makes none: a call would run in a loop of its own.
     echo.read_only, echo.destructive = False, True
     echo.save()
-    return one_of_each()
+    return one_of_each() | {"auth_user": UserFactory()}  # nobody disables himself
 
 
 @pytest.fixture
