@@ -20,10 +20,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import django
 from playwright.sync_api import sync_playwright
 
 from tests import operations
-from tests.browser import content
 from tests.browser.operating import PASSWORD, log_in, open_tool
 from tests.servers import ROOT, Hub, until
 from tests.tutorial import OFFER, Reader
@@ -108,6 +108,8 @@ TUTORIAL: dict[str, Callable[[Any], None]] = {
 @contextlib.contextmanager
 def operators_hub(folder: Path) -> Iterator[Hub]:
     with Hub(folder, packs=["starter"]) as hub:
+        from tests.browser import content  # its models need Django to be set up
+
         hub.operate(content.fill, PASSWORD)
         yield hub
 
@@ -117,13 +119,15 @@ def tutorial_hub(folder: Path) -> Iterator[Hub]:
     reader = Reader(folder)
     reader.write_files()
     with reader.hub as hub:
+        from tests.browser import content
+
         hub.operate(content.let_operator_in, PASSWORD)
         upstream = reader.start_upstream()
         try:
             reader.remember("export HUB")
             reader.run("call find_book")
             reader.run("curl -s -X POST")
-            reader.run("call post.postage '{\"grams\": 2500}'    # an error")
+            reader.run("call post_postage '{\"grams\": 2500}'    # an error")
             until(lambda: hub.operate(operations.count, OFFER) == 1, 60)
             yield hub
         finally:
@@ -155,6 +159,8 @@ def main() -> int:
     parser.add_argument("--only", action="append", choices=[*PICTURES, *TUTORIAL])
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mcphub.settings")
+    django.setup()
     for open_hub, pictures in ((operators_hub, PICTURES), (tutorial_hub, TUTORIAL)):
         wanted = {name: go for name, go in pictures.items() if not options.only or name in options.only}
         if wanted:
