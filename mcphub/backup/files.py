@@ -14,7 +14,7 @@ CHECKPOINTS = "audit/checkpoints"
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class BackedUpFile:
     """One file. `name` is its name in a backup."""
 
     name: str
@@ -22,17 +22,17 @@ class Part:
     what: str
 
 
-def checkpoints() -> Part:
-    return Part(CHECKPOINTS, service.checkpoints(), "the published checkpoints")
+def checkpoints() -> BackedUpFile:
+    return BackedUpFile(CHECKPOINTS, service.checkpoints(), "the published checkpoints")
 
 
-def of_keys() -> list[Part]:
+def of_keys() -> list[BackedUpFile]:
     folder = service.keys()
     return [
-        Part("encryption_keys", settings.MCPHUB_ENCRYPTION_KEY_FILE, "the keys that encrypt secrets"),
-        Part("secret_key", settings.MCPHUB_SECRET_KEY_FILE, "the key of Django's signatures"),
-        Part("audit/signing.key", folder.private, "the key that signs the audit"),
-        Part("audit/public.keys", folder.public, "the audit's public keys"),
+        BackedUpFile("encryption_keys", settings.MCPHUB_ENCRYPTION_KEY_FILE, "the keys that encrypt secrets"),
+        BackedUpFile("secret_key", settings.MCPHUB_SECRET_KEY_FILE, "the key of Django's signatures"),
+        BackedUpFile("audit/signing.key", folder.private, "the key that signs the audit"),
+        BackedUpFile("audit/public.keys", folder.public, "the audit's public keys"),
     ]
 
 
@@ -42,7 +42,7 @@ def left_out() -> str:
     return f"The key that signs the audit comes from {given.source} and is not in the backup." if given else ""
 
 
-def put(part: Part, content: bytes) -> None:
+def put(part: BackedUpFile, content: bytes) -> None:
     """Write one file for its owner alone, whole or not at all."""
     part.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     draft = part.path.with_name(f"{part.path.name}.{os.getpid()}.draft")

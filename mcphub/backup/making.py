@@ -108,7 +108,7 @@ def _stream(archive: tarfile.TarFile, name: str, file: BinaryIO, size: int) -> N
     archive.addfile(member, file)
 
 
-def _content(part: files.Part) -> bytes | None:
+def _content(part: files.BackedUpFile) -> bytes | None:
     try:
         return part.path.read_bytes()
     except FileNotFoundError:

@@ -34,7 +34,7 @@ def read(path: Path, passphrase: str, present: set[Path]) -> dict[str, Json]:
     Raises CannotRestore, sealed.Unreadable, OSError.
     """
     with path.open("rb") as file:
-        reader = sealed.Reader(file, passphrase)
+        reader = sealed.SealedReader(file, passphrase)
         migrations = _fitting(reader.header)
         with _errors(), gzip.GzipFile(fileobj=cast(BinaryIO, reader)) as packed:
             archive = tarfile.open(fileobj=packed, mode="r|")  # noqa: SIM115 - it holds nothing that is to be closed
@@ -90,7 +90,7 @@ def _restore(
         raise
 
 
-def _put(part: files.Part, content: bytes, present: set[Path], written: list[Path]) -> None:
+def _put(part: files.BackedUpFile, content: bytes, present: set[Path], written: list[Path]) -> None:
     if part.name == files.CHECKPOINTS and part.path.exists():
         return  # what was published after the backup is the better witness
     if part.path in present or (part.path.exists() and part.name.startswith("audit/")):
@@ -131,7 +131,7 @@ def _postgresql(
         loading.done(contents["sequences"])
 
 
-def _to_the_end(packed: gzip.GzipFile, reader: sealed.Reader) -> None:
+def _to_the_end(packed: gzip.GzipFile, reader: sealed.SealedReader) -> None:
     """Read what is left, so that the last chunk and gzip's own sum are seen."""
     while packed.read(2**20):
         pass

@@ -75,7 +75,7 @@ class Writer(io.RawIOBase):
         self._number += 1
 
 
-class Reader(io.RawIOBase):
+class SealedReader(io.RawIOBase):
     """Gives back what was written. Every read may raise Unreadable; the end comes only after the last chunk."""
 
     def __init__(self, file: BinaryIO, passphrase: str) -> None:

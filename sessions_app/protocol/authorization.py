@@ -83,7 +83,7 @@ def resource_documents(url: str, challenge: Challenge) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Resource:
+class ResourceMetadata:
     """A server as its document describes it."""
 
     identifier: str
@@ -92,7 +92,7 @@ class Resource:
     """What it supports; None where it does not say."""
 
     @classmethod
-    def read(cls, document: Json, url: str) -> Resource:
+    def read(cls, document: Json, url: str) -> ResourceMetadata:
         """Read the document for the server at `url`. Raises AuthorizationInvalid where it describes another."""
         if not isinstance(document, dict):
             raise AuthorizationInvalid("The server's description of what protects it is no object.")
@@ -129,7 +129,7 @@ def canonical(url: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Issuer:
+class IssuerMetadata:
     """An authorization server as its metadata describe it; addresses are empty where it has none."""
 
     issuer: str
@@ -146,7 +146,7 @@ class Issuer:
     """Every authorization response holds `iss` (RFC 9207)."""
 
     @classmethod
-    def read(cls, document: Json, expected: str, *, is_plain_allowed: bool = False) -> Issuer:
+    def read(cls, document: Json, expected: str, *, is_plain_allowed: bool = False) -> IssuerMetadata:
         """Read metadata that were fetched for the issuer `expected`; `is_plain_allowed` lets http pass.
 
         Raises AuthorizationInvalid for those of another issuer (RFC 8414, 3.3), without PKCE by S256, or with
@@ -178,7 +178,7 @@ class Issuer:
         )
 
     @classmethod
-    def without_metadata(cls, url: str) -> Issuer:
+    def without_metadata(cls, url: str) -> IssuerMetadata:
         """Give the issuer of a server of 2025-03-26 that publishes nothing: the endpoints that revision names."""
         origin = _origin(urlsplit(url))
         return cls(
@@ -206,7 +206,7 @@ def server_issuer(url: str) -> str:
     return _origin(urlsplit(url))
 
 
-def method_for(issuer: Issuer, *, has_secret: bool, has_key: bool) -> str:
+def method_for(issuer: IssuerMetadata, *, has_secret: bool, has_key: bool) -> str:
     """Choose how the hub proves which client it is. Raises AuthorizationInvalid where there is no common way."""
     if has_key:
         possible: tuple[str, ...] = (SIGNED,)
@@ -227,7 +227,7 @@ def method_for(issuer: Issuer, *, has_secret: bool, has_key: bool) -> str:
 # Scopes -------------------------------------------------------------------------------------------------------
 
 
-def scopes_to_ask(challenge: Challenge, resource: Resource | None, issuer: Issuer) -> tuple[str, ...]:
+def scopes_to_ask(challenge: Challenge, resource: ResourceMetadata | None, issuer: IssuerMetadata) -> tuple[str, ...]:
     """Choose what to ask for at first: what the challenge names, else all that the server supports, else nothing.
 
     `offline_access` is asked for where the issuer has it, so that the account outlives its first token.

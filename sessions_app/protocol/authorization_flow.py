@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import parse_qsl, quote_plus, urlencode, urlsplit
 
-from sessions_app.protocol.authorization import BASIC, METHODS, PUBLIC, AuthorizationInvalid, Issuer, scopes_in
+from sessions_app.protocol.authorization import BASIC, METHODS, PUBLIC, AuthorizationInvalid, IssuerMetadata, scopes_in
 from sessions_app.protocol.json import Json
 
 _MOST_ADDRESS: Final = 2000
@@ -41,7 +41,7 @@ def s256(verifier: str) -> str:
 
 
 def authorization_address(
-    issuer: Issuer,
+    issuer: IssuerMetadata,
     *,
     client_id: str,
     redirect_uri: str,
@@ -95,7 +95,7 @@ class AuthorizationResponse:
             found.get("error_description", "")[:_MOST_WORDS],
         )
 
-    def code_from(self, issuer: Issuer) -> str:
+    def code_from(self, issuer: IssuerMetadata) -> str:
         """Give the code, if it comes from this issuer. Raises AnswerRefused, AuthorizationInvalid.
 
         `iss` is compared as plain text, before anything else is believed (RFC 9207, 2.4).
@@ -188,7 +188,9 @@ def basic(client_id: str, secret: str) -> str:
     return f"Basic {b64encode(pair.encode()).decode('ascii')}"
 
 
-def registration(*, redirect_uri: str, scopes: Iterable[str], issuer: Issuer, name: str, home: str) -> dict[str, Json]:
+def registration(
+    *, redirect_uri: str, scopes: Iterable[str], issuer: IssuerMetadata, name: str, home: str
+) -> dict[str, Json]:
     """Give what the hub says of itself when it registers."""
     method = next((each for each in METHODS if each in issuer.methods), BASIC)
     document = client_document(redirect_uri=redirect_uri, name=name, home=home, method=method)

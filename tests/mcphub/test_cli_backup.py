@@ -106,7 +106,7 @@ def test_a_damaged_or_cut_backup_restores_nothing(tmp_path: Path, backup: Path) 
 
 def test_a_backup_of_a_newer_version_is_refused(tmp_path: Path, backup: Path) -> None:
     with backup.open("rb") as file:
-        reader = sealed.Reader(file, PASSPHRASE)
+        reader = sealed.SealedReader(file, PASSPHRASE)
         content = reader.read()
     header = {name: value for name, value in reader.header.items() if name != "lock"}
     header |= {"version": "9.0", "migrations": [*header["migrations"], ["invocations", "0999_later"]]}

@@ -24,7 +24,7 @@ def written(parts: list[bytes]) -> bytes:
 
 
 def read(content: bytes, passphrase: str = PASSPHRASE) -> bytes:
-    reader = sealed.Reader(io.BytesIO(content), passphrase)
+    reader = sealed.SealedReader(io.BytesIO(content), passphrase)
     return b"".join(iter(lambda: reader.read(10_000), b""))
 
 

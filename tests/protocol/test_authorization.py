@@ -13,7 +13,7 @@ from mcp.client.auth.exceptions import OAuthFlowError
 from mcp.shared.auth import OAuthMetadata
 
 from sessions_app.protocol import authorization, authorization_flow
-from sessions_app.protocol.authorization import AuthorizationInvalid, Challenge, Issuer, Resource
+from sessions_app.protocol.authorization import AuthorizationInvalid, Challenge, IssuerMetadata, ResourceMetadata
 from sessions_app.protocol.authorization_flow import AnswerRefused, AuthorizationResponse, Registered, TokenAnswer
 
 WORDS = st.text("abcdefghij", min_size=1, max_size=6)
@@ -29,8 +29,8 @@ KNOWN = {
 }
 
 
-def issuer(**more: object) -> Issuer:
-    return Issuer.read({**KNOWN, **more}, ISSUER)
+def issuer(**more: object) -> IssuerMetadata:
+    return IssuerMetadata.read({**KNOWN, **more}, ISSUER)
 
 
 @given(ORIGINS, PATHS, st.booleans())
@@ -77,16 +77,16 @@ def test_a_description_of_another_server_is_refused(origin: str, path: str, othe
     assume(not f"{path}/".startswith(f"{other}/"))
     document = {"resource": origin + other, "authorization_servers": [ISSUER]}
     with pytest.raises(AuthorizationInvalid, match="No credentials go there"):
-        Resource.read(document, origin + path)
+        ResourceMetadata.read(document, origin + path)
     with pytest.raises(AuthorizationInvalid):
-        Resource.read({**document, "resource": f"https://evil.example{path}"}, origin + path)
-    assert Resource.read({**document, "resource": origin + path}, f"{origin}{path}/").issuers == (ISSUER,)
+        ResourceMetadata.read({**document, "resource": f"https://evil.example{path}"}, origin + path)
+    assert ResourceMetadata.read({**document, "resource": origin + path}, f"{origin}{path}/").issuers == (ISSUER,)
 
 
 @given(st.sampled_from([ISSUER + "/", ISSUER.upper(), "https://evil.example", "", None]))
 def test_metadata_of_another_issuer_are_refused_as_by_the_sdk(named: str | None) -> None:
     with pytest.raises(AuthorizationInvalid):
-        Issuer.read({**KNOWN, "issuer": named}, ISSUER)
+        IssuerMetadata.read({**KNOWN, "issuer": named}, ISSUER)
     if named:
         with pytest.raises(OAuthFlowError):
             sdk.validate_metadata_issuer(OAuthMetadata.model_validate({**KNOWN, "issuer": named}), ISSUER)
@@ -110,7 +110,10 @@ def test_an_endpoint_that_nothing_may_be_sent_to_is_refused(address: object) -> 
 
 def test_http_passes_where_the_server_itself_is_reached_so() -> None:
     plain = {name: value.replace("https", "http") if isinstance(value, str) else value for name, value in KNOWN.items()}
-    assert Issuer.read(plain, plain["issuer"], is_plain_allowed=True).token_endpoint == "http://issuer.example/token"
+    assert (
+        IssuerMetadata.read(plain, plain["issuer"], is_plain_allowed=True).token_endpoint
+        == "http://issuer.example/token"
+    )
 
 
 @given(SCOPES, SCOPES, st.booleans())
@@ -118,7 +121,7 @@ def test_scopes_are_those_demanded_or_else_all_that_are_supported(
     demanded: list[str], supported: list[str], is_offline: bool
 ) -> None:
     who = issuer(scopes_supported=["read", *(["offline_access"] if is_offline else [])])
-    resource = Resource("https://mcp.example", (ISSUER,), tuple(supported))
+    resource = ResourceMetadata("https://mcp.example", (ISSUER,), tuple(supported))
     found = authorization.scopes_to_ask(Challenge(scopes=tuple(demanded)), resource, who)
     assert set(found) - {"offline_access"} == set(demanded or supported)
     assert ("offline_access" in found) is (is_offline and bool(demanded or supported))

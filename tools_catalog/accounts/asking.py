@@ -14,7 +14,7 @@ from urllib.parse import urlencode, urlsplit
 import httpx2
 
 from sessions_app.protocol import authorization, authorization_flow, json
-from sessions_app.protocol.authorization import AuthorizationInvalid, Challenge, Issuer, Resource
+from sessions_app.protocol.authorization import AuthorizationInvalid, Challenge, IssuerMetadata, ResourceMetadata
 from sessions_app.protocol.authorization_flow import Registered, TokenAnswer
 from sessions_app.protocol.errors import HubError
 from sessions_app.protocol.json import Json
@@ -38,11 +38,11 @@ class NotReached(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Discovered:
     """Who lets in at a server, and what tokens for it are asked for."""
 
-    issuer: Issuer
-    resource: Resource | None
+    issuer: IssuerMetadata
+    resource: ResourceMetadata | None
     """None of a server that describes no protection."""
 
 
@@ -55,7 +55,7 @@ class Client:
     proof: str = ""
 
 
-class Asking:
+class IssuerClient:
     """One conversation with a server and its issuer. Enter it."""
 
     def __init__(self, document_address: str = "") -> None:
@@ -63,7 +63,7 @@ class Asking:
         self.document_address = document_address
         self._client = egress.client(timeout_seconds=_SECONDS, connections=4)
 
-    async def __aenter__(self) -> Asking:
+    async def __aenter__(self) -> IssuerClient:
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -89,7 +89,7 @@ class Asking:
             return Challenge()
         return Challenge.read(response.headers.get("www-authenticate", ""))
 
-    async def found(self, url: str, challenge: Challenge) -> Found:
+    async def found(self, url: str, challenge: Challenge) -> Discovered:
         """Find out who lets in at a server (MCP 2026-07-28, Authorization Server Discovery).
 
         Raises NotReached, AuthorizationInvalid.
@@ -97,17 +97,17 @@ class Asking:
         resource = await self._resource(url, challenge)
         is_plain = urlsplit(url).scheme == "http"
         if resource is None:
-            return Found(await self._issuer_of_2025_03_26(url, is_plain), None)
-        return Found(await self.issuer(resource.issuers[0], is_plain_allowed=is_plain), resource)
+            return Discovered(await self._issuer_of_2025_03_26(url, is_plain), None)
+        return Discovered(await self.issuer(resource.issuers[0], is_plain_allowed=is_plain), resource)
 
-    async def issuer(self, name: str, *, is_plain_allowed: bool) -> Issuer:
+    async def issuer(self, name: str, *, is_plain_allowed: bool) -> IssuerMetadata:
         """Read an issuer's metadata. Raises NotReached, AuthorizationInvalid."""
         document = await self._first(authorization.issuer_documents(name))
         if document is None:
             raise NotReached(f"The authorization server {name[:200]} publishes no metadata.")
-        return Issuer.read(document, name, is_plain_allowed=is_plain_allowed)
+        return IssuerMetadata.read(document, name, is_plain_allowed=is_plain_allowed)
 
-    async def registered(self, issuer: Issuer, document: dict[str, Json]) -> Registered:
+    async def registered(self, issuer: IssuerMetadata, document: dict[str, Json]) -> Registered:
         """Register the hub (RFC 7591). Raises NotReached, AuthorizationInvalid."""
         if not issuer.registration_endpoint:
             raise AuthorizationInvalid(
@@ -119,7 +119,7 @@ class Asking:
         return Registered.read(status, answer, str(document["token_endpoint_auth_method"]))
 
     async def tokens(
-        self, issuer: Issuer, client: Client, form: Mapping[str, str], asked: Iterable[str]
+        self, issuer: IssuerMetadata, client: Client, form: Mapping[str, str], asked: Iterable[str]
     ) -> TokenAnswer:
         """Ask for tokens. Raises NotReached, AnswerRefused, AuthorizationInvalid."""
         status, answer = await self._as_client(issuer, issuer.token_endpoint, client, form)
@@ -127,7 +127,7 @@ class Asking:
             raise NotReached(f"The authorization server answered with status {status}.")
         return TokenAnswer.read(status, answer, asked)
 
-    async def revoke(self, issuer: Issuer, client: Client, token: str) -> bool:
+    async def revoke(self, issuer: IssuerMetadata, client: Client, token: str) -> bool:
         """Take a token back at its issuer (RFC 7009); say whether it did. Raises NotReached, AuthorizationInvalid."""
         if not issuer.revocation_endpoint:
             return False
@@ -139,7 +139,7 @@ class Asking:
         return status == 200
 
     async def _as_client(
-        self, issuer: Issuer, address: str, client: Client, form: Mapping[str, str]
+        self, issuer: IssuerMetadata, address: str, client: Client, form: Mapping[str, str]
     ) -> tuple[int, Json]:
         # The client's name stands in the form even where the header has it: some issuers look for it there alone.
         fields = {**form, "client_id": client.client_id}
@@ -155,16 +155,16 @@ class Asking:
 
     # Documents ----------------------------------------------------------------------------------------
 
-    async def _resource(self, url: str, challenge: Challenge) -> Resource | None:
+    async def _resource(self, url: str, challenge: Challenge) -> ResourceMetadata | None:
         document = await self._first(authorization.resource_documents(url, challenge))
-        return None if document is None else Resource.read(document, url)
+        return None if document is None else ResourceMetadata.read(document, url)
 
-    async def _issuer_of_2025_03_26(self, url: str, is_plain: bool) -> Issuer:
+    async def _issuer_of_2025_03_26(self, url: str, is_plain: bool) -> IssuerMetadata:
         name = authorization.server_issuer(url)
         document = await self._first((name + authorization.AUTHORIZATION_SERVER,))
         if document is None:
-            return Issuer.without_metadata(url)
-        return Issuer.read(document, name, is_plain_allowed=is_plain)
+            return IssuerMetadata.without_metadata(url)
+        return IssuerMetadata.read(document, name, is_plain_allowed=is_plain)
 
     async def _first(self, addresses: Iterable[str]) -> Json | None:
         """Give the first document that stands at one of these addresses; None where there is none.

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 
 from sessions_app.protocol import json
-from sessions_app.protocol.authorization import AuthorizationInvalid, Issuer
+from sessions_app.protocol.authorization import AuthorizationInvalid, IssuerMetadata
 from sessions_app.protocol.json import Json
 
 _LASTS_SECONDS: Final = 60
@@ -24,7 +24,7 @@ def is_key(text: str) -> bool:
     return text.lstrip().startswith("-----BEGIN ")
 
 
-def signed_assertion(pem: str, client_id: str, issuer: Issuer) -> str:
+def signed_assertion(pem: str, client_id: str, issuer: IssuerMetadata) -> str:
     """Give the statement for one request to an issuer. Raises AuthorizationInvalid for a key that cannot sign it."""
     try:
         key = serialization.load_pem_private_key(pem.strip().encode(), None)

@@ -15,7 +15,7 @@ from sessions_app.protocol.authorization import AuthorizationInvalid
 from sessions_app.protocol.errors import HubError
 from sessions_app.protocol.json import Json
 from tools_catalog.accounts import storing
-from tools_catalog.accounts.asking import Asking, Client, Found
+from tools_catalog.accounts.asking import Client, Discovered, IssuerClient
 from tools_catalog.accounts.assertions import is_key
 from tools_catalog.bindings import CONNECTION, Destination, origin_of
 from tools_catalog.models.accounts import UpstreamRegistration
@@ -44,7 +44,7 @@ def document() -> dict[str, Json]:
 
 
 async def registration_for(
-    asking: Asking, connection: McpConnection, found: Found, scopes: Sequence[str], actor: Actor
+    asking: IssuerClient, connection: McpConnection, found: Discovered, scopes: Sequence[str], actor: Actor
 ) -> UpstreamRegistration:
     """Give how this issuer knows the hub, made where it does not yet. Raises NotReached, AuthorizationInvalid.
 

@@ -10,7 +10,7 @@ from sessions_app.protocol import authorization
 from sessions_app.protocol.authorization import Challenge
 from sessions_app.protocol.authorization_flow import AnswerRefused, TokenAnswer
 from tools_catalog.accounts import storing
-from tools_catalog.accounts.asking import Asking
+from tools_catalog.accounts.asking import IssuerClient
 from tools_catalog.accounts.clients import known_client, registration_for, rendered_headers
 from tools_catalog.models.accounts import SHARED, UpstreamAccount, UpstreamRegistration
 from tools_catalog.models.upstream import McpConnection
@@ -37,7 +37,7 @@ async def renewed(row: UpstreamAccount) -> TokenAnswer:
     form = {"grant_type": "refresh_token", "refresh_token": row.opened("refresh")}
     if registration.resource:
         form["resource"] = registration.resource
-    async with Asking() as asking:
+    async with IssuerClient() as asking:
         try:
             return await asking.tokens(issuer, client, form, row.scopes.split())
         except AnswerRefused as error:
@@ -54,7 +54,7 @@ async def obtained(connection_id: int) -> None:
 
 
 async def _by_credentials(connection: McpConnection, wanted: Sequence[str]) -> tuple[UpstreamRegistration, TokenAnswer]:
-    async with Asking() as asking:
+    async with IssuerClient() as asking:
         headers = await database_sync_to_async(rendered_headers)(connection)
         is_stream = connection.transport == SSE
         challenge = await asking.challenge(connection.url, headers, is_stream=is_stream)

@@ -18,7 +18,7 @@ from sessions_app.protocol.authorization import AuthorizationInvalid, Challenge
 from sessions_app.protocol.authorization_flow import AuthorizationResponse
 from tools_catalog import secrets
 from tools_catalog.accounts import storing
-from tools_catalog.accounts.asking import Asking, Found, NotReached
+from tools_catalog.accounts.asking import Discovered, IssuerClient, NotReached
 from tools_catalog.accounts.clients import known_client, redirect_uri, registration_for, rendered_headers
 from tools_catalog.models.accounts import SHARED, PendingAuthorization, UpstreamAccount
 from tools_catalog.models.upstream import McpConnection
@@ -54,7 +54,7 @@ class Looked:
 
 async def look(connection: McpConnection, principal: str) -> Looked:
     """Find out where a sign-in would lead. Nothing is registered or kept. Raises what is in FAILURES."""
-    async with Asking() as asking:
+    async with IssuerClient() as asking:
         found, scopes = await _wanted(asking, connection, principal)
     return Looked(found.issuer.issuer, scopes, found.issuer.authorization_endpoint)
 
@@ -63,7 +63,7 @@ async def begin(
     connection: McpConnection, principal: str, actor: Actor, *, elicitation_id: str = "", document_address: str = ""
 ) -> Begun:
     """Begin a sign-in by `actor` for the account of `principal`. Raises what is in FAILURES."""
-    async with Asking(document_address) as asking:
+    async with IssuerClient(document_address) as asking:
         found, scopes = await _wanted(asking, connection, principal)
         registration = await registration_for(asking, connection, found, scopes, actor)
     state, verifier = random.token_urlsafe(STATE_BYTES), random.token_urlsafe(STATE_BYTES + 16)
@@ -121,7 +121,7 @@ async def finish(query: str, actor: Actor) -> PendingAuthorization:
     }
     if kept["resource"]:
         form["resource"] = kept["resource"]
-    async with Asking() as asking:
+    async with IssuerClient() as asking:
         answer = await asking.tokens(issuer, client, form, kept["scopes"])
     await sync_to_async(storing.connect)(connection, pending.principal, registration, answer, actor)
     if pending.principal == SHARED:
@@ -142,14 +142,16 @@ async def disconnect(account: UpstreamAccount, actor: Actor) -> str:
     issuer = storing.kept_issuer(registration)
     try:
         client = await sync_to_async(known_client)(account.connection, registration)
-        async with Asking() as asking:
+        async with IssuerClient() as asking:
             taken_back = [await asking.revoke(issuer, client, token) for token in tokens]
     except FAILURES as error:
         return f"The issuer {issuer.issuer} could not be told: {error}"
     return "" if all(taken_back) else f"The issuer {issuer.issuer} takes no tokens back: end the access there, too."
 
 
-async def _wanted(asking: Asking, connection: McpConnection, principal: str) -> tuple[Found, tuple[str, ...]]:
+async def _wanted(
+    asking: IssuerClient, connection: McpConnection, principal: str
+) -> tuple[Discovered, tuple[str, ...]]:
     """Find out who lets in, and choose what to ask for: more than now where the server demands more."""
     stored = await sync_to_async(storing.load)(connection.pk, principal)
     challenge = await _challenge(asking, connection, principal)
@@ -161,7 +163,7 @@ async def _wanted(asking: Asking, connection: McpConnection, principal: str) -> 
     return found, chosen
 
 
-async def _challenge(asking: Asking, connection: McpConnection, principal: str) -> Challenge:
+async def _challenge(asking: IssuerClient, connection: McpConnection, principal: str) -> Challenge:
     """Give what the server demanded last, or what it demands now."""
     row = await sync_to_async(
         lambda: UpstreamAccount.objects.filter(connection=connection, principal=principal).first()

@@ -19,7 +19,7 @@ from django.utils import timezone
 
 from sessions_app.history import events
 from sessions_app.history.events import Actor
-from sessions_app.protocol.authorization import Challenge, Issuer, union
+from sessions_app.protocol.authorization import Challenge, IssuerMetadata, union
 from sessions_app.protocol.authorization_flow import TokenAnswer
 from sessions_app.protocol.json import Json
 from tools_catalog.bindings import origin_of
@@ -208,18 +208,18 @@ def registration_of(connection_id: int, issuer: str) -> UpstreamRegistration | N
     return UpstreamRegistration.objects.filter(connection_id=connection_id, issuer=issuer).first()
 
 
-def kept_issuer(row: UpstreamRegistration) -> Issuer:
+def kept_issuer(row: UpstreamRegistration) -> IssuerMetadata:
     """Give the issuer as it was read last."""
     return issuer_from(row.metadata)
 
 
-def issuer_from(told: dict[str, Json]) -> Issuer:
+def issuer_from(told: dict[str, Json]) -> IssuerMetadata:
     """Give what `issuer_row` wrote down."""
     members: Any = {name: tuple(value) if isinstance(value, list) else value for name, value in told.items()}
-    return Issuer(**members)
+    return IssuerMetadata(**members)
 
 
-def issuer_row(issuer: Issuer) -> dict[str, Json]:
+def issuer_row(issuer: IssuerMetadata) -> dict[str, Json]:
     return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(issuer).items()}
 
 

@@ -35,7 +35,7 @@ class UpstreamRegistration(models.Model):
     connection = models.ForeignKey(McpConnection, models.CASCADE, related_name="registrations")
     issuer = models.CharField(_("issuer"), max_length=500)
     metadata = JSONText(_("metadata"), default=dict)
-    """Of the issuer as it was last read: the members of `protocol.authorization.Issuer`."""
+    """Of the issuer as it was last read: the members of `protocol.authorization.IssuerMetadata`."""
     resource = models.CharField(_("resource"), max_length=2000, blank=True)
     """What tokens are asked for: empty where the request does not say."""
     manner = models.CharField(_("manner"), max_length=10, choices=Manner)

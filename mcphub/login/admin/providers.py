@@ -36,7 +36,7 @@ _CHANGED = moment("updated_at", _("changed"))
 _OWN = ("secret", "forget_secret")
 
 
-class ProviderForm(_FormBase):
+class LoginProviderForm(_FormBase):
     editor: Any = None
 
     secret = forms.CharField(
@@ -75,7 +75,7 @@ class ProviderForm(_FormBase):
 
 @admin.register(LoginProvider)
 class LoginProviderAdmin(RecordedAdmin):
-    form = ProviderForm
+    form = LoginProviderForm
     list_display = ["name", "shown_state", "issuer", "admits", "mask", _CHANGED]
     list_filter = ["enabled", "admits"]
     search_fields = ["name", "slug", "issuer"]

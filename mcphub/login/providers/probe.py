@@ -13,7 +13,7 @@ ISSUER, KEYS, PKCE, SCOPES, LOGOUT = "issuer", "keys", "pkce", "scopes", "logout
 
 
 @dataclass(frozen=True, slots=True)
-class ProbeStep:
+class LoginProbeStep:
     """`kind` is one of the above; `detail` is what came out, or what went wrong."""
 
     kind: str
@@ -23,25 +23,25 @@ class ProbeStep:
     """Whether logins go on without it."""
 
 
-def probe(provider: LoginProvider) -> list[ProbeStep]:
+def probe(provider: LoginProvider) -> list[LoginProbeStep]:
     """Ask for discovery and keys; a step that fails ends the test where the later ones need it."""
     release_connection()
     try:
         metadata = asking.metadata_of(provider.issuer, fresh=True)
     except ProviderFault as fault:
-        return [ProbeStep(ISSUER, False, str(fault))]
+        return [LoginProbeStep(ISSUER, False, str(fault))]
     addresses = [metadata.issuer, metadata.authorization_endpoint, metadata.token_endpoint, metadata.userinfo_endpoint]
-    steps = [ProbeStep(ISSUER, True, "\n".join(filter(None, addresses)))]
+    steps = [LoginProbeStep(ISSUER, True, "\n".join(filter(None, addresses)))]
     try:
         keys = asking.keys_of(metadata, fresh=True)
     except ProviderFault as fault:
-        return [*steps, ProbeStep(KEYS, False, str(fault))]
+        return [*steps, LoginProbeStep(KEYS, False, str(fault))]
     names = [f"{key_id or '-'} ({each.key_type})" for key_id, some in keys.items() for each in some]
-    steps.append(ProbeStep(KEYS, bool(names), "\n".join(names) or "None of its keys is one that the hub takes."))
-    steps.append(ProbeStep(PKCE, metadata.has_pkce, "S256" if metadata.has_pkce else "It does not say so.", True))
+    steps.append(LoginProbeStep(KEYS, bool(names), "\n".join(names) or "None of its keys is one that the hub takes."))
+    steps.append(LoginProbeStep(PKCE, metadata.has_pkce, "S256" if metadata.has_pkce else "It does not say so.", True))
     missing = [each for each in provider.scopes.split() if metadata.scopes and each not in metadata.scopes]
     said = f"It does not list: {', '.join(missing)}." if missing else provider.scopes
-    steps.append(ProbeStep(SCOPES, not missing, said, True))
+    steps.append(LoginProbeStep(SCOPES, not missing, said, True))
     where = metadata.end_session_endpoint
-    steps.append(ProbeStep(LOGOUT, bool(where), where or "Who logs out of the hub stays logged in there.", True))
+    steps.append(LoginProbeStep(LOGOUT, bool(where), where or "Who logs out of the hub stays logged in there.", True))
     return steps
