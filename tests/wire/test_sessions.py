@@ -109,7 +109,8 @@ def test_what_a_session_advertises_is_what_it_does(speaker: Speaker) -> None:
     tasks = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
     assert result["capabilities"] == {**both, "tasks": tasks}
     discovered = speaker.modern("server/discover").json()["result"]
-    assert discovered["capabilities"] == {**both, "extensions": {"io.modelcontextprotocol/tasks": {}}}
+    views = {"io.modelcontextprotocol/ui": {"mimeTypes": ["text/html;profile=mcp-app"]}}
+    assert discovered["capabilities"] == {**both, "extensions": {"io.modelcontextprotocol/tasks": {}, **views}}
 
 
 def test_responses_and_unknown_notifications_are_taken(speaker: Speaker) -> None:
