@@ -1,0 +1,1 @@
+"""Which rules decide about a call, and what each says."""
