@@ -1,7 +1,7 @@
 """`call_tool`: the one way to a tool, for MCP, REST, chat and stdio alike.
 
-Visible? within the limits? arguments valid? a repeat? Then the intent is committed, the backend runs, and the
-outcome is committed before anybody hears of it. Every way out leaves one row.
+Visible? within the limits? arguments valid? a repeat? a person's yes, where one is wanted? Then the intent is
+committed, the backend runs, and the outcome is committed before anybody hears of it. Every way out leaves one row.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from dataclasses import dataclass
 
 from django.conf import settings
 
+from invocations.approvals import asking
+from invocations.approvals.releasing import Approvals, Release
 from invocations.call import repeats
 from invocations.call.context import CallContext, Suspended
 from invocations.call.judging import DEEPEST_RESULT, Judge, is_deep
@@ -50,6 +52,7 @@ from sessions_app.protocol.errors import (
 from sessions_app.protocol.schemas import Explanation
 from tools_catalog.call.base import NOTHING, Json, ToolResult
 from tools_catalog.catalog.snapshot import Tool
+from tools_catalog.policy.ask import Ask
 
 logger = logging.getLogger(__name__)
 
@@ -103,6 +106,7 @@ class Calls:
         self.rows = Rows(ledger.is_sqlite, process_id)
         self.refusals = Refusals(ledger, self.rows)
         self._judge = Judge()
+        self.approvals = Approvals(self)
         self._longest_seconds = settings.MCPHUB_CALL_TIMEOUT_SECONDS
         self._records_every_intent = settings.MCPHUB_AUDIT_EVERY_INTENT
 
@@ -116,6 +120,10 @@ class Calls:
         await self.refusals.stop()
         await self.quotas.stop()
         self._judge.stop()
+
+    def current(self) -> Configuration:
+        """Give the configuration of this moment, for a call that began in another."""
+        return self._configuration()
 
     def exchange(self, source: CallSource) -> CallExchange:
         """Give the exchange of a call whose client hears nothing before the result, and cannot be asked."""
@@ -156,6 +164,21 @@ class Calls:
         call = Call(request, exchange, tool, received, text)
         self.running.add(call)
         try:
+            # The one place where a call waits for a person: whatever asks for a yes gives an Ask here.
+            ask = None if request.is_approved else asking.ask_of_tool(tool, exchange.configuration)
+            if ask is not None and request.runner is not None:
+                call.tool = self.approvals.gated(call, request, ask)
+            elif ask is not None:
+                release = await self._released(call, request, exchange, ask)
+                if isinstance(release, CallResult):
+                    return release
+                if release.request is not request:  # edited
+                    self.running.remove(call)
+                    request = release.request
+                    call = Call(request, exchange, tool, received, json.canonical(request.arguments))
+                    self.running.add(call)
+                if release.key is not None:
+                    call.key, call.approval_id = release.key, release.approval_id
             return await self._carried_out(call, request, exchange, is_limited)
         finally:
             self.running.remove(call)
@@ -201,6 +224,30 @@ class Calls:
             except AuditUnavailable:
                 logger.warning("The intent %s stays without an outcome until recovery", call.invocation_id)
 
+    async def _released(
+        self, call: Call, request: CallRequest, exchange: CallExchange, ask: Ask
+    ) -> Release | CallResult:
+        """Wait for the yes; give what the call goes on with, or what one that is not made now is answered."""
+        task = asyncio.current_task()
+        assert task is not None
+        cancellations = task.cancelling()
+        try:
+            release = await self.approvals.release(call, request, exchange, ask)
+        except asyncio.CancelledError:
+            await self._refused(request, exchange, Cancelled(), call.received, call.tool, is_valid=True)
+            raise
+        except HubError as error:
+            refused = await self._refused(request, exchange, error, call.received, call.tool, is_valid=True)
+            if task.cancelling() > cancellations:
+                raise asyncio.CancelledError from None
+            return refused
+        if release.wire is None:
+            return release
+        # On record without its key: what was not made repeats nothing.
+        row = self.rows.outcome(call, time.time(), 0, json.canonical(release.recorded), "", None)
+        await self.record(Outcome(row, call.invocation_id))
+        return CallResult(call.invocation_id, release.wire)
+
     # The backend, between two commits ----------------------------------------------------------------
 
     async def _carried_out(
@@ -210,11 +257,13 @@ class Calls:
         tool, task = call.tool, asyncio.current_task()
         assert task is not None
         cancellations = task.cancelling()
-        has_intent = self._records_every_intent or not tool.read_only
+        has_intent = self._records_every_intent or not tool.read_only or bool(call.approval_id)
         if has_intent or request.runner is not None:
             verdict = await self.intend(call)
             if not verdict.session_alive or verdict.first_invocation_id:
                 return await self._not_made(call, verdict, request, exchange)
+        if call.approval_id:
+            await self.approvals.note_use(call.approval_id, call.invocation_id)
         started = time.time() if has_intent or is_limited else call.received
         if call.stored is not None and call.stored.hidden:
             records.of_call.set(call.stored.hidden)

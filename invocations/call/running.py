@@ -161,6 +161,8 @@ class Call(Work):
         elif self.session is not None and self.request_json is not None:
             self.key = (f"session:{self.session}", _short(self.request_json), self._fingerprint())
         self.watch = exchange.watch
+        self.approval_id = ""
+        """The approval that it is made under."""
 
     def stored_with(self, outcome: str) -> StoredBodies | None:
         """How the bodies are recorded once there is a result or an error; None where all are as they are."""
