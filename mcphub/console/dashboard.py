@@ -16,13 +16,13 @@ from django.utils.formats import number_format
 from django.utils.translation import gettext as _
 
 from invocations.admin.links import listed
+from invocations.approvals import asking as approvals
 from invocations.approvals.models import McpApproval
 from invocations.chain.models import AuditBlock
 from invocations.figures import overview
 from invocations.figures.overview import Overview
 from invocations.figures.tallies import CALLER, CLIENT, CODE, TOOL, Tally
 from invocations.models import McpToolInvocation
-from mcphub.chat import approvals
 from mcphub.console import charts
 from sessions_app.history import deciding
 from sessions_app.kit.admin.base import mark

@@ -22,7 +22,8 @@ SEED = f"""
 from datetime import timedelta
 from django.contrib.auth.models import User
 from django.utils import timezone
-from mcphub.chat.models import McpApproval, ChatMessage, ChatSession, Query
+from invocations.approvals.models import McpApproval
+from mcphub.chat.models import ChatMessage, ChatSession, Query
 from sessions_app.models import ApiKey
 from tests import factories as make
 from tests.tools_catalog.proposals import definition, offer

@@ -14,7 +14,8 @@ SEED = """
 from datetime import timedelta
 from django.contrib.auth.models import User
 from django.utils import timezone
-from mcphub.chat.models import McpApproval, ChatModel, ChatProvider
+from invocations.approvals.models import McpApproval
+from mcphub.chat.models import ChatModel, ChatProvider
 from sessions_app.models import RateLimitBucket
 from tests import factories as make
 from tests.rigs import seeding

@@ -12,9 +12,10 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from django.utils import timezone
 
 import mcphub.urls  # noqa: F401 - registers the pages of the admin
+from invocations.approvals.models import McpApproval, McpToolApproval
 from invocations.chain.models import AuditHold
 from invocations.models import McpRedactionRule
-from mcphub.chat.models import ChatKey, ChatModel, ChatProvider, ChatSession, McpApproval, McpToolApproval, Query
+from mcphub.chat.models import ChatKey, ChatModel, ChatProvider, ChatSession, Query
 from mcphub.login.invitations import invite
 from mcphub.login.models import LinkedIdentity, LoginProvider, SecondFactor
 from mcphub.signin.models import Issuer

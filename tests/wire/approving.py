@@ -9,9 +9,7 @@ def demand(tool: str, policy: str = "always") -> None:
     from invocations.approvals.models import McpToolApproval
     from tools_catalog.models import McpToolDefinition
 
-    McpToolApproval.objects.update_or_create(
-        tool=McpToolDefinition.objects.get(name=tool), defaults={"policy": policy}
-    )
+    McpToolApproval.objects.update_or_create(tool=McpToolDefinition.objects.get(name=tool), defaults={"policy": policy})
 
 
 def decide(

@@ -20,10 +20,7 @@ COUNT = "count"
 
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
-    environment = {
-        "MCPHUB_APPS": "tests.toolbox",
-        "MCPHUB_APPROVAL_HOLD_SECONDS": "0.2",
-    }
+    environment = {"MCPHUB_APPS": "tests.toolbox", "MCPHUB_APPROVAL_HOLD_SECONDS": "0.2"}
     with Hub(tmp_path_factory.mktemp("approvals"), environment=environment, **TOOLBOX) as running:
         for tool in ("count", "hold", "errand"):
             running.operate(approving.demand, tool)
@@ -65,9 +62,7 @@ def approval_of(result: dict[str, Any]) -> str:
     return str(told["approvalId"])
 
 
-def test_a_call_without_its_yes_is_answered_as_pending_and_does_not_run(
-    speaker: Speaker, hub: Hub, box: Box
-) -> None:
+def test_a_call_without_its_yes_is_answered_as_pending_and_does_not_run(speaker: Speaker, hub: Hub, box: Box) -> None:
     result = speaker.modern_call(COUNT, {"name": box.name}).json()["result"]
     id_ = approval_of(result)
     assert "send exactly the same call again" in result["content"][0]["text"]
@@ -185,7 +180,9 @@ def test_over_rest_the_call_is_pending_at_once(hub: Hub, keys: dict[str, str], b
         return dict(answer.json())
 
     call()
-    [id_] = [each for each in hub.operate(approving.waiting, COUNT) if box.name in str(hub.operate(approving.row, each))]
+    [id_] = [
+        each for each in hub.operate(approving.waiting, COUNT) if box.name in str(hub.operate(approving.row, each))
+    ]
     hub.operate(approving.decide, id_, True)
     call()
     assert box.times("counted") == 1
@@ -202,10 +199,6 @@ def test_a_task_waits_for_its_yes(speaker: Speaker, hub: Hub, box: Box) -> None:
     hub.operate(approving.decide, id_, True)
     assert follower.end(made["taskId"])["status"] == "completed"
     assert box.times("began") == 1
-
-
-def test_the_calling_person_is_asked_where_the_question_is_theirs(speaker: Speaker) -> None:
-    """See tests/invocations/approvals for the question itself: only rules ask so, and they come apart."""
 
 
 def test_a_held_call_runs_when_somebody_says_yes(patient: Hub, tmp_path: Any) -> None:

@@ -9,6 +9,7 @@ from functools import partial
 from channels.db import database_sync_to_async
 from django.conf import settings
 
+from invocations.approvals.models import McpApproval
 from invocations.redaction.records import Record
 from mcphub.chat import approvals
 from mcphub.chat import messages as chat_messages
@@ -30,7 +31,7 @@ from mcphub.chat.engine.events import (
 from mcphub.chat.engine.turn import DecidedCall, Turn, TurnLimits
 from mcphub.chat.errors import ChatError, invalid
 from mcphub.chat.models.conversations import Query
-from mcphub.chat.models.responses import ChatResponse, McpApproval
+from mcphub.chat.models.responses import ChatResponse
 from sessions_app.protocol import json, sse
 from sessions_app.protocol.json import Json
 

@@ -11,7 +11,8 @@ from django.db import connection
 from django.urls import reverse
 from django.utils import timezone
 
-from mcphub.chat.models import AIResponse, ChatMessage, ChatSession, McpApproval, Query
+from invocations.approvals.models import McpApproval
+from mcphub.chat.models import AIResponse, ChatMessage, ChatSession, Query
 from sessions_app.history.models import AuditEvent
 from sessions_app.models import RateLimitBucket
 from tests.factories import ApiKeyFactory, McpToolInvocationFactory, UserFactory
