@@ -29,6 +29,7 @@ from sessions_app.protocol import json
 from sessions_app.protocol.errors import ApprovalDenied, AuditUnavailable, Cancelled, HubError
 from sessions_app.protocol.json import Json
 from tools_catalog.call.base import ToolResult
+from tools_catalog.call.context import ToolContext
 from tools_catalog.call.input_requests import Form
 from tools_catalog.catalog.snapshot import Tool
 from tools_catalog.policy.ask import CALLER, Ask
@@ -260,10 +261,14 @@ class _Gate:
         self._approvals, self._call, self._request, self._ask = approvals, call, request, ask
         self._backend = call.tool.backend
 
-    async def call(self, arguments: dict[str, Json], context: CallContext) -> ToolResult:
+    async def call(self, arguments: dict[str, Json], context: ToolContext) -> ToolResult:
+        assert isinstance(context, CallContext)
         made = await self._approvals.wait_in_task(self._call, context, self._request, self._ask)
         result: ToolResult = await self._backend.call(made, context)
         return result
+
+    async def aclose(self) -> None:
+        """The backend behind it is closed by whoever holds it."""
 
 
 def _round_of(row: McpApproval, request: CallRequest) -> str:
@@ -286,7 +291,7 @@ def _asked(call: Call, request: CallRequest, ask: Ask) -> Asked:
 
 
 async def _arguments_of(row: McpApproval) -> dict[str, Json]:
-    return dict(await database_sync_to_async(row.approved_arguments)())  # type: ignore[arg-type]
+    return dict(await database_sync_to_async(row.approved_arguments)())
 
 
 def _form(row: McpApproval, arguments: dict[str, Json]) -> Form:

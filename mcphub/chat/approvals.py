@@ -17,7 +17,8 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from invocations.approvals.asking import USABLE, binding, effects_of, is_demanded
+from invocations.approvals.asking import USABLE, effects_of, is_demanded
+from invocations.approvals.asking import binding as binding
 from invocations.approvals.deciding import Decider, Decision, DecisionRefused
 from invocations.approvals.deciding import decide as decide_row
 from invocations.approvals.models import McpApproval
