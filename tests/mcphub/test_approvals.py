@@ -33,7 +33,7 @@ def asked(principal: str = "key:1", *, needs_another: bool = True) -> McpApprova
         tool_version="1",
         arguments={},
         binding="b",
-        needs_another=needs_another,
+        decider="another" if needs_another else "caller",
         created_at=now,
         expires_at=now + timedelta(minutes=5),
     )

@@ -169,23 +169,15 @@ def test_a_grant_lets_further_calls_run(speaker: Speaker, hub: Hub, box: Box) ->
     assert box.times("began") == 2
 
 
-def test_over_rest_the_call_is_pending_at_once(hub: Hub, keys: dict[str, str], box: Box) -> None:
-    def call() -> dict[str, Any]:
-        answer = httpx2.post(
-            f"{hub.url}/api/tool-definitions/{COUNT}/call/",
-            json={"arguments": {"name": box.name}},
-            headers={"authorization": f"Bearer {hub.key}"},
-        )
-        assert answer.status_code == 200, answer.text
-        return dict(answer.json())
-
-    call()
-    [id_] = [
-        each for each in hub.operate(approving.waiting, COUNT) if box.name in str(hub.operate(approving.row, each))
-    ]
-    hub.operate(approving.decide, id_, True)
-    call()
-    assert box.times("counted") == 1
+def test_over_rest_keys_read_approvals_and_decide_none(speaker: Speaker, hub: Hub, box: Box) -> None:
+    id_ = approval_of(speaker.modern_call(COUNT, {"name": box.name}).json()["result"])
+    with httpx2.Client(base_url=hub.url, headers={"authorization": f"Bearer {hub.key}"}) as rest:
+        found = rest.get(f"/api/approvals/{id_}/")
+        assert found.status_code == 200, found.text
+        assert (found.json()["status"], found.json()["arguments"]) == ("pending", {"name": box.name})
+        assert id_ in [each["id"] for each in rest.get("/api/approvals/?status=pending").json()["results"]]
+        assert rest.post(f"/api/approvals/{id_}/approve/", json={}).status_code == 403
+    assert id_ in hub.operate(approving.waiting, COUNT)
 
 
 def test_a_task_waits_for_its_yes(speaker: Speaker, hub: Hub, box: Box) -> None:
