@@ -22,7 +22,6 @@ from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminPasswordWidget
 
-from invocations.chain.models import AuditBlock
 from invocations.shipping import service
 from invocations.shipping.models import ShippingState, ShippingTarget
 from invocations.shipping.shipping import try_target
@@ -158,8 +157,7 @@ class ShippingTargetAdmin(RecordedAdmin):
         state = _state(row)
         if state is None:
             return "-"
-        head = AuditBlock.objects.order_by("-number").defer("header", "nodes").first()
-        lag = service.lag_of(state, head)
+        lag = service.lag_of(state, service.head())
         rows = number_format(lag.rows, force_grouping=True)
         return _t("%(rows)s rows, %(seconds)d s") % {"rows": rows, "seconds": lag.seconds}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from drf_spectacular.utils import extend_schema, extend_schema_field, extend_schema_view
 from rest_framework import mixins, serializers
 
-from invocations.chain.models import AuditBlock, AuditVerification
+from invocations.chain.models import AuditVerification
 from invocations.shipping import service
 from invocations.shipping.models import ShippingTarget
 from sessions_app.kit.rest.writing import RowSerializer, RowViewSet
@@ -52,9 +52,7 @@ class ShippingTargetSerializer(RowSerializer[ShippingTarget]):
         read_only_fields = fields
 
     def _lag(self, row: ShippingTarget) -> service.Lag:
-        if "head" not in self.context:
-            self.context["head"] = AuditBlock.objects.order_by("-number").defer("header", "nodes").first()
-        return service.lag_of(row.state, self.context["head"])
+        return service.lag_of(row.state, service.head())
 
     @extend_schema_field(int)
     def get_lag_rows(self, row: ShippingTarget) -> int:

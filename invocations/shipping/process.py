@@ -60,6 +60,7 @@ def _work() -> int:
                 running[pk] = _Running(service.fingerprint(row), ending, thread)
                 thread.start()
 
+    failures: tuple[type[Exception], ...] = (Error, OSError, *service.raw_errors())
     while True:
         try:
             if not lease.take():
@@ -67,7 +68,7 @@ def _work() -> int:
             follow()
             if not running:
                 return 0
-        except (Error, OSError, *service.raw_errors()) as error:
+        except failures as error:
             say("warning", f"Shipping waits for the database: {str(error).strip() or type(error).__name__}")
             database.close()
             connection.close()

@@ -17,7 +17,7 @@ from invocations.chain.keys import KeyFolder
 from invocations.chain.log import Block, Log, Values
 from invocations.chain.records import Record
 from invocations.chain.tables import AUDITED, Audited
-from invocations.chain.verifier import REMOVALS, body_digest, canonical, erased_digest
+from invocations.chain.verifier import REMOVALS, body_digest, canonical, erased_digest, loads
 from invocations.chain.watching import Rewritten
 
 LEFT_OUT = "left out"
@@ -120,7 +120,7 @@ class ShippingReader:
                 f"Block {reached.block} is not the one that was shipped: the log was cut or rewritten, or an old copy "
                 "was restored. After `mcphub audit verify` found nothing, `mcphub audit ship rewind` goes on."
             )
-        return reached.block + (reached.position >= last.header["first"] + last.header["count"])
+        return reached.block + int(reached.position >= last.header["first"] + last.header["count"])
 
     def _begin(self, found: Shipment, portion: Portion, number: int) -> None:
         begin = records.begin(self._log, self._keys, number)
@@ -192,7 +192,7 @@ class ShippingReader:
             "SELECT signature FROM invocations_audittombstone WHERE text = ?", values["after"]
         ).fetchone()
         for signature in islice(row or (), 1):
-            yield {"tombstone": records.loads(values["after"]), "signature": signature}
+            yield {"tombstone": loads(values["after"]), "signature": signature}
 
     def head(self) -> int:
         """Give the position after the newest sealed row."""

@@ -63,12 +63,18 @@ class Lag:
 def lags() -> list[Lag]:
     """Give the lag of each target that is switched on, by name."""
     states = ShippingState.objects.filter(target__enabled=True).select_related("target").order_by("target__name")
-    head = AuditBlock.objects.order_by("-number").defer("header", "nodes").first() if states else None
-    return [lag_of(each, head) for each in states]
+    last = head() if states else None
+    return [lag_of(each, last) for each in states]
 
 
-def lag_of(state: ShippingState, head: AuditBlock | None) -> Lag:
-    end = head.first_position + head.row_count if head is not None else 0
+def head() -> AuditBlock | None:
+    """Give the newest block."""
+    return AuditBlock.objects.order_by("-number").defer("header", "nodes").first()
+
+
+def lag_of(state: ShippingState, last: AuditBlock | None) -> Lag:
+    """`last`: the newest block."""
+    end = last.first_position + last.row_count if last is not None else 0
     behind = max(0, end - state.position)
     since: datetime | None = None
     if behind:

@@ -40,14 +40,13 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _list(is_all: bool) -> int:
-    from invocations.chain.models import AuditBlock
     from invocations.shipping import service
     from invocations.shipping.models import ShippingTarget
 
     rows = ShippingTarget.objects.select_related("state").order_by("name")
     if not is_all:
         rows = rows.filter(enabled=True)
-    head = AuditBlock.objects.order_by("-number").defer("header", "nodes").first()
+    head = service.head()
     behind = 0
     for row in rows:
         lag = service.lag_of(row.state, head)

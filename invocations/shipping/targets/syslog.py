@@ -97,9 +97,9 @@ def message_of(record: dict[str, Any], line: bytes) -> bytes:
     """Give a record as one message, its time that of the row; what is too long loses bodies, then long values."""
     values = record.get("values", {})
     kind = next(name for name in ("row", "block", "tombstone", "export", "test") if name in record)
-    moment = values.get("received_at") or values.get("happened_at") or record.get(kind, {})
-    if isinstance(moment, dict):
-        moment = str(moment.get("sealed_at") or moment.get("removed_at") or "-")
+    told = record[kind] if isinstance(record[kind], dict) else values
+    named = (told.get(name) for name in ("received_at", "happened_at", "sealed_at", "removed_at", "at"))
+    moment = next(filter(None, named), "-")
     message_id = record["row"] if kind == "row" else kind
     severity = _WARNING if values.get("status") == "error" or "problem" in record else _NOTICE
     data = f'[meta sequenceId="{record["position"] % _LARGEST_ID + 1}"]' if "position" in record else "-"

@@ -10,6 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from django.db import connection
 from django.utils import timezone
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,6 +27,7 @@ from invocations.shipping.models import ShippingState, ShippingTarget
 from invocations.shipping.reading import Portion, Reached, ShippingReader
 from invocations.shipping.service import lags
 from invocations.shipping.shipping import TargetShipping
+from tests.committed import without_rules
 from tests.invocations.chain.rows import event, fill, retain
 
 pytestmark = pytest.mark.usefixtures("transactional_db")
@@ -264,18 +266,19 @@ def test_a_log_that_was_rewritten_is_shipped_no_more_until_a_person_says_so(
         ShippingReader(log, keys).next(Reached(18, 1, "0" * 64), Portion())
 
 
-def test_a_row_that_was_deleted_is_shipped_as_what_it_is(database, log: Log, keys: KeyFolder, sealer: Sealer) -> None:
+def test_a_row_that_was_deleted_is_shipped_as_what_it_is(
+    database, log: Log, keys: KeyFolder, sealer: Sealer, tmp_path: Path
+) -> None:
     grow(database, sealer, 1)
-    leaves = log.leaves(0)
-    assert leaves is not None
+    (row_id,) = log.run("SELECT max(id) FROM invocations_mcptoolinvocation").fetchone()
+    with connection.cursor() as cursor, without_rules(cursor):
+        cursor.execute("DELETE FROM invocations_mcptoolinvocation WHERE id = %s", [row_id])
     shipment = ShippingReader(log, keys).next(Reached(0), Portion(with_bodies=True))
     assert shipment is not None
-    rows = [record for record, _ in shipment.records if "row" in record]
-    assert [each["position"] for each in rows] == list(range(len(leaves)))
-    verifier = Verifier(keys.publics(), ())
-    with pytest.raises(Bad, match="deleted"):
-        for record, _ in shipment.records:
-            verifier.feed({**record, "problem": "was deleted after it was sealed"} if "row" in record else record)
+    assert [each["position"] for each, _ in shipment.records if "row" in each] == list(range(9))
+    (tmp_path / "got.jsonl").write_bytes(shipment.lines)
+    with pytest.raises(Bad, match=f"invocation {row_id} .* was deleted after it was sealed"):
+        verified([tmp_path / "got.jsonl"], keys)
 
 
 def test_files_that_are_no_shipment_are_refused(tmp_path: Path) -> None:
