@@ -15,6 +15,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
@@ -44,8 +45,10 @@ class HttpReceiver:
     most_bytes: int = 2**40
     got: list[Got] = field(default_factory=list)
     tries: int = 0
+    keeps_anyway: bool = False
+    """Keep also what it then refuses: the answer was lost, not the delivery."""
 
-    def __enter__(self) -> HttpReceiver:
+    def __enter__(self) -> Self:
         receiver = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -55,7 +58,7 @@ class HttpReceiver:
                 body = self.rfile.read(int(self.headers["content-length"]))
                 status = 413 if len(body) > receiver.most_bytes else receiver.status
                 receiver.tries += 1
-                if 200 <= status < 300:
+                if 200 <= status < 300 or receiver.keeps_anyway:
                     headers = {name.lower(): value for name, value in self.headers.items()}
                     receiver.got.append(Got(self.path, headers, body))
                 self.send_response(status)
@@ -85,7 +88,7 @@ class Syslog:
         self.dies_after: int | None = None
         self._context = context
 
-    def __enter__(self) -> Syslog:
+    def __enter__(self) -> Self:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.address = f"{'tls' if self._context else 'tcp'}://localhost:{self._listener.getsockname()[1]}"
         threading.Thread(target=self._accept, daemon=True).start()
