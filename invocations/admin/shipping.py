@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from django import forms
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
-from django.db.models import Model
+from django.db.models import Model, QuerySet
 from django.forms import ModelForm
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
@@ -77,7 +77,6 @@ class ShippingTargetAdmin(RecordedAdmin):
     form = TargetForm
     list_display = ["name", "shown_state", "kind", "address", "content", "with_bodies", "shown_lag", _CHANGED]
     list_filter = ["kind", "enabled"]
-    list_select_related = ["state"]
     search_fields = ["name", "address"]
     readonly_fields = [
         "mask",
@@ -102,6 +101,9 @@ class ShippingTargetAdmin(RecordedAdmin):
             },
         ),
     ]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[ShippingTarget]:
+        return ShippingTarget.objects.with_lag()
 
     def get_readonly_fields(self, request: HttpRequest, obj: ShippingTarget | None = None) -> list[str]:
         # The secret is sealed under the row's name, and what has been delivered was begun somewhere.
@@ -154,10 +156,7 @@ class ShippingTargetAdmin(RecordedAdmin):
 
     @admin.display(description=_("lag"))
     def shown_lag(self, row: ShippingTarget) -> str:
-        state = _state(row)
-        if state is None:
-            return "-"
-        lag = service.lag_of(state, service.head())
+        lag = service.lag_of(row)
         rows = number_format(lag.rows, force_grouping=True)
         return _t("%(rows)s rows, %(seconds)d s") % {"rows": rows, "seconds": lag.seconds}
 

@@ -114,6 +114,18 @@ def shipped_through(log: Log, kind: str) -> int | None:
     return found
 
 
+def awaits_targets(log: Log, now: datetime | None = None) -> bool:
+    """Whether something that is due stays because a target of shipping has not got it."""
+    policy = AuditPolicy.current()
+    for kind, days in (("rows", policy.rows_days), ("bodies", policy.bodies_days)):
+        shipped = shipped_through(log, kind)
+        if days and shipped is not None:
+            for block in _old(log, kind, horizon(days, now)):
+                if block.header["first"] + block.header["count"] > shipped:
+                    return True
+    return False
+
+
 def _is_kept(log: Log, block: Block, kind: str, holds: list[AuditHold]) -> bool:
     after, through = block.span("event")
     if kind == "rows" and _any(

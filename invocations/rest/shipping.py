@@ -51,16 +51,13 @@ class ShippingTargetSerializer(RowSerializer[ShippingTarget]):
         ]
         read_only_fields = fields
 
-    def _lag(self, row: ShippingTarget) -> service.Lag:
-        return service.lag_of(row.state, service.head())
-
     @extend_schema_field(int)
     def get_lag_rows(self, row: ShippingTarget) -> int:
-        return self._lag(row).rows
+        return service.lag_of(row).rows
 
     @extend_schema_field(float)
     def get_lag_seconds(self, row: ShippingTarget) -> float:
-        return round(self._lag(row).seconds, 3)
+        return round(service.lag_of(row).seconds, 3)
 
 
 @extend_schema_view(
@@ -68,7 +65,7 @@ class ShippingTargetSerializer(RowSerializer[ShippingTarget]):
     retrieve=extend_schema(summary="One target, and how far it is"),
 )
 class ShippingTargetViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, RowViewSet[ShippingTarget]):
-    queryset = ShippingTarget.objects.select_related("state")
+    queryset = ShippingTarget.objects.with_lag()
     serializer_class = ShippingTargetSerializer
     ordering = ("name",)
     lookup_field = "name"

@@ -9,10 +9,12 @@ from urllib.parse import urlsplit
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
 from django.db import models, transaction
-from django.db.models import Q
+from django.db.models import F, OuterRef, Q, Subquery
+from django.db.models.functions import Coalesce
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
+from invocations.chain.models import AuditBlock
 from sessions_app.history.guarding import GuardedModel
 from sessions_app.protocol.errors import EgressRefused
 from tools_catalog import secrets
@@ -25,6 +27,17 @@ MOST_TARGETS = 20
 """Each switched-on target has a thread and a connection of the database in the shipping process."""
 _HEADER = re.compile(r"[A-Za-z0-9-]{1,60}\Z")
 _CLOSED_HEADERS = frozenset({"host", "content-length", "content-type", "content-encoding", "transfer-encoding"})
+
+
+class ShippingTargetQuerySet(models.QuerySet["ShippingTarget"]):
+    def with_lag(self) -> ShippingTargetQuerySet:
+        """Read with each target where the log ends, and when the oldest block was sealed that it has not got."""
+        blocks = AuditBlock.objects.annotate(end=F("first_position") + F("row_count"))
+        due = blocks.filter(number__gte=Coalesce(OuterRef("state__block"), 0), end__gt=OuterRef("state__position"))
+        return self.select_related("state").annotate(
+            log_end=Coalesce(Subquery(blocks.order_by("-number").values("end")[:1]), 0),
+            due_since=Subquery(due.order_by("number").values("sealed_at")[:1]),
+        )
 
 
 class ShippingTarget(GuardedModel):
@@ -118,6 +131,8 @@ class ShippingTarget(GuardedModel):
     ciphertext = models.TextField(editable=False, blank=True)
     mask = models.CharField(_("secret"), max_length=40, editable=False, blank=True)
     updated_at = models.DateTimeField(_("changed"), auto_now=True)
+
+    objects = ShippingTargetQuerySet.as_manager()
 
     class Meta:
         verbose_name = _("shipping target")
@@ -259,8 +274,6 @@ class ShippingState(models.Model):
     @classmethod
     def begin(cls, target: ShippingTarget) -> None:
         """Make the row of a new target."""
-        from invocations.chain.models import AuditBlock
-
         last = AuditBlock.objects.order_by("-number").defer("nodes").first()
         if target.begins == ShippingTarget.Begins.FIRST or last is None:
             cls.objects.create(target=target)
@@ -270,8 +283,6 @@ class ShippingState(models.Model):
 
     def rewind(self, number: int) -> None:
         """Begin again with a block: what went since goes once more."""
-        from invocations.chain.models import AuditBlock
-
         before = AuditBlock.objects.filter(number=number - 1).first() if number else None
         if number and before is None:
             raise ValidationError(_("The log has no block %(number)d.") % {"number": number - 1})

@@ -9,16 +9,15 @@ import subprocess
 import sys
 import threading
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from django.conf import settings
 from django.utils import timezone
 
 from invocations.chain.lease import Lease
-from invocations.chain.models import AuditBlock
 from invocations.chain.service import log_of, where
-from invocations.shipping.models import ShippingState, ShippingTarget
+from invocations.shipping.models import ShippingTarget
 from sessions_app.kit.database import Dedicated, driver
 
 logger = logging.getLogger(__name__)
@@ -62,30 +61,16 @@ class Lag:
 
 def lags() -> list[Lag]:
     """Give the lag of each target that is switched on, by name."""
-    states = ShippingState.objects.filter(target__enabled=True).select_related("target").order_by("target__name")
-    last = head() if states else None
-    return [lag_of(each, last) for each in states]
+    return [lag_of(row) for row in ShippingTarget.objects.filter(enabled=True).with_lag().order_by("name")]
 
 
-def head() -> AuditBlock | None:
-    """Give the newest block."""
-    return AuditBlock.objects.order_by("-number").defer("header", "nodes").first()
-
-
-def lag_of(state: ShippingState, last: AuditBlock | None) -> Lag:
-    """`last`: the newest block."""
-    end = last.first_position + last.row_count if last is not None else 0
-    behind = max(0, end - state.position)
-    since: datetime | None = None
-    if behind:
-        due = AuditBlock.objects.filter(number__gte=state.block or 0).order_by("number")
-        for block in due.only("first_position", "row_count", "sealed_at")[:2]:
-            if block.first_position + block.row_count > state.position:
-                since = block.sealed_at
-                break
+def lag_of(row: ShippingTarget) -> Lag:
+    """`row`: one that was read `with_lag`."""
+    read: Any = row
+    state, since = row.state, read.due_since
     seconds = max(0.0, (timezone.now() - since).total_seconds()) if since else 0.0
-    kind, name = state.target.kind, state.target.name
-    return Lag(name, kind, behind, seconds, state.rows, state.failures, state.problem)
+    behind = max(0, read.log_end - state.position)
+    return Lag(row.name, row.kind, behind, seconds, state.rows, state.failures, state.problem)
 
 
 class Shipping:

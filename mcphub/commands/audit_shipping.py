@@ -43,13 +43,12 @@ def _list(is_all: bool) -> int:
     from invocations.shipping import service
     from invocations.shipping.models import ShippingTarget
 
-    rows = ShippingTarget.objects.select_related("state").order_by("name")
+    rows = ShippingTarget.objects.with_lag().order_by("name")
     if not is_all:
         rows = rows.filter(enabled=True)
-    head = service.head()
     behind = 0
     for row in rows:
-        lag = service.lag_of(row.state, head)
+        lag = service.lag_of(row)
         state = "off" if not row.enabled else "fails" if lag.failures else "waits" if lag.rows else "arrives"
         behind += row.enabled and lag.is_behind
         words = [

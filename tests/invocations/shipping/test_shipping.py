@@ -170,6 +170,8 @@ def test_a_target_that_is_away_holds_nothing_up_and_loses_nothing(
     assert {each.name: each.rows for each in lags()} == {"away": 20, "folder": 0}
     in_forty_days(log, keys, rows_days=30)
     assert log.run("SELECT count(*) FROM invocations_audittombstone").fetchone()[0] == 0
+    AuditPolicy(rows_days=30).save()
+    assert retention.awaits_targets(log, timezone.now() + timedelta(days=40))
     # A day later it is back.
     away.kind, away.address = "folder", "came-back"
     away.save()
@@ -178,6 +180,7 @@ def test_a_target_that_is_away_holds_nothing_up_and_loses_nothing(
     assert verified([folder], keys).summary.rows == log.head().position
     assert state_of(away).failures == 0
     assert said[-1] == ("info", "The audit arrives at away again.")
+    assert not retention.awaits_targets(log, timezone.now() + timedelta(days=40))
     in_forty_days(log, keys, rows_days=30)
     assert log.run("SELECT count(*) FROM invocations_audittombstone").fetchone()[0] > 0
 
