@@ -6,6 +6,7 @@ record lets the receiver know it. The note counts only if nobody else moved the 
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -51,7 +52,7 @@ class TargetShipping:
         self._most_rows = self._all_rows = GATHERED_ROWS if row.gathers else ROWS
         self._without_bodies = False
         self._delivers: Delivers | None = None
-        self._delivered_at = 0.0
+        self._delivered_at = -math.inf
 
     def run(self, ending: threading.Event) -> None:
         """Ship until `ending` is set; what is under way is finished."""
