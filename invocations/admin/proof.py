@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.contrib import admin, messages
-from django.contrib.admin import EmptyFieldListFilter
 from django.db.models import Field, Model, QuerySet
 from django.forms import Field as FormField
 from django.http import HttpRequest, HttpResponse
@@ -58,11 +59,24 @@ class AuditTombstoneAdmin(UncountedAdmin):
     actions = None
 
 
+class FoundFilter(admin.SimpleListFilter):
+    title = _("found")
+    parameter_name = "found"
+
+    def lookups(self, request: HttpRequest, model_admin: object) -> list[tuple[str, Any]]:
+        return [("wrong", _("Not as it was sealed")), ("good", _("As sealed"))]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Model]) -> QuerySet[Model]:
+        if self.value() == "wrong":
+            return queryset.exclude(problem="")
+        return queryset.filter(problem="") if self.value() == "good" else queryset
+
+
 @admin.register(AuditVerification)
 class AuditVerificationAdmin(UncountedAdmin):
     list_display = [_VERIFIED, "way", "shown_found", "size", "blocks", "milliseconds"]
     list_display_links = [_VERIFIED]
-    list_filter = ["way", ("problem", EmptyFieldListFilter)]
+    list_filter = ["way", FoundFilter]
     fields = [_VERIFIED, "way", "shown_found", "size", "blocks", "milliseconds", "shown_problem"]
     ordering = ["-id"]
     actions = None

@@ -278,7 +278,13 @@ KEPT_VERIFICATIONS = 10_000
 
 
 def record(log: Log, way: str, size: int, blocks: int, seconds: float, problem: str = "") -> None:
-    """Append a verification to those that are kept. `blocks`: so many were read with their rows."""
+    """Append a verification to those that are kept. `blocks`: so many were read with their rows.
+
+    One that finds what the last one found is not kept: it would be found every few minutes until somebody looks.
+    """
+    last = log.run("SELECT way, problem FROM invocations_auditverification ORDER BY id DESC LIMIT 1").fetchone()
+    if problem and last is not None and tuple(last) == (way, problem[:1000]):
+        return
     newest = log.run(
         "INSERT INTO invocations_auditverification (verified_at, way, size, blocks, milliseconds, problem) "
         "VALUES (?, ?, ?, ?, ?, ?) RETURNING id",

@@ -32,8 +32,9 @@ _CLOSED_HEADERS = frozenset({"host", "content-length", "content-type", "content-
 class ShippingTargetQuerySet(models.QuerySet["ShippingTarget"]):
     def with_lag(self) -> ShippingTargetQuerySet:
         """Read with each target where the log ends, and when the oldest block was sealed that it has not got."""
-        blocks = AuditBlock.objects.annotate(end=F("first_position") + F("row_count"))
-        due = blocks.filter(number__gte=Coalesce(OuterRef("state__block"), 0), end__gt=OuterRef("state__position"))
+        from_its_block = AuditBlock.objects.filter(number__gte=Coalesce(OuterRef("state__block"), 0))
+        blocks = from_its_block.annotate(end=F("first_position") + F("row_count"))
+        due = blocks.filter(end__gt=OuterRef("state__position"))
         return self.select_related("state").annotate(
             log_end=Coalesce(Subquery(blocks.order_by("-number").values("end")[:1]), 0),
             due_since=Subquery(due.order_by("number").values("sealed_at")[:1]),
