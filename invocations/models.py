@@ -25,6 +25,7 @@ from tools_catalog.models.loadable import LoadableModel
 
 from invocations.approvals.models import McpApproval, McpToolApproval  # isort: skip
 from invocations.redaction.models import McpRedactionRule  # isort: skip  # models of this app, in files of their own
+from invocations.shipping.models import ShippingState, ShippingTarget  # isort: skip
 from invocations.tasks.models import McpTask  # isort: skip
 
 __all__ = [
@@ -39,6 +40,8 @@ __all__ = [
     "McpToolInvocation",
     "OpenCall",
     "OpenCallMark",
+    "ShippingState",
+    "ShippingTarget",
 ]
 
 

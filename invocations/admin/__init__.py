@@ -1,5 +1,16 @@
 """The admin pages of this floor. Django imports this package; each module registers its pages."""
 
-from invocations.admin import approvals, call_page, envelopes, events, mapping, proof, redaction, tasks, usage
+from invocations.admin import approvals, call_page, envelopes, events, mapping, proof, redaction, shipping, tasks, usage
 
-__all__ = ["approvals", "call_page", "envelopes", "events", "mapping", "proof", "redaction", "tasks", "usage"]
+__all__ = [
+    "approvals",
+    "call_page",
+    "envelopes",
+    "events",
+    "mapping",
+    "proof",
+    "redaction",
+    "shipping",
+    "tasks",
+    "usage",
+]
