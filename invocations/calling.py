@@ -165,7 +165,7 @@ class Calls:
         self.running.add(call)
         try:
             # The one place where a call waits for a person: whatever asks for a yes gives an Ask here.
-            ask = None if request.is_approved else asking.ask_of_tool(tool, exchange.configuration)
+            ask = None if request.is_approved else asking.ask_of_tool(tool, exchange.configuration, call.source)
             if ask is not None and request.runner is not None:
                 call.tool = self.approvals.gated(call, request, ask)
             elif ask is not None:

@@ -53,12 +53,13 @@ def is_demanded(tool: Tool, policies: Mapping[str, str], otherwise: str) -> bool
     return bool(policy == ALWAYS)
 
 
-def ask_of_tool(tool: Tool, configuration: Configuration) -> Ask | None:
+def ask_of_tool(tool: Tool, configuration: Configuration, source: CallSource) -> Ask | None:
     """Give what the tool's own setting asks for; None where its calls run at once."""
     policies = configuration.approvals
-    if not policies and settings.MCPHUB_APPROVAL == NEVER:
+    otherwise = settings.MCPHUB_APPROVAL if source.turn is None else settings.MCPHUB_CHAT_APPROVAL
+    if not policies and otherwise == NEVER:
         return None
-    is_asked = is_demanded(tool, policies, settings.MCPHUB_APPROVAL)
+    is_asked = is_demanded(tool, policies, otherwise)
     return Ask(seconds=settings.MCPHUB_APPROVAL_SECONDS) if is_asked else None
 
 

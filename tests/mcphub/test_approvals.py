@@ -10,6 +10,7 @@ import pytest
 from django.conf import settings
 from django.utils import timezone
 
+from invocations.approvals import asking
 from invocations.approvals.models import McpApproval, McpToolApproval
 from invocations.redaction import load as redaction
 from invocations.redaction.records import Record
@@ -82,4 +83,4 @@ def test_destructive_calls_wait_unless_somebody_said_otherwise(
     if policy is not None:
         McpToolApproval.objects.create(tool=row, policy=policy)
     tool = Catalog.load().tools["drop"]
-    assert approvals.operator_demands(tool, approvals.load_policies()) is demanded
+    assert approvals.operator_demands(tool, asking.load_policies()) is demanded
