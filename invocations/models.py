@@ -202,6 +202,20 @@ class McpToolInvocation(AppendOnly):
         blank=True,
         help_text=_("The client that a person let in, which called in the person's name; empty: a key, or the person."),
     )
+    policy_rule = models.CharField(  # noqa: DJ001 - null is outside the hash of older rows
+        _("rule"),
+        max_length=64,
+        null=True,
+        blank=True,
+        help_text=_("The rule about calls that decided; empty where none did."),
+    )
+    policy_version = models.PositiveIntegerField(_("version of the rule"), null=True, blank=True)
+    policy_said = models.CharField(  # noqa: DJ001 - as above
+        _("what the rule said"), max_length=200, null=True, blank=True
+    )
+    policy_watched = models.TextField(  # noqa: DJ001 - as above
+        _("what watching rules would have done"), null=True, blank=True
+    )
     client_name = models.CharField(_("client"), max_length=200, blank=True)
     client_version = models.CharField(_("client version"), max_length=100, blank=True)
     client_address = models.CharField(_("address"), max_length=64, blank=True)

@@ -94,7 +94,7 @@ class GuardedModel(RecordedModel):
             for name in self.JUDGED_BY
             if chosen is None or name in chosen
         )
-        for name, careful in self.GUARDED.items():
+        for name, careful in self.careful_values(stored).items():
             if chosen is not None and name not in chosen and not is_moved:
                 continue
             wanted = getattr(self, name)
@@ -102,6 +102,11 @@ class GuardedModel(RecordedModel):
             if wanted not in (kept, careful):
                 self._held = {**self._held, name: (kept, wanted)}
                 setattr(self, name, kept)
+
+    def careful_values(self, stored: Mapping[str, Any] | None) -> Mapping[str, Any]:
+        """Give which fields are held back of this save, with their careful values. `stored`: the guarded fields of the
+        row as it stands; None for a new one."""
+        return self.GUARDED
 
     def admitted_links(self, links: Mapping[str, Iterable[models.Model]]) -> dict[str, list[models.Model]]:
         """Give which links may be set now, of those that are wanted. Called before the row is saved."""
