@@ -310,7 +310,13 @@ INVOCATION = AuditTable(
             "policy_version", ValueOwner.CALL, ColumnType.INTEGER, attribute="ruling.version", is_optional=True
         ),
         Column("policy_said", ValueOwner.CALL, attribute="ruling.said", is_optional=True),
-        Column("policy_watched", ValueOwner.CALL, attribute="ruling.watched", is_optional=True),
+        Column(
+            "policy_watched",
+            ValueOwner.CALL,
+            attribute="ruling.watched",
+            is_optional=True,
+            filters=(ColumnFilter("policy_watched", Match.PRESENT, "A watching rule would have denied or asked."),),
+        ),
         Column(
             "left_out",
             ValueOwner.RECORD,
