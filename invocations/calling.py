@@ -1,7 +1,7 @@
 """`call_tool`: the one way to a tool, for MCP, REST, chat and stdio alike.
 
-Visible? within the limits? arguments valid? a repeat? allowed by the rules? Then the intent is committed, the backend runs, and the
-outcome is committed before anybody hears of it. Every way out leaves one row.
+Visible? within the limits? arguments valid? a repeat? allowed by the rules? Then the intent is committed, the backend
+runs, and the outcome is committed before anybody hears of it. Every way out leaves one row.
 """
 
 from __future__ import annotations
@@ -164,10 +164,10 @@ class Calls:
         self.running.add(call)
         try:
             # The one place where a rule stops a call: what denies it, and what a person has to approve.
-            if (error := policing.refusal(ruling)) is not None:
+            if (refusal := policing.refusal(ruling)) is not None:
                 if (first := await repeats.first_of(call.key)) is not None:
                     return await self._repeat(call, first)
-                return await self._refused(request, exchange, error, received, tool, is_valid=True)
+                return await self._refused(request, exchange, refusal, received, tool, is_valid=True)
             return await self._carried_out(call, request, exchange, is_limited)
         finally:
             self.running.remove(call)

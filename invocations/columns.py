@@ -306,9 +306,7 @@ INVOCATION = AuditTable(
             is_optional=True,
             filters=(ColumnFilter("policy_rule", help="The rule about calls that decided, by its name."),),
         ),
-        Column(
-            "policy_version", ValueOwner.CALL, ColumnType.INTEGER, attribute="ruling.version", is_optional=True
-        ),
+        Column("policy_version", ValueOwner.CALL, ColumnType.INTEGER, attribute="ruling.version", is_optional=True),
         Column("policy_said", ValueOwner.CALL, attribute="ruling.said", is_optional=True),
         Column(
             "policy_watched",

@@ -44,7 +44,8 @@ class Judge:
         A value whose check takes longer than the `seconds` of the judge does not fit.
         """
         self._admit(principal)
-        return await self._worked(principal, _checked, validator.schema, text, self._seconds)
+        found: Explanation | None = await self._worked(principal, _checked, validator.schema, text, self._seconds)
+        return found
 
     async def answered(self, module: str, task: bytes, seconds: float, principal: str) -> Json:
         """Give what a module of the hub answers to a task, in a process of its own; None where it takes longer, or

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests import operations, servers
+from tests import operations
 from tests.servers import Hub, until
 from tests.wire.speech import LEGACY, Speaker, error_of
 

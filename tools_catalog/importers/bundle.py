@@ -150,7 +150,15 @@ def dump(*, with_programs: bool = False) -> dict[str, Json]:
     tools = origins.add(tools, wire=_WIRE)
     others = {part.kind: part.dump() for part in PARTS}
     reached = connections.dump(with_programs=with_programs)
-    return {"format": FORMAT, **selections.dump(), "tools": tools, **content.dump(), **reached, **policy.dump(), **others}
+    return {
+        "format": FORMAT,
+        **selections.dump(),
+        "tools": tools,
+        **content.dump(),
+        **reached,
+        **policy.dump(),
+        **others,
+    }
 
 
 def dump_tools(tools: Any) -> dict[str, Json]:

@@ -81,7 +81,9 @@ class McpPolicyRule(LoadableModel):
     condition = models.TextField(
         _("condition"),
         blank=True,
-        help_text=_('When the rule holds, in CEL: args.amount > 100 && !("finance" in principal.groups). Empty: always.'),
+        help_text=_(
+            'When the rule holds, in CEL: args.amount > 100 && !("finance" in principal.groups). Empty: always.'
+        ),
     )
     effect = models.CharField(
         _("effect"),

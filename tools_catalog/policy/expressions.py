@@ -39,7 +39,9 @@ KEPT = frozenset({"principal", "tool"})
 """A condition that reads nothing else is decided once for each principal and version of a tool."""
 
 MACROS = frozenset({"all", "exists", "exists_one", "map", "filter"})
-FUNCTIONS = frozenset({"size", "has", "int", "uint", "double", "string", "bytes", "timestamp", "duration", "dyn", "type"})
+FUNCTIONS = frozenset(
+    {"size", "has", "int", "uint", "double", "string", "bytes", "timestamp", "duration", "dyn", "type"}
+)
 METHODS = frozenset(
     {
         *("contains", "startsWith", "endsWith", "matches", "size", *MACROS),

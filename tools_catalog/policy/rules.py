@@ -11,16 +11,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from sessions_app.protocol import json
 from sessions_app.protocol.json import Json
-from tools_catalog.policy import expressions
 from tools_catalog.policy.ask import Ask
 from tools_catalog.policy.expressions import Expression, RuleFailed
-
-if TYPE_CHECKING:
-    from tools_catalog.catalog.selection import Tool
 
 Effect = Literal["deny", "ask", "allow"]
 DENY: Effect = "deny"
@@ -34,6 +30,21 @@ KEPT_DECISIONS = 10_000
 """Of a process: decisions by rules that read the principal and the tool alone."""
 MAX_SAID = 200
 _MOST_WATCHED = 20
+
+
+class RuledTool(Protocol):
+    """What rules read of a tool."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def version(self) -> str: ...
+    @property
+    def connection(self) -> str | None: ...
+    @property
+    def read_only(self) -> bool: ...
+    @property
+    def definition(self) -> dict[str, Any]: ...
 
 
 class Principal(Protocol):
@@ -81,7 +92,7 @@ class Rule:
         """Whether it reads the principal and the tool alone."""
         return self.condition is None or self.condition.is_kept
 
-    def concerns(self, tool: Tool, toolsets: Mapping[str, frozenset[str]]) -> bool:
+    def concerns(self, tool: RuledTool, toolsets: Mapping[str, frozenset[str]]) -> bool:
         patterns = self.target.split()
         match self.applies_to:
             case "tool":
@@ -161,7 +172,7 @@ class ToolPolicy:
         self.has_ends = any(rule.valid_from or rule.valid_until for rule in rules)
         self._principals = principals
 
-    def findings(self, tool: Tool, caller: Principal, now: float) -> tuple[Finding, ...]:
+    def findings(self, tool: RuledTool, caller: Principal, now: float) -> tuple[Finding, ...]:
         """Give what the rules say that read the principal and the tool alone; kept for the next time."""
         key = (self, caller.principal, caller.groups, caller.claims)
         found = self._principals.decided.get(key)
@@ -173,7 +184,7 @@ class ToolPolicy:
             return tuple(each for each in found if each.rule.is_valid(now))
         return found
 
-    def hides(self, tool: Tool, caller: Principal) -> Ruling | None:
+    def hides(self, tool: RuledTool, caller: Principal) -> Ruling | None:
         """Give the ruling that hides the tool from the caller whatever the call is; None where none does."""
         now = time.time()
         findings = self.findings(tool, caller, now)
@@ -185,7 +196,7 @@ class ToolPolicy:
         """Give the rules that must be asked about this very call."""
         return [rule for rule in self.dynamic if rule.is_valid(now)]
 
-    def context(self, tool: Tool, caller: Principal, facts: Facts) -> dict[str, object]:
+    def context(self, tool: RuledTool, caller: Principal, facts: Facts) -> dict[str, object]:
         made: dict[str, object] = {
             "principal": self._principals.context(caller),
             "tool": tool_context(tool),
@@ -226,12 +237,12 @@ class Policy:
     def names_toolsets(self) -> bool:
         return any(rule.applies_to == "toolset" for rule in self.rules)
 
-    def of(self, tool: Tool, toolsets: Mapping[str, frozenset[str]]) -> ToolPolicy | None:
+    def of(self, tool: RuledTool, toolsets: Mapping[str, frozenset[str]]) -> ToolPolicy | None:
         """Give the rules that concern a tool; None where none does."""
         found = [rule for rule in self.rules if rule.concerns(tool, toolsets)]
         return ToolPolicy(found, self.principals) if found else None
 
-    def assign(self, tools: Iterable[Tool], toolsets: Mapping[str, frozenset[str]]) -> None:
+    def assign(self, tools: Iterable[RuledTool], toolsets: Mapping[str, frozenset[str]]) -> None:
         """Give each tool its rules, before anybody calls it."""
         for tool in tools:
             object.__setattr__(tool, "policy", self.of(tool, toolsets) if self.rules else None)
@@ -291,7 +302,7 @@ def _ask(rule: Rule) -> Ask:
     return rule.ask or Ask(rule=rule.name, version=rule.version, words=rule.words)
 
 
-def tool_context(tool: Tool) -> dict[str, Json]:
+def tool_context(tool: RuledTool) -> dict[str, Json]:
     return {
         "name": tool.name,
         "connection": tool.connection or "",

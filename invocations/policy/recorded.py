@@ -1,0 +1,180 @@
+"""What a rule would have said of the calls on record, before it is switched on; and what watching rules did say."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+from invocations.models import McpToolInvocation
+from sessions_app.models import ApiKey
+from sessions_app.protocol.json import Json
+from tools_catalog.catalog.snapshot import definition_of
+from tools_catalog.models import McpToolDefinition, McpToolset
+from tools_catalog.policy.rules import Facts, Finding, Rule
+from tools_catalog.policy.trying import Call, finding_of
+
+MOST_CALLS = 10_000
+MOST_SECONDS = 1.5
+"""The page waits for it; what was not looked at by then is said."""
+MOST_SHOWN = 20
+_CHUNK = 500
+_COLUMNS = (
+    *(
+        "id",
+        "invocation_id",
+        "tool_name",
+        "tool_version",
+        "principal",
+        "caller_label",
+        "arguments",
+        "left_out",
+        "connection",
+    ),
+    *("client_name", "client_version", "client_address", "transport", "started_at", "status"),
+)
+
+
+@dataclass(slots=True)
+class Verdicts:
+    """Of one rule over the newest calls."""
+
+    looked_at: int = 0
+    concerned: int = 0
+    held: int = 0
+    failed: int = 0
+    """Whose condition could not be decided, which denies."""
+    incomplete: int = 0
+    """Concerned calls of whose arguments the record holds a part."""
+    is_cut_short: bool = False
+    """The time was up before all were looked at."""
+    shown: list[tuple[Any, Finding]] = field(default_factory=list)
+    reasons: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def stopped(self) -> int:
+        return self.held + self.failed
+
+
+def verdicts(rule: Rule, *, most: int = MOST_CALLS, seconds: float = MOST_SECONDS) -> Verdicts:
+    """Try a rule on the newest calls. Groups are those of today; what the record left out is missing."""
+    found, until = Verdicts(), time.monotonic() + seconds
+    known = _Known(rule)
+    newest: int | None = None
+    while found.looked_at < most:
+        rows = McpToolInvocation.objects.filter(method__isnull=True, duplicate_of="").exclude(tool_version="")
+        if newest is not None:
+            rows = rows.filter(pk__lt=newest)
+        chunk = list(rows.order_by("-pk").only(*_COLUMNS)[: min(_CHUNK, most - found.looked_at)])
+        known.learn(row.tool_name for row in chunk)
+        for row in chunk:
+            _look(rule, row, known, found)
+            if time.monotonic() > until:
+                found.is_cut_short = True
+                return found
+        if len(chunk) < _CHUNK:
+            break
+        newest = chunk[-1].pk
+    return found
+
+
+def watched(most: int = MOST_CALLS) -> dict[str, Counter[str]]:
+    """Count what watching rules would have done in the newest calls: rule -> `deny` or `ask` -> how often."""
+    newest = McpToolInvocation.objects.order_by("-pk").values_list("pk", flat=True)[most : most + 1].first()
+    rows = McpToolInvocation.objects.filter(policy_watched__isnull=False, pk__gt=newest or 0)
+    counts: dict[str, Counter[str]] = {}
+    for text in rows.values_list("policy_watched", flat=True):
+        for said in text.split(", "):
+            name, _, effect = said.partition(" ")
+            counts.setdefault(name.partition("@")[0], Counter())[effect] += 1
+    return counts
+
+
+def decided(most: int = MOST_CALLS) -> Counter[str]:
+    """Count how often each rule decided in the newest calls."""
+    newest = McpToolInvocation.objects.order_by("-pk").values_list("pk", flat=True)[most : most + 1].first()
+    rows = McpToolInvocation.objects.filter(policy_rule__isnull=False, pk__gt=newest or 0)
+    return Counter(rows.values_list("policy_rule", flat=True))
+
+
+def _look(rule: Rule, row: McpToolInvocation, known: _Known, found: Verdicts) -> None:
+    found.looked_at += 1
+    tool = known.tool(row)
+    if tool is None or not rule.concerns(tool, known.toolsets):
+        return
+    found.concerned += 1
+    found.incomplete += "arguments" in (row.left_out or {})
+    arguments = row.arguments if isinstance(row.arguments, dict) else {}
+    client: dict[str, Json] = {
+        "name": row.client_name,
+        "version": row.client_version,
+        "transport": row.transport,
+        "address": row.client_address,
+    }
+    facts = Facts(arguments, client, row.started_at.timestamp())
+    call = Call(tool=tool, principal=known.principal(row), facts=facts, toolsets=known.toolsets)
+    said = finding_of(rule, call)
+    found.held += said.holds
+    if said.failed:
+        found.failed += 1
+        found.reasons[said.failed] += 1
+    if (said.holds or said.failed) and len(found.shown) < MOST_SHOWN:
+        found.shown.append((row, said))
+
+
+class _Known:
+    """Tools, callers and toolsets of today, read once."""
+
+    def __init__(self, rule: Rule) -> None:
+        self._tools: dict[str, McpToolDefinition | None] = {}
+        self._definitions: dict[str, Mapping[str, Any]] = {}
+        self._principals: dict[str, dict[str, Json]] = {}
+        self.toolsets: dict[str, frozenset[str]] = {}
+        if rule.applies_to == "toolset":
+            chosen = McpToolset.objects.filter(slug__in=rule.target.split())
+            self.toolsets = {row.slug: frozenset(row.names()) for row in chosen}
+
+    def learn(self, names: Iterable[str]) -> None:
+        new = set(names) - self._tools.keys()
+        if new:
+            self._tools |= dict.fromkeys(new)
+            self._tools |= {row.name: row for row in McpToolDefinition.objects.filter(name__in=new)}
+
+    def tool(self, row: McpToolInvocation) -> Any:
+        known = self._tools.get(row.tool_name)
+        if known is None:
+            return None
+        if row.tool_name not in self._definitions:
+            self._definitions[row.tool_name] = definition_of(known)
+        return SimpleNamespace(
+            name=row.tool_name,
+            connection=row.connection,
+            definition=self._definitions[row.tool_name],
+            version=row.tool_version,
+            read_only=known.read_only,
+        )
+
+    def principal(self, row: McpToolInvocation) -> dict[str, Json]:
+        found = self._principals.get(row.principal)
+        if found is None:
+            found = self._principals[row.principal] = principal_now(row.principal, row.caller_label)
+        return found
+
+
+def principal_now(principal: str, label: str = "") -> dict[str, Json]:
+    """Give a principal as conditions see it, with the groups of today. Claims are not on record."""
+    from django.contrib.auth.models import Group, User
+
+    kind, _, number = principal.partition(":")
+    rows = Group.objects.none()
+    if number.isdecimal() and kind == "user":
+        user = User.objects.filter(pk=number).first()
+        rows, label = (user.groups.all(), user.get_username()) if user is not None else (rows, label)
+    elif number.isdecimal() and kind == "key":
+        key = ApiKey.objects.filter(pk=number).first()
+        rows, label = (key.groups.all(), key.caller_label) if key is not None else (rows, label)
+    groups = sorted(rows.values_list("name", flat=True))
+    return {"id": principal, "label": label, "groups": groups, "claims": {}}
