@@ -107,7 +107,7 @@ class Expression:
             characters = 4_000  # groups, claims and tags
         work = 40 * characters + 200 * characters * scan.searches
         if scan.nested:
-            work += 200 * scan.tokens * (characters // 2 + scan.tokens) ** scan.nested
+            work += 30 * scan.tokens * (characters // 2 + scan.tokens) ** scan.nested
         return work > HELD_NANOSECONDS
 
     def evaluate(self, context: Mapping[str, object]) -> bool:
