@@ -29,9 +29,8 @@ from sessions_app.kit.admin.parts import column
 from sessions_app.kit.shown import clipped, mono
 from sessions_app.protocol.json import Json
 from tools_catalog.admin.switch import SwitchActions
-from tools_catalog.catalog.snapshot import definition_of
+from tools_catalog.catalog.snapshot import ruled
 from tools_catalog.filters import POLICY_FILTERS
-from tools_catalog.kinds.registry import by_approval
 from tools_catalog.models import McpPolicyRule, McpToolDefinition, McpToolset
 from tools_catalog.policy import expressions, trying
 from tools_catalog.policy.rules import tags_of
@@ -115,6 +114,8 @@ class McpPolicyRuleAdmin(CheckedForm, SwitchActions, RecordedAdmin):
     @admin.display(description=_("effect"), ordering="effect")
     def shown_effect(self, row: McpPolicyRule) -> SafeString:
         kind = {"deny": "bad", "ask": "warn", "allow": "good"}[row.effect]
+        if row.watching:
+            return mark("wait", _t("%(effect)s (watches only)") % {"effect": row.get_effect_display()})
         return mark(kind, row.get_effect_display())
 
     @admin.display(description=_("in the last 10 000 calls"))
@@ -248,12 +249,12 @@ def _known_tool(name: str) -> dict[str, Json]:
     row = McpToolDefinition.objects.filter(name=name).first()
     if row is None:
         return {"name": name}
-    definition = definition_of(row)
+    tool = ruled(row)
     return {
         "name": name,
-        "connection": row.configuration.get("connection", "") if row.backend in by_approval() else "",
-        "annotations": definition["annotations"],
-        "tags": tags_of(definition),
+        "connection": tool.connection or "",
+        "annotations": tool.definition["annotations"],
+        "tags": tags_of(tool.definition),
         "toolsets": [each.slug for each in McpToolset.objects.filter(enabled=True) if name in each.names()],
         "version": row.version,
         "read_only": row.read_only,

@@ -148,6 +148,7 @@ _CONSOLE: dict[str, dict[str, Any]] = {
     },
     "duration_ms": {"label": ""},
     "connection": {"label": _("connection (short name)"), "facet": _("Connection")},
+    "policy_rule": {"label": _("rule about calls (exact name)"), "facet": _("Rule about calls")},
     "chat": {},
     "turn": {"label": _("turn of a chat")},
     "arguments": {"label": _('argument, such as $.city="Berlin"')},

@@ -6,13 +6,12 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from types import SimpleNamespace
 from typing import Any
 
 from invocations.models import McpToolInvocation
 from sessions_app.models import ApiKey
 from sessions_app.protocol.json import Json
-from tools_catalog.catalog.snapshot import definition_of
+from tools_catalog.catalog.snapshot import RuledRow, definition_of
 from tools_catalog.models import McpToolDefinition, McpToolset
 from tools_catalog.policy.rules import Facts, Finding, Rule
 from tools_catalog.policy.trying import Call, finding_of
@@ -143,18 +142,14 @@ class _Known:
             self._tools |= dict.fromkeys(new)
             self._tools |= {row.name: row for row in McpToolDefinition.objects.filter(name__in=new)}
 
-    def tool(self, row: McpToolInvocation) -> Any:
+    def tool(self, row: McpToolInvocation) -> RuledRow | None:
         known = self._tools.get(row.tool_name)
         if known is None:
             return None
         if row.tool_name not in self._definitions:
             self._definitions[row.tool_name] = definition_of(known)
-        return SimpleNamespace(
-            name=row.tool_name,
-            connection=row.connection,
-            definition=self._definitions[row.tool_name],
-            version=row.tool_version,
-            read_only=known.read_only,
+        return RuledRow(
+            row.tool_name, row.tool_version, row.connection, known.read_only, self._definitions[row.tool_name]
         )
 
     def principal(self, row: McpToolInvocation) -> dict[str, Json]:

@@ -207,6 +207,23 @@ def read_policy() -> Policy:
     return Policy(rules, dict(Group.objects.values_list("pk", "name")) if rules else None)
 
 
+def ruled(row: McpToolDefinition) -> RuledRow:
+    """Give what rules about calls read of a row, without compiling it."""
+    connection = row.configuration.get("connection") if row.backend in by_approval() else None
+    return RuledRow(row.name, row.version, connection, row.read_only, definition_of(row))
+
+
+@dataclass(frozen=True, slots=True)
+class RuledRow:
+    """A tool as rules see it."""
+
+    name: str
+    version: str
+    connection: str | None
+    read_only: bool
+    definition: dict[str, Any]
+
+
 def definition_of(row: McpToolDefinition) -> dict[str, Json]:
     """Give the Tool object of a row, in the newest revision; raise ValueError where its configuration is broken."""
     definition: dict[str, Any] = {"name": row.name}

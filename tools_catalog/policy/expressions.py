@@ -113,7 +113,8 @@ class Expression:
     def evaluate(self, context: Mapping[str, object]) -> bool:
         """Say whether the condition holds. Raises RuleFailed; nothing else."""
         try:
-            found = self._program.execute(context)
+            # Handing over costs more than deciding, so only what is read is handed over.
+            found = self._program.execute({name: context[name] for name in self.variables if name in context})
         except BaseException as error:
             if isinstance(error, KeyboardInterrupt | SystemExit):
                 raise
