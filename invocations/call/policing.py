@@ -33,7 +33,7 @@ from tools_catalog.policy.rules import (
 RECENT_SECONDS = 3_600
 MOST_RECENT = 10_000
 """Calls of a principal that are counted."""
-EVALUATION_SECONDS = 2.0
+EVALUATION_SECONDS = 5.0
 
 
 class Policing:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -129,7 +129,7 @@ class _Known:
 
     def __init__(self, rule: Rule) -> None:
         self._tools: dict[str, McpToolDefinition | None] = {}
-        self._definitions: dict[str, Mapping[str, Any]] = {}
+        self._definitions: dict[str, dict[str, Json]] = {}
         self._principals: dict[str, dict[str, Json]] = {}
         self.toolsets: dict[str, frozenset[str]] = {}
         if rule.applies_to == "toolset":

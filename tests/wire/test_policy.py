@@ -107,18 +107,25 @@ def test_a_repeat_is_answered_as_the_first_was_though_a_rule_denies_it_now(gover
     first = speaker.call(session, "add", {"a": 7, "b": 1}, id="once").json()
     _add(governed, "later", applies_to="tool", target="add", condition="args.a > 5")
     until(lambda: _is_denied(_called(speaker, "add", {"a": 7, "b": 1})))
-    assert speaker.call(session, "add", {"a": 7, "b": 1}, id="once").json()["result"] == first["result"]
+    again = speaker.call(session, "add", {"a": 7, "b": 1}, id="once").json()["result"]
+    assert again["content"] == first["result"]["content"]
+    assert "mcphub/duplicateOf" in again["_meta"]
 
 
 def test_a_costly_condition_is_decided_apart_and_given_up_in_time(governed: Hub, speaker: Speaker) -> None:
-    condition = "args.text.contains('b') || [args.text].all(x, x.matches('(a|aa)+c')) || true"
-    _add(governed, "costly", applies_to="tool", target="echo", condition=condition, effect="allow")
-    until(lambda: governed.rows(policy_rule="costly") or not _called(speaker, "echo", {"text": "b"}))
-    assert not _is_denied(_called(speaker, "echo", {"text": "a" * 200_000}))
-    _add(governed, "endless", applies_to="tool", target="echo", condition=_ENDLESS)
-    until(lambda: _is_denied(_called(speaker, "echo", {"text": "a" * 100_000})))
+    text = "a" * 5_000
+    nested = f"{_HUNDRED}.all(x, {_HUNDRED}.all(y, CONDITION))"
+    _add(governed, "costly", applies_to="tool", target="echo", condition="[1].all(x, [1].all(y, args.text != ''))")
+    until(lambda: _is_denied(_called(speaker, "echo", {"text": "short"})))
+    assert _is_denied(_called(speaker, "echo", {"text": text}))
+    row = governed.rows(client=speaker.name, policy_rule="costly")[0]
+    assert row["policy_said"] == "deny"
+    governed.operate(operations.delete, RULE)
+    condition = nested.replace("CONDITION", "!args.text.matches('(a{1,50}){1,50}b')")
+    _add(governed, "endless", applies_to="tool", target="echo", condition=condition, effect="allow")
+    until(lambda: _called(speaker, "echo", {"text": text}) and governed.rows(policy_rule="endless"), 60)
     row = governed.rows(client=speaker.name, policy_rule="endless")[0]
-    assert "takes longer" in row["policy_said"] or "deny" in row["policy_said"]
+    assert row["policy_said"] == "deny: it takes longer than 5 s for these arguments"
 
 
-_ENDLESS = "[1].map(x, args.text).all(a, " + " && ".join(["a.matches('(a{1,50}){1,50}b') == false"] * 20) + ")"
+_HUNDRED = f"[{','.join(map(str, range(100)))}]"
