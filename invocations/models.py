@@ -306,6 +306,10 @@ class McpToolInvocation(AppendOnly):
             models.Index(fields=["method", "id"], condition=Q(method__isnull=False), name="invocation_by_method"),
             models.Index(fields=["target", "id"], condition=Q(target__isnull=False), name="invocation_by_target"),
             models.Index(fields=["asked_by", "id"], condition=Q(asked_by__isnull=False), name="invocation_questions"),
+            models.Index(
+                fields=["policy_rule", "id"], condition=Q(policy_rule__isnull=False), name="invocation_by_rule"
+            ),
+            models.Index(fields=["id"], condition=Q(policy_watched__isnull=False), name="invocation_watched"),
         ]
 
     def __str__(self) -> str:

@@ -91,7 +91,8 @@ def _narrowed(column: Column, each: ColumnFilter) -> Callable[[Rows, Any], Rows]
     match each.match:
         case Match.PRESENT:
             absent = Q(**{f"{name}__isnull": True}) if column.is_optional else Q(**{name: ""})
-            return lambda rows, is_wanted: rows.filter(~absent if is_wanted else absent)
+            present = Q(**{f"{name}__isnull": False}) if column.is_optional else ~absent
+            return lambda rows, is_wanted: rows.filter(present if is_wanted else absent)
         case Match.LEFT_OUT:
             partly = Q(**{f"{name}__isnull": False}) | Q(is_erased())
             return lambda rows, is_wanted: rows.filter(partly if is_wanted else ~partly)

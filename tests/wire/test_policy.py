@@ -129,3 +129,19 @@ def test_a_costly_condition_is_decided_apart_and_given_up_in_time(governed: Hub,
 
 
 _HUNDRED = f"[{','.join(map(str, range(100)))}]"
+
+
+def test_a_rule_binds_both_workers_on_postgresql(pair: Hub) -> None:
+    key = pair.operate(operations.issue_key, "governed", ["tools:list", "tools:call"])
+    _add(pair, "both", applies_to="tool", target="add", condition="recent.calls >= 0 && args.a > 100")
+
+    def is_denied(a: int) -> bool:
+        with Speaker(pair.url, key) as speaker:
+            return speaker.modern_call("add", {"a": a, "b": 1}).json()["result"].get("isError", False)
+
+    try:
+        until(lambda: all(is_denied(101) for _ in range(6)))
+        assert not any(is_denied(99) for _ in range(4))
+        assert pair.rows(policy_rule="both", error_code="policy_denied")
+    finally:
+        pair.operate(operations.delete, RULE)
