@@ -68,7 +68,7 @@ class ConditionEditor(forms.Textarea):
 
 
 class BenchForm(forms.Form):
-    call = JSONFormField(label=_("Call"), initial=_EXAMPLE, widget=JSONEditor({"rows": 14}))
+    call = JSONFormField(label=_("The call, as JSON"), initial=_EXAMPLE, widget=JSONEditor({"rows": 14}))
 
 
 @admin.register(McpPolicyRule)

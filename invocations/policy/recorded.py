@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from django.db.models import Max
+
 from invocations.models import McpToolInvocation
 from sessions_app.models import ApiKey
 from sessions_app.protocol.json import Json
@@ -33,7 +35,7 @@ _COLUMNS = (
         "left_out",
         "connection",
     ),
-    *("client_name", "client_version", "client_address", "transport", "started_at", "status"),
+    *("client_name", "client_version", "client_address", "transport", "started_at", "status", "method", "duplicate_of"),
 )
 
 
@@ -62,28 +64,28 @@ def verdicts(rule: Rule, *, most: int = MOST_CALLS, seconds: float = MOST_SECOND
     """Try a rule on the newest calls. Groups are those of today; what the record left out is missing."""
     found, until = Verdicts(), time.monotonic() + seconds
     known = _Known(rule)
-    newest: int | None = None
-    while found.looked_at < most:
-        rows = McpToolInvocation.objects.filter(method__isnull=True, duplicate_of="").exclude(tool_version="")
-        if newest is not None:
-            rows = rows.filter(pk__lt=newest)
-        chunk = list(rows.order_by("-pk").only(*_COLUMNS)[: min(_CHUNK, most - found.looked_at)])
-        known.learn(row.tool_name for row in chunk)
-        for row in chunk:
+    last = _newest() + 1
+    seen = 0
+    while seen < most:
+        rows = McpToolInvocation.objects.filter(pk__lt=last)
+        chunk = list(rows.order_by("-pk").only(*_COLUMNS)[: min(_CHUNK, most - seen)])
+        seen += len(chunk)
+        calls = [row for row in chunk if row.method is None and not row.duplicate_of and row.tool_version]
+        known.learn(row.tool_name for row in calls)
+        for row in calls:
             _look(rule, row, known, found)
             if time.monotonic() > until:
                 found.is_cut_short = True
                 return found
         if len(chunk) < _CHUNK:
             break
-        newest = chunk[-1].pk
+        last = chunk[-1].pk
     return found
 
 
 def watched(most: int = MOST_CALLS) -> dict[str, Counter[str]]:
     """Count what watching rules would have done in the newest calls: rule -> `deny` or `ask` -> how often."""
-    newest = McpToolInvocation.objects.order_by("-pk").values_list("pk", flat=True)[most : most + 1].first()
-    rows = McpToolInvocation.objects.filter(policy_watched__isnull=False, pk__gt=newest or 0)
+    rows = McpToolInvocation.objects.filter(policy_watched__isnull=False, pk__gt=_newest() - most)
     counts: dict[str, Counter[str]] = {}
     for text in rows.values_list("policy_watched", flat=True):
         for said in text.split(", "):
@@ -94,9 +96,13 @@ def watched(most: int = MOST_CALLS) -> dict[str, Counter[str]]:
 
 def decided(most: int = MOST_CALLS) -> Counter[str]:
     """Count how often each rule decided in the newest calls."""
-    newest = McpToolInvocation.objects.order_by("-pk").values_list("pk", flat=True)[most : most + 1].first()
-    rows = McpToolInvocation.objects.filter(policy_rule__isnull=False, pk__gt=newest or 0)
+    rows = McpToolInvocation.objects.filter(policy_rule__isnull=False, pk__gt=_newest() - most)
     return Counter(rows.values_list("policy_rule", flat=True))
+
+
+def _newest() -> int:
+    found: int | None = McpToolInvocation.objects.aggregate(newest=Max("pk"))["newest"]
+    return found or 0
 
 
 def _look(rule: Rule, row: McpToolInvocation, known: _Known, found: Verdicts) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.browser.conftest import watched
 from tests.browser.test_catalogue import look
 
 playwright = pytest.importorskip("playwright.sync_api")
@@ -62,3 +63,17 @@ def test_the_list_counts_and_the_bench_says_what_each_rule_says(page: Any) -> No
     page.get_by_role("button", name="Show").click()
     expect(page.get_by_role("status")).to_contain_text("watcher@1")
     look(page, "policy-bench")
+
+
+def test_the_pages_are_in_russian_for_who_reads_it(chromium: Any, address: str, logged_in: Any) -> None:
+    with watched(chromium, address, storage_state=logged_in, locale="ru") as page:
+        page.goto(RULES)
+        expect(page.locator("#result_list")).to_contain_text("только наблюдает")
+        look(page, "policy-list-ru")
+        page.get_by_role("link", name="watcher", exact=True).click()
+        expect(page.locator("#hub-preview")).to_contain_text("Из последних вызовов")
+        look(page, "policy-rule-ru")
+        page.goto(f"{RULES}bench/")
+        page.get_by_role("button", name="Показать").click()
+        expect(page.get_by_role("status")).to_contain_text("Ни одно правило не мешает")
+        look(page, "policy-bench-ru")
