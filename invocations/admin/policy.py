@@ -239,7 +239,7 @@ def _tried(entry: Json) -> trying.Tried:
     if isinstance(entry, dict) and isinstance(entry.get("tool"), dict) and entry["tool"].keys() == {"name"}:
         entry = {**entry, "tool": _known_tool(str(entry["tool"]["name"]))}
     if isinstance(entry, dict) and isinstance(principal := entry.get("principal"), str):
-        entry = {**entry, "principal": recorded.principal_now(principal)}
+        entry = {**entry, "principal": recorded.principals_now({principal: ""})[principal]}
     call = trying.read_call(entry)
     rules = [row.compiled() for row in McpPolicyRule.objects.filter(enabled=True)]
     return trying.tried(rules, call)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -72,6 +72,7 @@ def verdicts(rule: Rule, *, most: int = MOST_CALLS, seconds: float = MOST_SECOND
         seen += len(chunk)
         calls = [row for row in chunk if row.method is None and not row.duplicate_of and row.tool_version]
         known.learn(row.tool_name for row in calls)
+        known.meet({row.principal: row.caller_label for row in calls})
         for row in calls:
             _look(rule, row, known, found)
             if time.monotonic() > until:
@@ -158,24 +159,35 @@ class _Known:
             row.tool_name, row.tool_version, row.connection, known.read_only, self._definitions[row.tool_name]
         )
 
+    def meet(self, callers: Mapping[str, str]) -> None:
+        """Read callers that are not known yet: principal -> label on record."""
+        new = {principal: label for principal, label in callers.items() if principal not in self._principals}
+        self._principals |= principals_now(new) if new else {}
+
     def principal(self, row: McpToolInvocation) -> dict[str, Json]:
-        found = self._principals.get(row.principal)
-        if found is None:
-            found = self._principals[row.principal] = principal_now(row.principal, row.caller_label)
-        return found
+        return self._principals[row.principal]
 
 
-def principal_now(principal: str, label: str = "") -> dict[str, Json]:
-    """Give a principal as conditions see it, with the groups of today. Claims are not on record."""
-    from django.contrib.auth.models import Group, User
+def principals_now(callers: Mapping[str, str]) -> dict[str, dict[str, Json]]:
+    """Give principals as conditions see them, with the groups of today. Claims are not on record.
 
-    kind, _, number = principal.partition(":")
-    rows = Group.objects.none()
-    if number.isdecimal() and kind == "user":
-        user = User.objects.filter(pk=number).first()
-        rows, label = (user.groups.all(), user.get_username()) if user is not None else (rows, label)
-    elif number.isdecimal() and kind == "key":
-        key = ApiKey.objects.filter(pk=number).first()
-        rows, label = (key.groups.all(), key.caller_label) if key is not None else (rows, label)
-    groups = sorted(rows.values_list("name", flat=True))
-    return {"id": principal, "label": label, "groups": groups, "claims": {}}
+    `callers`: principal -> the label that it has where it is no more.
+    """
+    from django.contrib.auth.models import User
+
+    numbers: dict[str, set[int]] = {"user": set(), "key": set()}
+    for principal in callers:
+        kind, _, number = principal.partition(":")
+        if kind in numbers and number.isdecimal() and len(number) < 19:
+            numbers[kind].add(int(number))
+    users = User.objects.prefetch_related("groups").in_bulk(numbers["user"])
+    keys = ApiKey.objects.prefetch_related("groups").in_bulk(numbers["key"])
+    there: dict[str, Any] = {f"user:{number}": user for number, user in users.items()}
+    there |= {f"key:{number}": key for number, key in keys.items()}
+    made: dict[str, dict[str, Json]] = {}
+    for principal, label in callers.items():
+        row = there.get(principal)
+        groups = sorted(group.name for group in row.groups.all()) if row is not None else []
+        shown = label if row is None else getattr(row, "caller_label", "") or str(row)
+        made[principal] = {"id": principal, "label": shown, "groups": groups, "claims": {}}
+    return made

@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('invocations', '0012_policy_errors'),
+        ('invocations', '0013_policy_errors'),
         ('sessions_app', '0007_key_owners'),
     ]
 

@@ -27,5 +27,5 @@ def load(apps, schema_editor):
 
 
 class Migration(migrations.Migration):
-    dependencies = [("invocations", "0011_policy_columns")]
+    dependencies = [("invocations", "0012_policy_columns")]
     operations = [migrations.RunPython(load, migrations.RunPython.noop)]
