@@ -1,7 +1,8 @@
 """`call_tool`: the one way to a tool, for MCP, REST, chat and stdio alike.
 
-Visible? within the limits? arguments valid? a repeat? a person's yes, where one is wanted? Then the intent is
-committed, the backend runs, and the outcome is committed before anybody hears of it. Every way out leaves one row.
+Visible? within the limits? arguments valid? a repeat? allowed by the rules? a person's yes, where one is wanted? Then
+the intent is committed, the backend runs, and the outcome is committed before anybody hears of it. Every way out leaves
+one row.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ from django.conf import settings
 
 from invocations.approvals import asking
 from invocations.approvals.releasing import Approvals, Release
-from invocations.call import repeats
+from invocations.call import policing, repeats
 from invocations.call.context import CallContext, Suspended
 from invocations.call.judging import DEEPEST_RESULT, Judge, is_deep
+from invocations.call.policing import Policing
 from invocations.call.refusals import Refusals
 from invocations.call.running import Call, RunningCalls, Stopped
 from invocations.call_source import CallSource
@@ -53,6 +55,7 @@ from sessions_app.protocol.schemas import Explanation
 from tools_catalog.call.base import NOTHING, Json, ToolResult
 from tools_catalog.catalog.snapshot import Tool
 from tools_catalog.policy.ask import Ask
+from tools_catalog.policy.rules import ASK, NO_RULING
 
 logger = logging.getLogger(__name__)
 
@@ -107,6 +110,7 @@ class Calls:
         self.refusals = Refusals(ledger, self.rows)
         self._judge = Judge()
         self.approvals = Approvals(self)
+        self.policing = Policing(self._judge)
         self._longest_seconds = settings.MCPHUB_CALL_TIMEOUT_SECONDS
         self._records_every_intent = settings.MCPHUB_AUDIT_EVERY_INTENT
 
@@ -159,24 +163,38 @@ class Calls:
             is_limited = bool(tool.calls_per_minute or exchange.source.caller.calls_per_minute)
             if is_limited:
                 await take_tokens_of_call(self.ledger, exchange.source.caller, tool)
+            ruling = NO_RULING
+            if tool.policy is not None:
+                ruling = await self.policing.ruling(tool, exchange.source, request.arguments, text)
+                self.running.admit(exchange.source.caller.principal)  # others may have come meanwhile
         except HubError as error:
             return await self._refused(request, exchange, error, received, tool, is_valid=is_valid)
-        call = Call(request, exchange, tool, received, text)
+        call = Call(request, exchange, tool, received, text, ruling)
         self.running.add(call)
         try:
-            # The one place where a call waits for a person: whatever asks for a yes gives an Ask here.
-            ask = None if request.is_approved else asking.ask_of_tool(tool, exchange.configuration, call.source)
+            # The one place where a rule stops a call; below, the one where it waits for a person.
+            if (refusal := policing.refusal(ruling)) is not None:
+                if (first := await repeats.first_of(call.key)) is not None:
+                    return await self._repeat(call, first)
+                return await self._refused(request, exchange, refusal, received, tool, is_valid=True)
+            ask = (ruling.ask or Ask()) if ruling.effect == ASK else None
+            if ask is None and not request.is_approved:
+                ask = asking.ask_of_tool(tool, exchange.configuration, call.source)
             if ask is not None and request.runner is not None:
                 call.tool = self.approvals.gated(call, request, ask)
             elif ask is not None:
                 release = await self._released(call, request, exchange, ask)
                 if isinstance(release, CallResult):
                     return release
-                if release.request is not request:  # edited
+                if release.request is not request:  # edited: the rules look at what is called now
                     self.running.remove(call)
-                    request = release.request
-                    call = Call(request, exchange, tool, received, json.canonical(request.arguments))
+                    request, text = release.request, json.canonical(release.request.arguments)
+                    if tool.policy is not None:
+                        ruling = await self.policing.ruling(tool, exchange.source, release.arguments, text)
+                    call = Call(request, exchange, tool, received, text, ruling)
                     self.running.add(call)
+                    if (refusal := policing.refusal(ruling)) is not None:
+                        return await self._refused(request, exchange, refusal, received, tool, is_valid=True)
                 if release.key is not None:
                     call.key, call.approval_id = release.key, release.approval_id
             return await self._carried_out(call, request, exchange, is_limited)

@@ -1,6 +1,18 @@
 """The admin pages of this floor. Django imports this package; each module registers its pages."""
 
-from invocations.admin import approvals, call_page, envelopes, events, mapping, proof, redaction, shipping, tasks, usage
+from invocations.admin import (
+    approvals,
+    call_page,
+    envelopes,
+    events,
+    mapping,
+    policy,
+    proof,
+    redaction,
+    shipping,
+    tasks,
+    usage,
+)
 
 __all__ = [
     "approvals",
@@ -8,6 +20,7 @@ __all__ = [
     "envelopes",
     "events",
     "mapping",
+    "policy",
     "proof",
     "redaction",
     "shipping",

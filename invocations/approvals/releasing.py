@@ -60,6 +60,11 @@ class Release:
     """The result of a call that is not made now."""
     recorded: dict[str, Json] | None = None
 
+    @property
+    def arguments(self) -> dict[str, Json]:
+        assert isinstance(self.request.arguments, dict)
+        return self.request.arguments
+
 
 class Approvals:
     """Calls of this process that wait. One a process."""

@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('invocations', '0011_shipping_and_verifications'),
+        ('invocations', '0014_policy_indexes'),
         ('tools_catalog', '0009_accounts_at_upstreams'),
     ]
 
