@@ -37,6 +37,7 @@ from mcphub.process.body_deadlines import BodyDeadlines
 from mcphub.process.garbage import GarbageWatch
 from mcphub.process.membership import Membership
 from mcphub.process.open_transports import OpenTransports
+from mcphub.process.telemetry import Telemetry
 from mcphub.server import resources
 from mcphub.server.listening import Streams
 from mcphub.server.pending_input import PendingInputRequests
@@ -82,6 +83,7 @@ class Hub:
         self._own = Membership(self.process_id, self.host)
         self.transports = OpenTransports(self.process_id)
         self.follower = bus.BusFollower()
+        self.telemetry = Telemetry()
         self.ledger = Ledger()
         self.sealing = Sealing()
         self._unrecorded: list[str] = []
@@ -150,6 +152,7 @@ class Hub:
     async def start(self) -> None:
         self.loop = asyncio.get_running_loop()
         live.begin()
+        await asyncio.to_thread(self.telemetry.start, self.process_id)
         await self.upstreams.relay.start(settings.MCPHUB_DATA_DIR / "run", self.process_id[:16])
         self._not_durable = await database_sync_to_async(_durability)()
         await database_sync_to_async(self._own.enter)(self.upstreams.relay.address)
@@ -219,6 +222,7 @@ class Hub:
         await self.ledger.stop()
         await asyncio.to_thread(self.sealing.stop)
         await asyncio.to_thread(self.follower.stop)
+        await self.telemetry.stop()
         await egress.close_shared_client()
         with contextlib.suppress(Exception):
             await database_sync_to_async(self._flush)()
