@@ -131,7 +131,7 @@ class Calls:
         Raises ProtocolError or Refused for a call that was not made, AuditUnavailable where it could not
         be recorded. A ToolFailure does not come out: it is the CallResult, with `is_error`.
         """
-        with tracing.of_call("execute_tool", parent=exchange.parent) as span:
+        with tracing.of_call() as span:
             if span.is_recording:
                 source = dataclasses.replace(exchange.source, trace_id=span.trace_id, span_id=span.span_id)
                 exchange = dataclasses.replace(exchange, source=source)

@@ -14,7 +14,6 @@ from invocations.call.context import CallContext, InputRequester
 from invocations.call.running import Call, Watch
 from invocations.call_source import NULL_CHANNEL, CallSource, ClientChannel
 from invocations.configuration import Configuration
-from sessions_app.kit.tracing import TraceContext
 from tools_catalog.call.base import Json, ToolResult
 from tools_catalog.catalog.selection import Selection
 from tools_catalog.catalog.snapshot import Tool
@@ -31,8 +30,6 @@ class CallExchange:
     channel: ClientChannel = NULL_CHANNEL
     progress_token: str | int | None = None
     log_level: str | None = None
-    parent: TraceContext | None = None
-    """Whose span a call belongs under that no request of MCP brings: of REST, by the headers of the request."""
     watch: Watch | None = None
     """Returns when the client has gone and its era takes that for a cancellation."""
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from django.conf import settings
 
+from invocations.ledger.counting import BUCKETS
 from sessions_app.kit import tracing
 from sessions_app.kit.tracing import Attribute, Kind, TraceContext
 
@@ -23,11 +24,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-BUCKETS: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300)
-"""Seconds; those of OpenTelemetry's conventions for MCP."""
-MISSING: Final = (
-    "MCPHUB_OTLP_ENDPOINT is set, and OpenTelemetry's SDK is not installed. Run `pip install 'mcphub[otel]'`, or unset it."
-)
+MEND: Final = "Run `pip install 'mcphub[otel]'`, or unset MCPHUB_OTLP_ENDPOINT."
+MISSING: Final = f"MCPHUB_OTLP_ENDPOINT is set, and OpenTelemetry's SDK is not installed. {MEND}"
 QUEUE: Final = 4096
 """Spans that wait to be sent; beyond it they are lost."""
 BATCH: Final = 512
@@ -189,14 +187,9 @@ def _sdk(deliveries: Deliveries, process_id: str) -> tuple[tracing.Recorder, lis
     from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 
     words = _LastWords()
-    resource = Resource.create(
-        {
-            "service.name": "mcphub",
-            **Resource.create().attributes,  # OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES
-            "service.version": settings.MCPHUB_VERSION,
-            "service.instance.id": process_id,
-        }
-    )
+    resource = Resource.create({"service.version": settings.MCPHUB_VERSION, "service.instance.id": process_id})
+    if str(resource.attributes.get("service.name", "")).startswith("unknown_service"):  # OTEL_SERVICE_NAME is not set
+        resource = resource.merge(Resource({"service.name": "mcphub"}))
 
     class CountedSpans(SpanExporter):
         def __init__(self) -> None:

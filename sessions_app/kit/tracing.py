@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Final, Literal, Self
 
 from sessions_app.protocol.errors import INTERNAL_ERROR, HubError
 
@@ -109,7 +109,7 @@ class NoSpan:
         pass
 
     def is_of_tool(self, name: str) -> None:
-        pass
+        """Name the tool of a call, once it is found: what a client asked for may be any words."""
 
     def failed(self, error_type: str, code: str = "") -> None:
         pass
@@ -192,6 +192,11 @@ class Span(NoSpan):
             kept["tracestate"] = state
         return {**params, "_meta": kept}
 
+    def is_of_tool(self, name: str) -> None:
+        if self._span is not None:
+            self._span.update_name(f"execute_tool {name}")
+            self._span.set_attribute("gen_ai.tool.name", name)
+
     def child(self, name: str, kind: Kind, attributes: Mapping[str, Attribute]) -> Span | NoSpan:
         if self._span is None:
             return NO_SPAN
@@ -225,7 +230,6 @@ class Operation(Span):
         self._recorder.took(self._kind, time.monotonic() - self._began, self._labels)
 
     def is_of_tool(self, name: str) -> None:
-        """Name the tool, once it is found: what a client asked for may be any words."""
         self._labels["gen_ai.tool.name"] = _bounded(name)
         if self._span is not None:
             self._span.update_name(f"{self._method} {name}")
@@ -315,12 +319,12 @@ def sent(
     return Operation(_recorder, found, "client", method, labels)
 
 
-def of_call(name: str, *, parent: TraceContext | None = None) -> Span | NoSpan:
-    """Give the span of a call that no request of MCP brought: over REST, of a chat, in the console."""
+def of_call() -> Span | NoSpan:
+    """Give the span of a call that no request of MCP brought: of a chat, a replay, the console."""
     if _recorder is None or _current.get() is not None:
         return NO_SPAN
     attributes: dict[str, Attribute] = {"gen_ai.operation.name": "execute_tool"}
-    return Span(_recorder, _recorder.begin("execute_tool", "internal", attributes, under=parent))
+    return Span(_recorder, _recorder.begin("execute_tool", "internal", attributes, under=None))
 
 
 def session_ended(kind: Kind, seconds: float, labels: Mapping[str, Attribute]) -> None:
@@ -336,4 +340,3 @@ def _bounded(name: str) -> str:
         return OTHER
     _names.add(name)
     return name
-
