@@ -384,7 +384,7 @@ MCPHUB_TRACE_BODIES = env.flag("MCPHUB_TRACE_BODIES")
 MCPHUB_TRACE_URL = env.template("MCPHUB_TRACE_URL", ("trace_id", "span_id"), "https://jaeger.example/trace/{trace_id}")
 """Where the console's pages of calls lead to for their traces."""
 MCPHUB_METRICS_PORT = env.whole("MCPHUB_METRICS_PORT", 0, least=0, most=65535)
-"""A port of its own for `/metrics`, without a key, and for the probes; 0: `/metrics` is where clients come, with a key."""
+"""A port of its own for `/metrics`, without a key, and the probes; 0: `/metrics` is where clients come, with a key."""
 MCPHUB_METRICS_HOST = env.text("MCPHUB_METRICS_HOST", "127.0.0.1")
 """Where that port is."""
 MCPHUB_METRICS_TOOLS = env.whole("MCPHUB_METRICS_TOOLS", 500, least=1, most=10_000)

@@ -287,11 +287,11 @@ def _body(row: McpToolInvocation, name: str) -> SafeString:
 
 
 def _trace(row: McpToolInvocation) -> SafeString:
-    """Give the id, with a way to the trace where the hub's own span is sampled and the deployment says where traces are."""
+    """Give the id, with a link where the hub's own span is sampled and the deployment says where traces are."""
     if not row.trace_id:
         return mono("-")
     shown = copyable(row.trace_id, "trace")
-    # Both are hexadecimal where the hub wrote them, and the template is the operator's: nothing to escape, no scheme but its.
+    # Both are hexadecimal where the hub wrote them; scheme and host are those of the operator's template.
     if not (settings.MCPHUB_TRACE_URL and row.span_id and row.trace_id.isalnum() and row.span_id.isalnum()):
         return shown
     address = settings.MCPHUB_TRACE_URL.format(trace_id=row.trace_id, span_id=row.span_id)

@@ -1,4 +1,4 @@
-"""How the workers of one `mcphub serve` reach each other for their metrics: a socket each, made before they are forked."""
+"""How the workers of one `mcphub serve` reach each other for their metrics: a socket each, made before the fork."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ _START_SECONDS = 60
 
 
 class ServeWorker(Protocol):
-    """Serves as the worker of this number until SIGTERM, calls `ready` once it accepts connections, gives an exit status."""
+    """Serves as the worker of this number until SIGTERM, calls `ready` once it accepts connections, gives a status."""
 
     def __call__(self, number: int, *, ready: Callable[[], None]) -> int: ...
 

@@ -1,12 +1,13 @@
-"""Traces and durations to a collector by OTLP over HTTP, with OpenTelemetry's SDK, which the extra `mcphub[otel]` brings.
+"""Traces and durations to a collector by OTLP over HTTP, with OpenTelemetry's SDK (the extra `mcphub[otel]`).
 
-Threads of the SDK send; a call only queues. A collector that is away or hangs costs spans, which are counted, and is told of
-once in the log. Its headers, certificates and the names of the resource come from OpenTelemetry's own OTEL_* variables.
+Threads of the SDK send; a call only queues. A collector that is away or hangs costs spans, which are counted, and the
+log tells of it once. Headers, certificates and the names of the resource come from OpenTelemetry's own OTEL_* variables.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import threading
 from collections.abc import Callable, Mapping
@@ -105,10 +106,8 @@ class Telemetry:
                     each()
                 except Exception as error:
                     logger.warning("The last traces were not sent: %s", type(error).__name__)
-            try:
+            with contextlib.suppress(RuntimeError):  # the loop has ended, as nobody waited so long
                 loop.call_soon_threadsafe(done.set)
-            except RuntimeError:
-                pass  # the loop has ended, as nobody waited so long
 
         # A daemon, or the process would wait for a collector that hangs.
         threading.Thread(target=end, daemon=True, name="mcphub-telemetry-end").start()

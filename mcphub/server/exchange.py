@@ -97,8 +97,8 @@ class HttpRequest:
     port: int
     """Of the client."""
     trace: tracing.TraceContext | None
-    """Whose span it belongs under, as its headers say. A request of MCP is only linked with that: several may share one of
-    HTTP, and its own `_meta` says where it belongs (OpenTelemetry, MCP)."""
+    """Whose span it belongs under, as its headers say. A request of MCP is only linked with that: several may share
+    one of HTTP, and its own `_meta` says where it belongs (OpenTelemetry, MCP)."""
 
 
 @dataclass(slots=True, kw_only=True)

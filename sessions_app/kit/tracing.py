@@ -1,8 +1,8 @@
 """Spans and durations of what the hub does, for whoever collects them: OpenTelemetry's conventions for MCP.
 
 `with tracing.span("mcphub.policy") as span: span.set("mcphub.policy.rule", name)` is all that a further step of a call
-needs. Without a `Recorder`, which `mcphub/process/telemetry.py` puts in place, and in a request that is not sampled, that is
-one look at a context variable. OpenTelemetry itself is imported by whoever makes the recorder.
+needs. Without a `Recorder`, which `mcphub/process/telemetry.py` puts in place, and in a request that is not sampled,
+that is one look at a context variable. OpenTelemetry itself is imported by whoever makes the recorder.
 """
 
 from __future__ import annotations

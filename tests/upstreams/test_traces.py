@@ -14,6 +14,7 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
+from sessions_app.protocol.errors import INTERNAL_CODES
 from tests.collector import Collector
 from tests.servers import Hub, free_port, until
 from tests.upstreams.conftest import Operator, Peer
@@ -120,9 +121,7 @@ def test_the_context_of_http_is_a_link_and_no_parent(speaker: Speaker, collector
     assert (found["parent"], found["links"]) == (span, [other])
 
 
-def test_a_failure_is_told_by_its_code_and_an_unknown_tool_names_no_span(
-    speaker: Speaker, collector: Collector
-) -> None:
+def test_a_failure_has_its_code_and_an_unknown_tool_names_no_span(speaker: Speaker, collector: Collector) -> None:
     parent, trace, _ = context()
     speaker.modern_call("no-such-tool", {}, traceparent=parent)
     found = spans_of(collector, trace, "tools/call")["server tools/call"]
@@ -195,16 +194,17 @@ def test_a_collector_that_is_away_or_hangs_holds_nothing_up_and_is_told_of_once(
 def test_the_dashboard_and_the_alert_rules_ask_for_metrics_that_exist(hub: Hub, speaker: Speaker) -> None:
     speaker.modern_call("bare.echo", {})
     text = httpx2.get(f"http://127.0.0.1:{hub.environment['MCPHUB_METRICS_PORT']}/metrics", timeout=60).text
-    samples = {
-        sample.name: sample.labels.keys()
-        for family in text_string_to_metric_families(text)
-        for sample in family.samples
-    }
+    names = {sample.name for family in text_string_to_metric_families(text) for sample in family.samples}
     asked = {name for expression in expressions() for name in re.findall(r"\b(?:mcphub|process)_[a-z_]+", expression)}
     assert {"mcphub_calls_total", "mcphub_call_duration_seconds_bucket", "mcphub_traces_failing"} <= asked
     # Of a hub on a server's database there is no disk to tell of; of this one there is.
-    assert asked <= samples.keys()
+    assert asked <= names
     labels = {"worker", "method", "tool", "connection", "outcome", "code", "le"}
+    codes = {
+        code for each in expressions() for found in re.findall(r'code=~"([^"]+)"', each) for code in found.split("|")
+    }
+    assert codes
+    assert codes <= INTERNAL_CODES
     for expression in expressions():
         assert set(re.findall(r"(\w+)(?:=~|!~|!=|=)\"", expression)) <= {*labels, "job"}
 
