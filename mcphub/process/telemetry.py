@@ -1,7 +1,7 @@
 """Traces and durations to a collector by OTLP over HTTP, with OpenTelemetry's SDK (the extra `mcphub[otel]`).
 
 Threads of the SDK send; a call only queues. A collector that is away or hangs costs spans, which are counted, and the
-log tells of it once. Headers, certificates and the names of the resource come from OpenTelemetry's own OTEL_* variables.
+log tells of it once. Headers, certificates and the resource come from OpenTelemetry's own OTEL_* variables.
 """
 
 from __future__ import annotations
