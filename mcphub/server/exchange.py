@@ -161,6 +161,8 @@ class McpExchange(CallExchange):
                 self._belongs_to(parent.trace_id, None)
             return await self._result()
         with self._span(parent) as span:
+            if span.is_recording:
+                self._tell(span)
             if parent is not None or span.is_recording:
                 self._belongs_to(span.trace_id or (parent.trace_id if parent else ""), span.span_id or None)
             return await self._result()
@@ -174,7 +176,7 @@ class McpExchange(CallExchange):
 
     def _span(self, parent: tracing.TraceContext | None) -> tracing.Operation | tracing.NoSpan:
         """Give the span of the request, by OpenTelemetry's conventions for MCP."""
-        method, params, source = self.request.method, self.request.params, self.source
+        method, source = self.request.method, self.source
         name = method if method in methods.STATELESS or method in methods.HANDSHAKE else tracing.OTHER
         is_pipe = source.transport == transports.STDIO.name
         labels: dict[str, tracing.Attribute] = {**(tracing.TRANSPORT_PIPE if is_pipe else tracing.TRANSPORT_HTTP)}
@@ -182,20 +184,23 @@ class McpExchange(CallExchange):
             labels["mcp.protocol.version"] = source.protocol_version
         if method == "tools/call":
             labels["gen_ai.operation.name"] = "execute_tool"
-        more: dict[str, tracing.Attribute] = {"jsonrpc.request.id": str(self.request.id)[:_LONGEST_IN_SPAN]}
+        return tracing.served(name, labels, parent=parent, link=self.http.trace if self.http is not None else None)
+
+    def _tell(self, span: tracing.Operation | tracing.NoSpan) -> None:
+        """Say in a span what no duration is told apart by."""
+        params, source = self.request.params, self.source
+        span.set("jsonrpc.request.id", str(self.request.id)[:_LONGEST_IN_SPAN])
         if source.in_session:
-            more["mcp.session.id"] = source.session_id
+            span.set("mcp.session.id", source.session_id)
         if source.client_address:
-            more["client.address"] = source.client_address
+            span.set("client.address", source.client_address)
         if self.http is not None:
-            more |= {"client.port": self.http.port, "network.protocol.version": self.http.version}
-        uri, prompt = params.get("uri"), params.get("name") if method == "prompts/get" else None
-        if isinstance(uri, str):
-            more["mcp.resource.uri"] = uri[:_LONGEST_IN_SPAN]
-        if isinstance(prompt, str):
-            more["gen_ai.prompt.name"] = prompt[:_LONGEST_IN_SPAN]
-        link = self.http.trace if self.http is not None else None
-        return tracing.served(name, more, labels, parent=parent, link=link)
+            span.set("client.port", self.http.port)
+            span.set("network.protocol.version", self.http.version)
+        if isinstance(uri := params.get("uri"), str):
+            span.set("mcp.resource.uri", uri[:_LONGEST_IN_SPAN])
+        if self.request.method == "prompts/get" and isinstance(prompt := params.get("name"), str):
+            span.set("gen_ai.prompt.name", prompt[:_LONGEST_IN_SPAN])
 
     # Where eras differ for a method -----------------------------------------------------------------
 

@@ -46,7 +46,11 @@ class TraceContext:
 
     @property
     def trace_id(self) -> str:
-        return self.parent.split("-", 2)[1]
+        return self.parent[3:35]
+
+    @property
+    def is_sampled(self) -> bool:
+        return bool(int(self.parent[53:55], 16) & 1)
 
 
 def sent_context(carrier: Mapping[str, Json] | None) -> TraceContext | None:
@@ -278,18 +282,13 @@ def span(name: str, attributes: Mapping[str, Attribute] = _NOTHING, kind: Kind =
 
 
 def served(
-    method: str,
-    attributes: Mapping[str, Attribute],
-    labels: Mapping[str, Attribute],
-    *,
-    parent: TraceContext | None,
-    link: TraceContext | None,
+    method: str, labels: Mapping[str, Attribute], *, parent: TraceContext | None, link: TraceContext | None
 ) -> Operation | NoSpan:
-    """Give the span of a request that came. `labels` are those attributes that durations have, too."""
+    """Give the span of a request that came. `labels` are the attributes that durations have, too; others are `set`."""
     if _recorder is None:
         return NO_SPAN
     both: dict[str, Attribute] = {"mcp.method.name": method, **labels}
-    found = _recorder.begin(method, "server", {**both, **attributes}, under=parent, link=link)
+    found = _recorder.begin(method, "server", both, under=parent, link=link)
     return Operation(_recorder, found, "server", method, both)
 
 

@@ -1,4 +1,4 @@
-"""What a carrier of trace context brings, whatever it holds, and what the seam of spans costs nobody who records none."""
+"""What a carrier of trace context brings, whatever it holds; and spans where nobody records any."""
 
 from __future__ import annotations
 
