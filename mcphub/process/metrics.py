@@ -21,6 +21,7 @@ from invocations.chain.models import AuditBlock
 from invocations.chain.service import log_on
 from invocations.chain.watching import verdict
 from invocations.ledger.counting import BUCKETS, CallCounts
+from invocations.shipping.service import Lag
 from mcphub.process import siblings
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ async def exposition(hub: Hub) -> bytes:
     for number, text in zip(others, told, strict=True):
         reached.add_metric([str(number)], float(bool(text)))
     found.append(reached)
+    found += _shipping(hub.shipping.lags)
     return _joined([_text(_Found(found)), own(hub), *filter(None, told)])
 
 
@@ -102,6 +104,31 @@ def own(hub: Hub) -> bytes:
     families += _calls(hub.calls.rows.counts)
     families += ProcessCollector(registry=None).collect()
     return _text(_Found(families, worker))
+
+
+def _shipping(lags: Iterable[Lag]) -> list[Metric]:
+    """Give how far each target of shipping is. Names are those of rows, of which there are few."""
+    labels = ["target"]
+    rows = GaugeMetricFamily(
+        "mcphub_audit_shipping_lag_rows", "Sealed rows that a target has not got yet.", None, labels
+    )
+    seconds = GaugeMetricFamily(
+        "mcphub_audit_shipping_lag_seconds",
+        "Since the oldest block was sealed that a target has not got; 0: it has all.",
+        labels=labels,
+    )
+    failures = GaugeMetricFamily(
+        "mcphub_audit_shipping_failures", "Deliveries to a target that failed in a row.", labels=labels
+    )
+    delivered = CounterMetricFamily(
+        "mcphub_audit_shipping_rows", "Rows that a target has got, repeated ones included.", labels=labels
+    )
+    for each in lags:
+        rows.add_metric([each.name], each.rows)
+        seconds.add_metric([each.name], each.seconds)
+        failures.add_metric([each.name], each.failures)
+        delivered.add_metric([each.name], each.delivered)
+    return [rows, seconds, failures, delivered]
 
 
 def _calls(counts: CallCounts) -> list[Metric]:

@@ -13,7 +13,7 @@ async def readiness(hub: Hub) -> tuple[bool, dict[str, Json]]:
     """Say whether the hub can serve, and of each part how it is."""
     parts = await hub.health()
     # What an operator chose to do without, or must look into, is said, and is no reason to send callers elsewhere.
-    is_fine = all(state == "ok" or state.startswith(("not promised", "alarm")) for state in parts.values())
+    is_fine = all(state == "ok" or state.startswith(("not promised", "alarm", "behind")) for state in parts.values())
     return is_fine, {"status": "ok" if is_fine else "unavailable", "parts": dict(parts)}
 
 

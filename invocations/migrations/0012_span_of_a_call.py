@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('invocations', '0010_allowed_client'),
+        ('invocations', '0011_shipping_and_verifications'),
     ]
 
     operations = [
