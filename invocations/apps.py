@@ -7,6 +7,7 @@ from sessions_app.kit.triggers import Announce, RefuseUpdate, Rule, install_afte
 RULES: tuple[Rule, ...] = (
     Announce("invocations_mcperrormapping", "errors_changed"),
     Announce("invocations_mcpredactionrule", "redaction_changed"),
+    Announce("invocations_mcptoolapproval", "approvals_changed"),
     RefuseUpdate(
         "invocations_mcptask",
         "mcphub_mcptask_terminal",

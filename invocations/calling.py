@@ -1,7 +1,8 @@
 """`call_tool`: the one way to a tool, for MCP, REST, chat and stdio alike.
 
-Visible? within the limits? arguments valid? a repeat? allowed by the rules? Then the intent is committed, the backend
-runs, and the outcome is committed before anybody hears of it. Every way out leaves one row.
+Visible? within the limits? arguments valid? a repeat? allowed by the rules? a person's yes, where one is wanted? Then
+the intent is committed, the backend runs, and the outcome is committed before anybody hears of it. Every way out leaves
+one row.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from dataclasses import dataclass
 
 from django.conf import settings
 
+from invocations.approvals import asking
+from invocations.approvals.releasing import Approvals, Release
 from invocations.call import policing, repeats
 from invocations.call.context import CallContext, Suspended
 from invocations.call.judging import DEEPEST_RESULT, Judge, is_deep
@@ -54,7 +57,8 @@ from sessions_app.protocol.errors import (
 from sessions_app.protocol.schemas import Explanation
 from tools_catalog.call.base import NOTHING, Json, ToolResult
 from tools_catalog.catalog.snapshot import Tool
-from tools_catalog.policy.rules import NO_RULING
+from tools_catalog.policy.ask import Ask
+from tools_catalog.policy.rules import ASK, NO_RULING
 
 logger = logging.getLogger(__name__)
 
@@ -109,6 +113,7 @@ class Calls:
         self.rows = Rows(ledger.is_sqlite, process_id)
         self.refusals = Refusals(ledger, self.rows)
         self._judge = Judge()
+        self.approvals = Approvals(self)
         self.policing = Policing(self._judge)
         self._longest_seconds = settings.MCPHUB_CALL_TIMEOUT_SECONDS
         self._records_every_intent = settings.MCPHUB_AUDIT_EVERY_INTENT
@@ -123,6 +128,10 @@ class Calls:
         await self.refusals.stop()
         await self.quotas.stop()
         self._judge.stop()
+
+    def current(self) -> Configuration:
+        """Give the configuration of this moment, for a call that began in another."""
+        return self._configuration()
 
     def exchange(self, source: CallSource) -> CallExchange:
         """Give the exchange of a call whose client hears nothing before the result, and cannot be asked."""
@@ -175,11 +184,31 @@ class Calls:
         call = Call(request, exchange, tool, received, text, ruling)
         self.running.add(call)
         try:
-            # The one place where a rule stops a call: what denies it, and what a person has to approve.
+            # The one place where a rule stops a call; below, the one where it waits for a person.
             if (refusal := policing.refusal(ruling)) is not None:
                 if (first := await repeats.first_of(call.key)) is not None:
                     return await self._repeat(call, first)
                 return await self._refused(request, exchange, refusal, received, tool, is_valid=True)
+            ask = (ruling.ask or Ask()) if ruling.effect == ASK else None
+            if ask is None and not request.is_approved:
+                ask = asking.ask_of_tool(tool, exchange.configuration, call.source)
+            if ask is not None and request.runner is not None:
+                call.tool = self.approvals.gated(call, request, ask)
+            elif ask is not None:
+                release = await self._released(call, request, exchange, ask)
+                if isinstance(release, CallResult):
+                    return release
+                if release.request is not request:  # edited: the rules look at what is called now
+                    self.running.remove(call)
+                    request, text = release.request, json.canonical(release.request.arguments)
+                    if tool.policy is not None:
+                        ruling = await self.policing.ruling(tool, exchange.source, release.arguments, text)
+                    call = Call(request, exchange, tool, received, text, ruling)
+                    self.running.add(call)
+                    if (refusal := policing.refusal(ruling)) is not None:
+                        return await self._refused(request, exchange, refusal, received, tool, is_valid=True)
+                if release.key is not None:
+                    call.key, call.approval_id = release.key, release.approval_id
             return await self._carried_out(call, request, exchange, is_limited)
         finally:
             self.running.remove(call)
@@ -229,6 +258,30 @@ class Calls:
             except AuditUnavailable:
                 logger.warning("The intent %s stays without an outcome until recovery", call.invocation_id)
 
+    async def _released(
+        self, call: Call, request: CallRequest, exchange: CallExchange, ask: Ask
+    ) -> Release | CallResult:
+        """Wait for the yes; give what the call goes on with, or what one that is not made now is answered."""
+        task = asyncio.current_task()
+        assert task is not None
+        cancellations = task.cancelling()
+        try:
+            release = await self.approvals.release(call, request, exchange, ask)
+        except asyncio.CancelledError:
+            await self._refused(request, exchange, Cancelled(), call.received, call.tool, is_valid=True)
+            raise
+        except HubError as error:
+            refused = await self._refused(request, exchange, error, call.received, call.tool, is_valid=True)
+            if task.cancelling() > cancellations:
+                raise asyncio.CancelledError from None
+            return refused
+        if release.wire is None:
+            return release
+        # On record without its key: what was not made repeats nothing.
+        row = self.rows.outcome(call, time.time(), 0, json.canonical(release.recorded), "", None)
+        await self.record(Outcome(row, call.invocation_id))
+        return CallResult(call.invocation_id, release.wire)
+
     # The backend, between two commits ----------------------------------------------------------------
 
     async def _carried_out(
@@ -238,11 +291,13 @@ class Calls:
         tool, task = call.tool, asyncio.current_task()
         assert task is not None
         cancellations = task.cancelling()
-        has_intent = self._records_every_intent or not tool.read_only
+        has_intent = self._records_every_intent or not tool.read_only or bool(call.approval_id)
         if has_intent or request.runner is not None:
             verdict = await self.intend(call)
             if not verdict.session_alive or verdict.first_invocation_id:
                 return await self._not_made(call, verdict, request, exchange)
+        if call.approval_id:
+            await self.approvals.note_use(call.approval_id, call.invocation_id)
         started = time.time() if has_intent or is_limited else call.received
         if call.stored is not None and call.stored.hidden:
             records.of_call.set(call.stored.hidden)

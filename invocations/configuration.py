@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from invocations.mapping.error_map import ErrorMap
@@ -21,3 +22,5 @@ class Configuration:
     keys: Keys = field(default_factory=lambda: Keys({}))
     errors: ErrorMap = field(default_factory=ErrorMap)
     redaction: RedactionPolicy = field(default_factory=RedactionPolicy)
+    approvals: Mapping[str, str] = field(default_factory=dict)
+    """What operators demand of calls, by the tool's name."""

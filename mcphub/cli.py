@@ -21,6 +21,7 @@ COMMANDS = {
     "chat": "ask a model that may use the hub's tools, once or in a conversation",
     "token": "make, list, rotate and revoke API keys",
     "service": "make a service that comes in with client credentials",
+    "approval": "list, approve and deny calls that wait for a person's yes",
     "connection": "bring, add, list, test and switch connections to other MCP servers",
     "provider": "add a provider of models for the chat",
     "catalog": "load tools from a bundle or a pack, or write the catalogue out",

@@ -351,6 +351,12 @@ MCPHUB_CHAT_MAX_ONE_RESULT_BYTES = env.whole(
 )
 MCPHUB_CHAT_MAX_CONTENT = env.whole("MCPHUB_CHAT_MAX_CONTENT", 4000, least=1, most=10_000_000)
 """Characters of the user's text in one query."""
+MCPHUB_APPROVAL = env.choice("MCPHUB_APPROVAL", "never", ["never", "destructive", "always"])
+"""Calls over MCP and REST that wait for an approval, where no row of the admin says it of their tool."""
+MCPHUB_APPROVAL_SECONDS = env.whole("MCPHUB_APPROVAL_SECONDS", 86_400, least=60, most=30 * 86_400)
+"""How long such a call waits for a decision before it expires."""
+MCPHUB_APPROVAL_HOLD_SECONDS = env.number("MCPHUB_APPROVAL_HOLD_SECONDS", 180, least=0, most=3600)
+"""How long its request is held for the decision before it is answered as pending. Clients give up after about 240."""
 MCPHUB_CHAT_APPROVAL = env.choice("MCPHUB_CHAT_APPROVAL", "destructive", ["never", "destructive", "always"])
 """Calls by models that wait for an approval, where no row of the admin says it of their tool."""
 MCPHUB_CHAT_RESPONSE_DAYS = env.whole("MCPHUB_CHAT_RESPONSE_DAYS", 30, least=1, most=3650)

@@ -61,6 +61,10 @@ TASK_CHANGED = "task_changed"
 """Payload: the task id."""
 
 REDACTION_CHANGED = "redaction_changed"
+APPROVALS_CHANGED = "approvals_changed"
+"""What operators demand of calls."""
+APPROVAL_CHANGED = "approval_changed"
+"""Payload: the id of an approval that was asked for, decided or has expired."""
 
 FOLLOWED = (
     TOOLS_CHANGED,
@@ -70,6 +74,7 @@ FOLLOWED = (
     ERRORS_CHANGED,
     KEYS_CHANGED,
     REDACTION_CHANGED,
+    APPROVALS_CHANGED,
 )
 """Of what every process holds a snapshot."""
 _READ_AGAIN = (*FOLLOWED, TOKENS_CHANGED, ACCOUNTS_CHANGED)

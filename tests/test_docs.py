@@ -22,6 +22,7 @@ NAMED_PATH = re.compile(
     r"(?<![\w/.:-])(?:mcphub|invocations|tools_catalog|sessions_app|tests|benchmarks|docs|deploy|templates)/[\w./*-]*"
 )
 NO_PATHS = {
+    "mcphub/approval",
     "mcphub/idempotencyKey",
     "mcphub/duplicateOf",
     "mcphub/invocationId",

@@ -13,11 +13,10 @@ from django.utils import timezone
 from invocations.call.judging import Judge
 from invocations.call_source import CallSource
 from sessions_app.protocol import json
-from sessions_app.protocol.errors import ApprovalUnavailable, AuditUnavailable, HubError, PolicyDenied
+from sessions_app.protocol.errors import AuditUnavailable, HubError, PolicyDenied
 from sessions_app.protocol.json import Json
 from tools_catalog.catalog.selection import Tool
 from tools_catalog.policy.rules import (
-    ASK,
     DENY,
     NO_RULING,
     Facts,
@@ -111,14 +110,9 @@ class Policing:
 
 def refusal(ruling: Ruling) -> HubError | None:
     """Give the error of a call that must not be made now; None where it may."""
-    error: HubError
-    if ruling.effect == DENY:
-        error = PolicyDenied(ruling.words or None)
-    elif ruling.effect == ASK:
-        words = "A person has to approve the call, and this hub cannot ask for approvals yet. It was not made."
-        error = ApprovalUnavailable(f"{words} {ruling.words}".strip())
-    else:
+    if ruling.effect != DENY:
         return None
+    error: HubError = PolicyDenied(ruling.words or None)
     error.ruling = ruling
     return error
 

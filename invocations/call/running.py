@@ -171,6 +171,8 @@ class Call(Work):
             self.key = (f"session:{self.session}", _short(self.request_json), self._fingerprint())
         self.watch = exchange.watch
         self.ruling = ruling
+        self.approval_id = ""
+        """The approval that it is made under."""
 
     def stored_with(self, outcome: str) -> StoredBodies | None:
         """How the bodies are recorded once there is a result or an error; None where all are as they are."""

@@ -12,6 +12,7 @@ from typing import Any
 from django.db.models import Field, Q
 from django.utils.translation import gettext_lazy as _
 
+from invocations.approvals.models import McpApproval
 from invocations.columns import INVOCATION, Column, ColumnFilter, Match
 from invocations.lists.erased import is_erased
 from invocations.lists.jsonpath import Condition
@@ -199,6 +200,12 @@ TASK_FILTERS: tuple[ListFilter, ...] = (
     TextIs(name="invocation_id"),
 )
 
+APPROVAL_FILTERS: tuple[ListFilter, ...] = (
+    OneOf(name="status", label="", choices=McpApproval.Status.choices),
+    TextIs(name="tool", column="tool_name", label=_("tool (exact name)")),
+    TextIs(name="principal", label=_("principal (key:1, user:1, …)"), help_text=_OF_CALLS["principal"].help_text),
+)
+
 _SUBJECTS: Choices = [
     ("tool", _("tools")),
     ("resource", _("resources")),
@@ -217,7 +224,7 @@ _SUBJECTS: Choices = [
     ("chatprovider", _("providers")),
     ("chatmodel", _("models")),
     ("chatkey", _("chat settings of keys")),
-    ("toolapproval", _("approval policies")),
+    ("mcptoolapproval", _("approval policies")),
     ("user", _("users")),
     ("group", _("groups")),
     ("audit", _("the audit")),

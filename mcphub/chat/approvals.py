@@ -9,54 +9,36 @@ beyond that is for its own user to approve.
 
 from __future__ import annotations
 
-import datetime
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 
 from channels.db import database_sync_to_async
 from django.conf import settings
 from django.db import transaction
-from django.db.models import QuerySet
 from django.utils import timezone
 
+from invocations.approvals.asking import USABLE, effects_of, is_demanded
+from invocations.approvals.asking import binding as binding
+from invocations.approvals.deciding import Decider, Decision, DecisionRefused
+from invocations.approvals.deciding import decide as decide_row
+from invocations.approvals.models import McpApproval
 from invocations.redaction import records
 from invocations.redaction.records import Record
 from mcphub.chat.engine.turn import DecidedCall, Denial, Turn
 from mcphub.chat.errors import ChatError, invalid
-from mcphub.chat.models.responses import ChatApproval, ToolApproval
-from sessions_app.history import events
 from sessions_app.protocol import json
 from sessions_app.protocol.json import Json
 from tools_catalog import secrets
 from tools_catalog.catalog.snapshot import Tool
+from tools_catalog.policy.ask import ANOTHER, CALLER
 
-TTL = datetime.timedelta(minutes=10)
+TTL = USABLE
 """For the decision; and, from it on, for the call."""
-NEVER, DESTRUCTIVE, ALWAYS = "never", "destructive", "always"
-
-
-def still_open(rows: QuerySet[ChatApproval], now: datetime.datetime) -> QuerySet[ChatApproval]:
-    """Give those of the calls that somebody can still decide."""
-    lately = {"created_at__gte": now - TTL}  # an index finds these; older ones have expired
-    return rows.filter(status=ChatApproval.Status.PENDING, expires_at__gt=now, **lately)
-
-
-def binding(tool: Tool, arguments: Mapping[str, Json]) -> str:
-    """Give the fingerprint of one call of one version of a tool. Keyed, so that no reader of rows can try guesses."""
-    return secrets.fingerprint(json.canonical([tool.name, tool.digest, dict(arguments)]))
-
-
-def load_policies() -> dict[str, str]:
-    """Give what operators demand, by the tool's name."""
-    return dict(ToolApproval.objects.values_list("tool__name", "policy"))
 
 
 def operator_demands(tool: Tool, policies: Mapping[str, str]) -> bool:
     """Say whether the operator wants calls of this tool by a model approved."""
-    policy = policies.get(tool.name) or settings.MCPHUB_CHAT_APPROVAL
-    if policy == DESTRUCTIVE:
-        return tool.definition.get("annotations", {}).get("destructiveHint") is True
-    return bool(policy == ALWAYS)
+    return is_demanded(tool, policies, settings.MCPHUB_CHAT_APPROVAL)
 
 
 class StoredApprovalGate:
@@ -85,22 +67,22 @@ class StoredApprovalGate:
         bound = binding(tool, arguments)
         if bound in self._denied:
             return self._denied[bound]
-        mine = ChatApproval.objects.filter(principal=turn.caller.principal, binding=bound)
+        mine = McpApproval.objects.filter(principal=turn.caller.principal, binding=bound)
         demanded = operator_demands(tool, self._policies)
-        usable = mine.filter(status=ChatApproval.Status.APPROVED, expires_at__gt=now)
+        usable = mine.filter(status=McpApproval.Status.APPROVED, expires_at__gt=now)
         if demanded:  # lately; an approval of before was the client's own
-            usable = usable.filter(needs_another=True)
+            usable = usable.filter(decider=ANOTHER)
         for id_ in usable.order_by("decided_at").values_list("pk", flat=True):
-            if usable.filter(pk=id_).update(status=ChatApproval.Status.USED, clear=None):
+            if usable.filter(pk=id_).update(status=McpApproval.Status.USED, clear=None):
                 return None
-        denied = mine.filter(status=ChatApproval.Status.DENIED, expires_at__gt=now).order_by("-decided_at").first()
+        denied = mine.filter(status=McpApproval.Status.DENIED, expires_at__gt=now).order_by("-decided_at").first()
         if denied is not None:
-            mine.filter(status=ChatApproval.Status.DENIED, expires_at__gt=now).update(expires_at=now)
+            mine.filter(status=McpApproval.Status.DENIED, expires_at__gt=now).update(expires_at=now)
             self._denied[bound] = Denial(denied.reason)
             return self._denied[bound]
         id_ = f"mcpr_{uuid.uuid4().hex}"
         recorded = turn.record.arguments(tool.name, tool.definition, arguments)
-        ChatApproval.objects.create(
+        McpApproval.objects.create(
             id=id_,
             principal=turn.caller.principal,
             caller_label=turn.caller.label,
@@ -109,9 +91,13 @@ class StoredApprovalGate:
             tool_name=tool.name,
             tool_version=tool.version,
             arguments=recorded,
-            clear=records.apart(recorded, arguments, of=ChatApproval.of(id_)),
+            clear=records.apart(recorded, arguments, of=McpApproval.of(id_)),
             binding=bound,
-            needs_another=demanded,
+            decider=ANOTHER if demanded else CALLER,
+            tool_digest=tool.digest,
+            effects=effects_of(tool),
+            credential=turn.caller.credential,
+            session_id=turn.source.call.session_id[:64],
             created_at=now,
             expires_at=now + TTL,
         )
@@ -120,62 +106,27 @@ class StoredApprovalGate:
 
 def decide(
     id_: str, record: Record, *, approve: bool, reason: str, actor: str, by: str, principal: str | None
-) -> ChatApproval:
+) -> McpApproval:
     """Approve or deny, and record who did. `principal`: whose it must be, None for an operator. Raises ChatError.
 
     `record`: what redacts the reason, which the model of the next turn is told as it is recorded.
     """
     row = find(id_, principal)
-    reason = record.words(reason)
-    now = timezone.now()
-    is_own = row.needs_another and row.principal == actor
-    if approve and is_own and row.status == ChatApproval.Status.PENDING and row.expires_at > now:
-        raise ChatError(
-            "FORBIDDEN",
-            f"The operator demands an approval of {row.tool_name}, and who asked cannot give it. Another person "
-            f"approves {id_} in the admin, under Approvals; then send this again.",
-            param="approval_request_id",
-            openai_code="approval_by_another",
-        )
-    status = ChatApproval.Status.APPROVED if approve else ChatApproval.Status.DENIED
-    open_ = ChatApproval.objects.filter(pk=row.pk, status=ChatApproval.Status.PENDING, expires_at__gt=now)
-    with transaction.atomic():
-        over = {} if approve else {"clear": None}
-        changed = open_.update(
-            status=status, reason=reason[:2000], decided_by=by[:150], decided_at=now, expires_at=now + TTL, **over
-        )
-        if changed:
-            details = {
-                "principal": row.principal,
-                "tool_version": row.tool_version,
-                "turn_id": row.turn_id,
-                "tool_call_id": row.call_id,
-            }
-            events.record(
-                f"call.{status.value}",
-                actor=events.Actor(actor, by),
-                subject=row.pk,
-                label=row.tool_name,
-                after=details,
-                reason=reason,
-            )
-    before, row = row, ChatApproval.objects.get(pk=row.pk)
-    if not changed and row.status == ChatApproval.Status.PENDING:
-        raise invalid(
-            "approval_request_id",
-            f"The approval {id_} expired at {before.expires_at:%H:%M:%S} UTC. Ask the model again.",
-            http_status=409,
-            openai_code="approval_expired",
-        )
-    was_approved = row.status in (ChatApproval.Status.APPROVED, ChatApproval.Status.USED)
-    if not changed and was_approved != approve:
-        raise invalid(
-            "approval_request_id",
-            f"The approval {id_} was decided before: {row.status}.",
-            http_status=409,
-            openai_code="approval_decided",
-        )
-    return row
+    who = Decider(actor, by)
+    try:
+        return decide_row(row, Decision(approve=approve, reason=reason), who, record)
+    except DecisionRefused as error:
+        if error.why == "own":
+            raise ChatError(
+                "FORBIDDEN",
+                f"The operator demands an approval of {row.tool_name}, and who asked cannot give it. Another person "
+                f"approves {id_} in the admin, under Approvals; then send this again.",
+                param="approval_request_id",
+                openai_code="approval_by_another",
+            ) from error
+        words = f"{error} Ask the model again." if error.why == "expired" else str(error)
+        code = "approval_expired" if error.why == "expired" else "approval_decided"
+        raise invalid("approval_request_id", words, http_status=409, openai_code=code) from error
 
 
 def settle(decided: Sequence[DecidedCall], principal: str) -> None:
@@ -184,13 +135,13 @@ def settle(decided: Sequence[DecidedCall], principal: str) -> None:
     Raises ChatError for an approval that was taken before, or is too old.
     """
     now = timezone.now()
-    mine = ChatApproval.objects.filter(principal=principal, expires_at__gt=now)
+    mine = McpApproval.objects.filter(principal=principal, expires_at__gt=now)
     with transaction.atomic():
         for each in decided:
             if not each.approve:
                 continue
-            approved = mine.filter(pk=each.approval_id, status=ChatApproval.Status.APPROVED)
-            if not approved.update(status=ChatApproval.Status.USED, clear=None):
+            approved = mine.filter(pk=each.approval_id, status=McpApproval.Status.APPROVED)
+            if not approved.update(status=McpApproval.Status.USED, clear=None):
                 raise invalid(
                     "input",
                     f"The call that {each.approval_id} approves was made before, or the approval is too old.",
@@ -199,12 +150,12 @@ def settle(decided: Sequence[DecidedCall], principal: str) -> None:
                     should_retry=False,
                 )
         denied = [each.approval_id for each in decided if not each.approve]
-        mine.filter(pk__in=denied, status=ChatApproval.Status.DENIED).update(expires_at=now)
+        mine.filter(pk__in=denied, status=McpApproval.Status.DENIED).update(expires_at=now)
 
 
-def find(id_: str, principal: str | None) -> ChatApproval:
+def find(id_: str, principal: str | None) -> McpApproval:
     """Give an approval; raise ChatError for one that is unknown or another caller's, which look the same."""
-    rows = ChatApproval.objects.filter(pk=id_)
+    rows = McpApproval.objects.filter(pk=id_)
     row = (rows if principal is None else rows.filter(principal=principal)).first()
     if row is None:
         raise ChatError(
@@ -216,9 +167,9 @@ def find(id_: str, principal: str | None) -> ChatApproval:
     return row
 
 
-def wire(row: ChatApproval) -> dict[str, Json]:
+def wire(row: McpApproval) -> dict[str, Json]:
     """Give an approval as `/v1/approvals` says it to the caller whose call it is."""
-    expired = row.status == ChatApproval.Status.PENDING and row.expires_at <= timezone.now()
+    expired = row.status == McpApproval.Status.PENDING and row.expires_at <= timezone.now()
     return {
         "id": row.pk,
         "object": "mcp.approval_request",
@@ -231,13 +182,13 @@ def wire(row: ChatApproval) -> dict[str, Json]:
     }
 
 
-def may_be_used(row: ChatApproval) -> bool:
+def may_be_used(row: McpApproval) -> bool:
     """Say whether its call may still be made, or approved."""
-    is_open = row.status in (ChatApproval.Status.PENDING, ChatApproval.Status.APPROVED)
+    is_open = row.status in (McpApproval.Status.PENDING, McpApproval.Status.APPROVED)
     return is_open and row.expires_at > timezone.now()
 
 
-def asked(row: ChatApproval) -> dict[str, Json]:
+def asked(row: McpApproval) -> dict[str, Json]:
     """Give the arguments as the model wrote them; raise ChatError where the key that encrypted them is gone."""
     try:
         return dict(row.asked())
@@ -248,9 +199,3 @@ def asked(row: ChatApproval) -> dict[str, Json]:
             http_status=409,
             openai_code="approval_outdated",
         ) from error
-
-
-def sweep() -> None:
-    """Forget approvals that have been over for a day, and what is kept in clear of those that are over."""
-    ChatApproval.objects.filter(expires_at__lt=timezone.now(), clear__isnull=False).update(clear=None)
-    ChatApproval.objects.filter(expires_at__lt=timezone.now() - datetime.timedelta(days=1)).delete()

@@ -8,7 +8,6 @@ RULES = (
     Announce("chat_chatmodel", "chat_providers_changed"),
     Announce("chat_chatproviderstate", "chat_providers_changed"),
     Announce("chat_chatkey", "chat_providers_changed"),
-    Announce("chat_toolapproval", "chat_providers_changed"),
 )
 
 

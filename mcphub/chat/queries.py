@@ -103,7 +103,7 @@ def turn_of(chat: Chat, source: TurnSource, request: QueryRequest) -> Turn:
         stream=request.stream,
         tools=query_requests.choose_tools(chat.hub.configuration.catalog, source.call.caller, request),
         session_id=request.session_id,
-        gate=StoredApprovalGate(chat.approval_policies),
+        gate=StoredApprovalGate(chat.hub.configuration.approvals),
     )
 
 

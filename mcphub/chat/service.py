@@ -51,15 +51,13 @@ _NO_SETTINGS = KeySettings()
 
 
 class Chat:
-    """The chat of one running hub. `providers` and `approval_policies` are replaced whole when their rows change."""
+    """The chat of one running hub. `providers` is replaced whole when its rows change."""
 
     def __init__(self, hub: runtime.Hub) -> None:
         self.hub = hub
         self.client = ProviderClient(shares_health=True)
         self.conversations = Conversations(hub)
         self.providers = Providers()
-        self.approval_policies: dict[str, str] = {}
-        """What operators demand of calls by models, by the tool's name."""
         self._of_keys: dict[int, KeySettings] = {}
         self._stale = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -116,7 +114,6 @@ class Chat:
         states = await database_sync_to_async(health.load)()
         if self.client.health is not None:
             self.client.health.follow(states)
-        self.approval_policies = await database_sync_to_async(approvals.load_policies)()
         self._of_keys = await database_sync_to_async(_load_key_settings)()
 
     def _on_change(self, event: bus.BusMessage) -> None:

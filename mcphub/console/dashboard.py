@@ -16,13 +16,13 @@ from django.utils.formats import number_format
 from django.utils.translation import gettext as _
 
 from invocations.admin.links import listed
+from invocations.approvals import asking as approvals
+from invocations.approvals.models import McpApproval
 from invocations.chain.models import AuditBlock
 from invocations.figures import overview
 from invocations.figures.overview import Overview
 from invocations.figures.tallies import CALLER, CLIENT, CODE, TOOL, Tally
 from invocations.models import McpToolInvocation
-from mcphub.chat import approvals
-from mcphub.chat.models.responses import ChatApproval
 from mcphub.console import charts
 from sessions_app.history import deciding
 from sessions_app.kit.admin.base import mark
@@ -63,7 +63,7 @@ def show(request: HttpRequest, context: dict[str, object]) -> dict[str, object]:
                 _("Offers waiting for approval"), waiting, "tools_catalog_mcpupstreamtool", "?state__in=new,changed"
             )
         )
-    if may("chat.view_chatapproval"):
+    if may("invocations.view_mcpapproval"):
         tiles.append(_calls_waiting())
     if may(deciding.PERMISSION):
         open_ = WaitingChange.objects.filter(state="waiting", expires_at__gt=timezone.now()).order_by()
@@ -145,8 +145,8 @@ def _connections_down() -> dict[str, object]:
 
 def _calls_waiting() -> dict[str, object]:
     """Count what somebody can still say yes to."""
-    waiting = approvals.still_open(ChatApproval.objects.order_by(), timezone.now())
-    return _counted(_("Calls waiting for approval"), waiting, "chat_chatapproval", "?state=pending")
+    waiting = approvals.still_open(McpApproval.objects.order_by(), timezone.now())
+    return _counted(_("Calls waiting for approval"), waiting, "invocations_mcpapproval", "?state=pending")
 
 
 def _sealed() -> dict[str, object]:

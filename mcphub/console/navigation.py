@@ -76,8 +76,8 @@ def show(request: HttpRequest) -> list[dict[str, object]]:
             "items": [
                 item(_("Conversations"), "forum", "chat_chatsession", "v"),
                 item(_("Questions"), "contact_support", "chat_query"),
-                item(_("Approvals"), "how_to_reg", "chat_chatapproval", "a"),
-                item(_("Approval policies"), "rule", "chat_toolapproval"),
+                item(_("Approvals"), "how_to_reg", "invocations_mcpapproval", "a"),
+                item(_("Approval policies"), "rule", "invocations_mcptoolapproval"),
                 item(_("Providers"), "hub", "chat_chatprovider", "p"),
                 item(_("Models"), "smart_toy", "chat_chatmodel"),
                 item(_("Chat settings of keys"), "tune", "chat_chatkey"),

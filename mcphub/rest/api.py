@@ -18,6 +18,7 @@ from rest_framework.request import Request
 from rest_framework.routers import SimpleRouter
 from rest_framework.views import APIView
 
+from invocations.rest.approvals import ApprovalViewSet
 from invocations.rest.audit import CheckpointViewSet, ConsistencyViewSet, EventViewSet, ExportViewSet, ProofViewSet
 from invocations.rest.calls import InvocationViewSet
 from invocations.rest.mappings import ErrorMappingViewSet
@@ -77,6 +78,7 @@ router.register("invocations", InvocationViewSet)
 router.register("sessions", SessionViewSet)
 router.register("processes", ProcessViewSet)
 router.register("tasks", TaskViewSet)
+router.register("approvals", ApprovalViewSet)
 router.register("tool-definitions", ToolDefinitionViewSet)
 router.register(r"tool-definitions/(?P<name>[^/]+)/versions", ToolVersionViewSet)
 router.register("connections", ConnectionViewSet)

@@ -85,6 +85,13 @@ class InputRounds:
         """The invocation of the first round; empty in the first."""
         return self._first
 
+    def digest_without(self, key: str) -> str:
+        """Give the digest of this round's state and answers; empty in the first, and where `key` was asked."""
+        if not self._number or key in self._asked:
+            return ""
+        answers = json.canonical([self._params.get("requestState"), self._params.get("inputResponses")])
+        return json.digest(answers)
+
     def check(self) -> None:
         """Raise InvalidParams where the state is not one that the hub gave this caller for this request."""
         if self._error is not None:

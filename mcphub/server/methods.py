@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from invocations.approvals.releasing import QUESTION
 from invocations.call.context import LOG_LEVELS
 from invocations.calling import LONGEST_IDEMPOTENCY_KEY, CallResult
 from invocations.exchange import CallRequest
@@ -132,6 +133,7 @@ async def tools_call(exchange: McpExchange, params: dict[str, Json]) -> Result:
         meta=params.get("_meta"),
         selection=selection,
         check=check if may_be_task or headers is not None or rounds is not None else None,
+        round=rounds.digest_without(QUESTION) if rounds is not None else "",
         make_requester=lambda: rounds or exchange.requester("tools/call", params),
     )
     if rounds is not None and rounds.continues:

@@ -12,7 +12,8 @@
     │    AuditUnavailable  ServerError
     └─ ToolFailure                a model may act on it -> result with isError
          ArgumentsInvalid  PolicyDenied  ApprovalUnavailable  ToolTimeout  Cancelled  Interrupted  ConnectionFailed
-         EgressRefused  TransportError  UpstreamError  ExecutionError  AskFailed  ResultInvalid
+         EgressRefused  TransportError  UpstreamError  ExecutionError  AskFailed  ApprovalDenied
+         ResultInvalid
 
 An error carries an internal `code` from the closed list `INTERNAL_CODES`; `McpErrorMapping` turns that into
 the JSON-RPC code and the words. `str(error)` is safe to send; what must not leave the hub goes into
@@ -408,6 +409,12 @@ class AskFailed(ExecutionError):
     """The tool asked its client, who cannot be asked that, refused, or gave no usable answer."""
 
     sentence = "The tool asks its client something, and got no answer."
+
+
+class ApprovalDenied(ExecutionError):
+    """A person said no to the call, or the yes no longer holds."""
+
+    sentence = "The call was not approved, so the tool was not called."
 
 
 class ResultInvalid(ToolFailure):

@@ -8,7 +8,7 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from mcphub.chat.models import ChatApproval
+from invocations.approvals.models import McpApproval
 from mcphub.login.models import LoginProvider
 from sessions_app.models import ApiKey
 from tests.rigs import seeding
@@ -75,7 +75,7 @@ def fill(password: str) -> None:
         definition("close_bug", description="Close a bug.", inputSchema=_schema(id="Id of the bug.")),
     )
     now = timezone.now()
-    ChatApproval.objects.create(
+    McpApproval.objects.create(
         id="mcpr_7f3a",
         principal="key:2",
         caller_label="Service desk assistant",

@@ -71,7 +71,7 @@ PICTURES: dict[str, Callable[[Any], None]] = {
     "call": _failed_call,
     "connections": _at("/admin/tools_catalog/mcpconnection/"),
     "offer": _offer,
-    "approvals": _at("/admin/chat/chatapproval/"),
+    "approvals": _at("/admin/invocations/mcpapproval/"),
     "sessions": _at("/admin/sessions_app/mcpsession/?columns=state,id,client,caller_label,transport,created_at"),
     "keys": _at("/admin/sessions_app/apikey/"),
     "login-provider": _provider,

@@ -22,7 +22,8 @@ SEED = f"""
 from datetime import timedelta
 from django.contrib.auth.models import User
 from django.utils import timezone
-from mcphub.chat.models import ChatApproval, ChatMessage, ChatSession, Query
+from invocations.approvals.models import McpApproval
+from mcphub.chat.models import ChatMessage, ChatSession, Query
 from sessions_app.models import ApiKey
 from tests import factories as make
 from tests.tools_catalog.proposals import definition, offer
@@ -56,7 +57,7 @@ offer(connection, {{**offered, "description": "other words, and " + canary}}, de
 make.McpResourceFactory(uri="https://example.com/canary", name=canary[:100], title=canary, description=canary)
 make.McpPromptFactory(name="canary", title=canary, description=canary)
 now = timezone.now()
-ChatApproval.objects.create(
+McpApproval.objects.create(
     id="mcpr_1", principal="key:1", caller_label=canary[:100], turn_id="t", call_id=canary, tool_name=canary,
     tool_version="1", arguments={{canary: canary}}, binding="0" * 64, created_at=now,
     expires_at=now + timedelta(hours=1),

@@ -14,7 +14,8 @@ SEED = """
 from datetime import timedelta
 from django.contrib.auth.models import User
 from django.utils import timezone
-from mcphub.chat.models import ChatApproval, ChatModel, ChatProvider
+from invocations.approvals.models import McpApproval
+from mcphub.chat.models import ChatModel, ChatProvider
 from sessions_app.models import RateLimitBucket
 from tests import factories as make
 from tests.rigs import seeding
@@ -45,7 +46,7 @@ for way in ("mouse", "keyboard"):
         client_id=f"key:{way}", tokens=0, capacity=10, refill_per_second=0.001, last_refill=now, last_request=now,
         request_count=1,
     )
-    ChatApproval.objects.create(
+    McpApproval.objects.create(
         id=f"mcpr_{way}", principal="key:2", caller_label="an app", turn_id="t", call_id=way,
         tool_name=f"drop_by_{way}", tool_version="1", arguments={"id": way}, binding="0" * 64, created_at=now,
         expires_at=now + timedelta(hours=1),
@@ -214,7 +215,7 @@ def test_an_empty_bucket_is_filled(hand: Hand) -> None:
 
 def test_a_call_of_a_model_is_approved(hand: Hand) -> None:
     page = hand.page
-    page.goto("/admin/chat/chatapproval/?state=pending")
+    page.goto("/admin/invocations/mcpapproval/?state=pending")
     hand.use(rows(page).filter(has_text=f"drop_by_{hand.way}").get_by_role("link").first)
     expect(page.locator("body")).to_contain_text(f'"id": "{hand.way}"')
     hand.link("Approve")

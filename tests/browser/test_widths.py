@@ -16,7 +16,7 @@ SEED = f"""
 from datetime import timedelta
 from django.contrib.auth.models import User
 from django.utils import timezone
-from mcphub.chat.models import ChatApproval
+from invocations.approvals.models import McpApproval
 from sessions_app.models import ApiKey
 from tests import factories as make
 from tests.rigs import seeding
@@ -58,7 +58,7 @@ for code in ("upstream_result_schema_mismatch", "upstream_unavailable", "schema_
 make.McpToolInvocationFactory(duplicate_of="invocation-of-long-ago", **more)
 make.McpTaskFactory(session=session, process=process, tool_name=name, caller_label=caller)
 make.McpRequestEnvelopeFactory(session=session, process=process, tool_name=name, principal="key:1")
-ChatApproval.objects.create(
+McpApproval.objects.create(
     id="mcpr_7f3a", principal="key:2", caller_label=caller, turn_id="t", call_id="call_1", tool_name=name,
     tool_version="1", arguments={{"id": name}}, binding="0" * 64, created_at=now, expires_at=now + timedelta(hours=1),
 )

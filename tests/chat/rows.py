@@ -41,10 +41,10 @@ def issue_generous_key(provider: str, model: str) -> str:
 
 
 def demand_approval(tool: str) -> None:
-    from mcphub.chat.models import ToolApproval
+    from invocations.approvals.models import McpToolApproval
     from tools_catalog.models import McpToolDefinition
 
-    ToolApproval.objects.create(tool=McpToolDefinition.objects.get(name=tool), policy="always")
+    McpToolApproval.objects.create(tool=McpToolDefinition.objects.get(name=tool), policy="always")
 
 
 def approve_as(person: str, id_: str) -> None:
@@ -62,9 +62,9 @@ def let_approval_expire(id_: str) -> None:
 
     from django.utils import timezone
 
-    from mcphub.chat.models import ChatApproval
+    from invocations.approvals.models import McpApproval
 
-    ChatApproval.objects.filter(pk=id_).update(expires_at=timezone.now() - timedelta(seconds=1))
+    McpApproval.objects.filter(pk=id_).update(expires_at=timezone.now() - timedelta(seconds=1))
 
 
 def question_with_answer(id_: str) -> dict[str, Any]:

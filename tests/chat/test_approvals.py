@@ -94,7 +94,7 @@ def test_an_operator_demands_more_than_the_client(raw: httpx2.Client, hub: Hub) 
         return answer.json().get("x_mcp", {}).get("stop_reason") == "approval_required"
 
     until(waits, seconds=60)
-    hub.operate(operations.delete, "chat.ToolApproval")
+    hub.operate(operations.delete, "invocations.McpToolApproval")
 
 
 def test_what_the_operator_demands_another_approves_and_the_client_goes_on(raw: httpx2.Client, hub: Hub) -> None:
@@ -119,7 +119,7 @@ def test_what_the_operator_demands_another_approves_and_the_client_goes_on(raw: 
         assert ask(raw, name, tools=tools).text == "Counted."
         assert [row["status"] for row in hub.rows(tool="count") if row["arguments"] == {"name": name}] == ["ok"]
     finally:
-        hub.operate(operations.delete, "chat.ToolApproval")
+        hub.operate(operations.delete, "invocations.McpToolApproval")
 
 
 def test_a_request_that_nobody_answered_in_time_is_over(raw: httpx2.Client, hub: Hub) -> None:

@@ -10,20 +10,21 @@ import pytest
 from django.conf import settings
 from django.utils import timezone
 
+from invocations.approvals import asking
+from invocations.approvals.models import McpApproval, McpToolApproval
 from invocations.redaction import load as redaction
 from invocations.redaction.records import Record
 from mcphub.chat import approvals
 from mcphub.chat.errors import ChatError
-from mcphub.chat.models import ChatApproval, ToolApproval
 from tests.factories import McpToolDefinitionFactory
 from tools_catalog.catalog.snapshot import Catalog
 
 pytestmark = pytest.mark.django_db
 
 
-def asked(principal: str = "key:1", *, needs_another: bool = True) -> ChatApproval:
+def asked(principal: str = "key:1", *, needs_another: bool = True) -> McpApproval:
     now = timezone.now()
-    row: ChatApproval = ChatApproval.objects.create(
+    row: McpApproval = McpApproval.objects.create(
         id=f"mcpr_{uuid.uuid4().hex}",
         principal=principal,
         caller_label="robot",
@@ -33,14 +34,14 @@ def asked(principal: str = "key:1", *, needs_another: bool = True) -> ChatApprov
         tool_version="1",
         arguments={},
         binding="b",
-        needs_another=needs_another,
+        decider="another" if needs_another else "caller",
         created_at=now,
         expires_at=now + timedelta(minutes=5),
     )
     return row
 
 
-def decide(row: ChatApproval, actor: str, *, approve: bool = True, principal: str | None = None) -> ChatApproval:
+def decide(row: McpApproval, actor: str, *, approve: bool = True, principal: str | None = None) -> McpApproval:
     record = Record(redaction.load())
     return approvals.decide(row.pk, record, approve=approve, reason="", actor=actor, by=actor, principal=principal)
 
@@ -80,6 +81,6 @@ def test_destructive_calls_wait_unless_somebody_said_otherwise(
     assert settings.MCPHUB_CHAT_APPROVAL == "destructive"
     row = McpToolDefinitionFactory(name="drop", **fields)
     if policy is not None:
-        ToolApproval.objects.create(tool=row, policy=policy)
+        McpToolApproval.objects.create(tool=row, policy=policy)
     tool = Catalog.load().tools["drop"]
-    assert approvals.operator_demands(tool, approvals.load_policies()) is demanded
+    assert approvals.operator_demands(tool, asking.load_policies()) is demanded

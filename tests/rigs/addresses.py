@@ -12,10 +12,11 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from django.utils import timezone
 
 import mcphub.urls  # noqa: F401 - registers the pages of the admin
+from invocations.approvals.models import McpApproval, McpToolApproval
 from invocations.chain.models import AuditHold
 from invocations.models import McpRedactionRule
 from invocations.shipping.models import ShippingTarget
-from mcphub.chat.models import ChatApproval, ChatKey, ChatModel, ChatProvider, ChatSession, Query, ToolApproval
+from mcphub.chat.models import ChatKey, ChatModel, ChatProvider, ChatSession, Query
 from mcphub.login.invitations import invite
 from mcphub.login.models import LinkedIdentity, LoginProvider, SecondFactor
 from mcphub.signin.models import Issuer
@@ -110,9 +111,9 @@ def _linked_identity() -> LinkedIdentity:
     return LinkedIdentity.make(make.UserFactory(), "https://login.example", "1", "Firm")
 
 
-def _approval() -> ChatApproval:
+def _approval() -> McpApproval:
     now = timezone.now()
-    return ChatApproval.objects.create(
+    return McpApproval.objects.create(
         id="mcpr_1",
         principal="key:1",
         caller_label="an app",
@@ -189,7 +190,7 @@ _MADE: dict[str, Callable[[], Any]] = {
         state="done",
         process_id="p",
     ),
-    "chat_chatapproval": _approval,
-    "chat_toolapproval": lambda: ToolApproval.objects.create(tool=_tool()),
+    "invocations_mcpapproval": _approval,
+    "invocations_mcptoolapproval": lambda: McpToolApproval.objects.create(tool=_tool()),
 }
 """Makes a row where there is none. What only the hub itself writes (blocks, events, tombstones) is not made here."""

@@ -6,9 +6,9 @@ from datetime import timedelta
 
 from django.utils import timezone
 
+from invocations.approvals.models import McpApproval
 from invocations.tasks.models import McpTask
 from mcphub.chat.models.conversations import AIResponse, ChatMessage, ChatSession, Query
-from mcphub.chat.models.responses import ChatApproval
 from sessions_app.models import McpSession, ServerProcess
 from tests.factories import McpTaskFactory, ServerProcessFactory
 
@@ -49,8 +49,8 @@ def fill(rows: int = 6000) -> None:
         for query in queries
         for role in ("user", "assistant")
     )
-    ChatApproval.objects.bulk_create(
-        ChatApproval(
+    McpApproval.objects.bulk_create(
+        McpApproval(
             id=f"filled_{number}",
             principal=people[number],
             turn_id=str(number),

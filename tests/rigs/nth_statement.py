@@ -167,7 +167,7 @@ class Decide(Act):
         return _rest(self.rig.rest.post(f"/v1/approvals/{self.id}", json={"approve": True, "reason": self.name}))
 
     def wrong(self, told: Told) -> str:
-        row = self.rig.rows("SELECT status, reason, decided_at FROM chat_chatapproval WHERE id = ?", self.id)[0]
+        row = self.rig.rows("SELECT status, reason, decided_at FROM invocations_mcpapproval WHERE id = ?", self.id)[0]
         events = self.rig.rows("SELECT kind, reason FROM sessions_app_auditevent WHERE subject_id = ?", self.id)
         if events != ([("call.approved", self.name)] if row[0] == "approved" else []):
             return f"{row[0]}, and on record as {events}"

@@ -31,7 +31,7 @@ GROWING = {
     "chat_airesponse",
     "chat_chatmessage",
     "chat_chatresponse",
-    "chat_chatapproval",
+    "invocations_mcpapproval",
     "django_admin_log",
     "django_session",
 }

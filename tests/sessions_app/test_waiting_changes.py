@@ -10,7 +10,7 @@ from django.core.exceptions import PermissionDenied
 from django.test import Client, RequestFactory
 from django.utils import timezone
 
-from mcphub.chat.models import ToolApproval
+from invocations.approvals.models import McpToolApproval
 from sessions_app.history import deciding, guarding
 from sessions_app.history.deciding import DecisionRefused
 from sessions_app.history.reading import history_of
@@ -163,8 +163,8 @@ def test_neither_a_bundle_nor_an_old_version_gets_past(tool: McpToolDefinition) 
 
 def test_the_policy_of_approvals_begins_strict(tool: McpToolDefinition) -> None:
     with editing(operator("olga")):
-        ToolApproval.objects.create(tool=tool, policy="never")
-    assert ToolApproval.objects.get().policy == "always"
+        McpToolApproval.objects.create(tool=tool, policy="never")
+    assert McpToolApproval.objects.get().policy == "always"
     assert waiting().after == {"policy": "never"}
 
 

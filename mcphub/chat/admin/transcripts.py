@@ -10,10 +10,10 @@ from uuid import UUID
 from django.contrib.admin.utils import quote
 from django.urls import reverse
 
+from invocations.approvals.models import McpApproval
 from invocations.models import McpToolInvocation
 from mcphub.chat.messages import text_of
 from mcphub.chat.models.conversations import ChatMessage, Query
-from mcphub.chat.models.responses import ChatApproval
 from sessions_app.kit.shown import INLINE_CHARACTERS, clipped, duration, visible
 
 
@@ -64,8 +64,8 @@ def transcript(queries: Sequence[Query]) -> Iterator[tuple[Query, list[Transcrip
     for row in rows.defer("arguments", "result", "error").order_by("id"):
         made.setdefault((row.turn_id or "", row.tool_call_id or ""), row)
     asked = {
-        (turn_id, call_id): reverse("admin:chat_chatapproval_change", args=[quote(id_)])
-        for turn_id, call_id, id_ in ChatApproval.objects.filter(turn_id__in=[str(id_) for id_ in ids])
+        (turn_id, call_id): reverse("admin:invocations_mcpapproval_change", args=[quote(id_)])
+        for turn_id, call_id, id_ in McpApproval.objects.filter(turn_id__in=[str(id_) for id_ in ids])
         .order_by()
         .values_list("turn_id", "call_id", "pk")
     }

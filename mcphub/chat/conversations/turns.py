@@ -13,7 +13,6 @@ from typing import ParamSpec, TypeVar
 from channels.db import database_sync_to_async
 
 from invocations.redaction.records import Record
-from mcphub.chat import approvals
 from mcphub.chat.conversations import responses
 from mcphub.chat.conversations.store import ConversationStore, forget_clear, purge
 from mcphub.chat.engine.events import MessagesAdded, TurnEvent, TurnFinished
@@ -151,7 +150,7 @@ class Conversations:
                 settled = await database_sync_to_async(self._store.sweep)()
                 if settled:
                     logger.warning("%d turns of processes that are gone were ended as interrupted", settled)
-                for sweep in (purge, forget_clear, responses.sweep, approvals.sweep):
+                for sweep in (purge, forget_clear, responses.sweep):
                     await database_sync_to_async(sweep)()
             except Exception as error:
                 logger.warning("Conversations could not be swept: %s", error)

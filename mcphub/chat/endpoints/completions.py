@@ -74,7 +74,7 @@ class CompletionsEndpoint(ChatEndpoint):
             may_mix_calls=session_id is not None,
             parameters=request.parameters,
             stream=request.stream,
-            gate=StoredApprovalGate(self.chat.approval_policies, partial(chosen.needs_approval, default=False)),
+            gate=StoredApprovalGate(self.hub.configuration.approvals, partial(chosen.needs_approval, default=False)),
             session_id=session_id,
         )
 

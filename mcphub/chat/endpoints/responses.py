@@ -9,6 +9,7 @@ from functools import partial
 from channels.db import database_sync_to_async
 from django.conf import settings
 
+from invocations.approvals.models import McpApproval
 from invocations.redaction.records import Record
 from mcphub.chat import approvals
 from mcphub.chat import messages as chat_messages
@@ -30,7 +31,7 @@ from mcphub.chat.engine.events import (
 from mcphub.chat.engine.turn import DecidedCall, Turn, TurnLimits
 from mcphub.chat.errors import ChatError, invalid
 from mcphub.chat.models.conversations import Query
-from mcphub.chat.models.responses import ChatApproval, ChatResponse
+from mcphub.chat.models.responses import ChatResponse
 from sessions_app.protocol import json, sse
 from sessions_app.protocol.json import Json
 
@@ -67,7 +68,7 @@ class ResponsesEndpoint(ChatEndpoint):
             limits=_limits(request),
             decided=decided,
             gate=approvals.StoredApprovalGate(
-                self.chat.approval_policies, partial(chosen.needs_approval, default=True)
+                self.hub.configuration.approvals, partial(chosen.needs_approval, default=True)
             ),
         )
         listed = previous.labels if previous else []
@@ -127,7 +128,7 @@ class ResponsesEndpoint(ChatEndpoint):
             reason=decision.reason,
         )
 
-    def _check_unchanged(self, row: ChatApproval, arguments: dict[str, Json]) -> None:
+    def _check_unchanged(self, row: McpApproval, arguments: dict[str, Json]) -> None:
         tool = self.hub.configuration.catalog.find(row.tool_name, self.caller)
         if approvals.binding(tool, arguments) != row.binding:
             raise invalid(
@@ -136,7 +137,7 @@ class ResponsesEndpoint(ChatEndpoint):
                 http_status=409,
                 openai_code="approval_outdated",
             )
-        if not row.needs_another and approvals.operator_demands(tool, self.chat.approval_policies):
+        if not row.needs_another and approvals.operator_demands(tool, self.hub.configuration.approvals):
             raise invalid(
                 "input",
                 f"The operator demands an approval of {tool.name} since this one was asked for. Ask again.",

@@ -55,6 +55,8 @@ class ToolCallRunner:
         self.awaits_approval = False
         """Whether a call waits for an approval."""
         self._decided = {each.call_id for each in turn.decided}
+        self._asked: set[str] = set()
+        """Ids of calls that somebody approved, and whose approval is taken."""
         self._denials = {each.call_id: each.reason for each in turn.decided if not each.approve}
         self._reached = {tool.name: tool for tool in turn.reached}
         self._wrapped: set[str] = set()
@@ -209,6 +211,7 @@ class ToolCallRunner:
                 request_id=turn.source.request_id,
                 idempotency_key=self._key(signature, tool) if refusal is None else None,
                 check=None if refusal is None else _refuse(refusal),
+                is_approved=tool is not None and (call.id in self._decided or call.id in self._asked),
                 ends_by=self._until,
                 selection=turn.searched if call.name in self._functions.tools and call.name in _SEARCHING else None,
             )
@@ -234,6 +237,8 @@ class ToolCallRunner:
         if isinstance(answer, Denial):
             self._denials[call.id] = answer.reason
             return None
+        if answer is None:
+            self._asked.add(call.id)
         self.awaits_approval = self.awaits_approval or answer is not None
         return answer
 

@@ -2,11 +2,10 @@
 
 from mcphub.chat.models.conversations import AIResponse, ChatMessage, ChatSession, Query
 from mcphub.chat.models.providers import ChatKey, ChatModel, ChatProvider, ChatProviderState
-from mcphub.chat.models.responses import ChatApproval, ChatResponse, ToolApproval
+from mcphub.chat.models.responses import ChatResponse
 
 __all__ = [
     "AIResponse",
-    "ChatApproval",
     "ChatKey",
     "ChatMessage",
     "ChatModel",
@@ -15,5 +14,4 @@ __all__ = [
     "ChatResponse",
     "ChatSession",
     "Query",
-    "ToolApproval",
 ]

@@ -1,15 +1,11 @@
-"""Tables of `/v1/responses`: what a conversation was at the end of each response, and the calls that wait for a yes."""
+"""Table of `/v1/responses`: what a conversation was at the end of each response."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
-
 from django.db import models
-from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
 from invocations.redaction import records
-from sessions_app.history.guarding import GuardedModel
 from sessions_app.kit.fields import JSONText
 from sessions_app.protocol.json import Json
 
@@ -51,102 +47,3 @@ class ChatResponse(models.Model):
         return dict(
             records.unseal(self.body, of=f"response {self.id} body") if isinstance(self.body, str) else self.body
         )
-
-
-class ChatApproval(models.Model):
-    """A call that a model wants to make and somebody must allow: these arguments, of this version of the tool."""
-
-    class Status(models.TextChoices):
-        PENDING = "pending", _("Waits")
-        APPROVED = "approved", _("Approved")
-        DENIED = "denied", _("Denied")
-        USED = "used", _("Called")
-
-    id = models.CharField(_("id"), primary_key=True, max_length=40)
-    principal = models.CharField(_("caller"), max_length=80, editable=False)
-    caller_label = models.CharField(_("key"), max_length=150, editable=False)
-    turn_id = models.CharField(_("turn"), max_length=36, editable=False)
-    call_id = models.CharField(_("call"), max_length=200, editable=False)
-    tool_name = models.CharField(_("tool"), max_length=256)
-    tool_version = models.CharField(_("version"), max_length=100)
-    arguments = JSONText(_("arguments"))
-    clear = models.TextField(null=True, blank=True, editable=False)  # noqa: DJ001 - null: the row shows all
-    """The arguments as the model wrote them, encrypted, as long as the call may still be made."""
-    binding = models.CharField(
-        _("fingerprint"), max_length=64, help_text=_("Of the tool, its definition and the arguments.")
-    )
-    needs_another = models.BooleanField(
-        _("another must approve"),
-        default=True,
-        help_text=_("The operator demands the approval, so who asked cannot give it."),
-    )
-    status = models.CharField(_("status"), max_length=10, choices=Status, default=Status.PENDING)
-    reason = models.TextField(_("reason"), blank=True)
-    decided_by = models.CharField(_("decided by"), max_length=150, blank=True)
-    decided_at = models.DateTimeField(_("decided"), null=True, blank=True)
-    created_at = models.DateTimeField(_("asked"))
-    expires_at = models.DateTimeField(_("expires"))
-
-    class Meta:
-        verbose_name = _("approval")
-        verbose_name_plural = _("approvals")
-        ordering = ["-created_at"]
-        permissions = [("decide_chatapproval", _("Can approve or deny calls of models"))]
-        indexes = [
-            models.Index(fields=["principal", "binding", "status"], name="chat_approval_grant"),  # a call is made
-            models.Index(fields=["expires_at"], name="chat_approval_expiry"),  # the sweep, the inbox
-            models.Index(fields=["-created_at"], name="chat_approval_recent"),  # the admin's list
-            models.Index(fields=["status", "-created_at"], name="chat_approval_by_status"),  # what waits
-            models.Index(fields=["turn_id"], name="chat_approval_by_turn"),  # transcripts
-        ]
-        constraints = [
-            models.CheckConstraint(
-                condition=Q(status__in=["pending", "approved", "denied", "used"]), name="chat_approval_status_known"
-            ),
-            models.CheckConstraint(
-                condition=Q(status="pending", decided_at=None) | (~Q(status="pending") & ~Q(decided_at=None)),
-                name="chat_approval_decided_once",
-            ),
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.tool_name} ({self.id})"
-
-    def asked(self) -> Json:
-        """Give the arguments as the model wrote them; once nobody can make the call, as they are recorded.
-
-        For the caller whose call it is, and for the call. Raises SecretError where the key is gone.
-        """
-        return self.arguments if self.clear is None else records.unseal(self.clear, of=self.of(self.pk))
-
-    @staticmethod
-    def of(id_: str) -> str:
-        return f"approval {id_}"
-
-
-class ToolApproval(GuardedModel):
-    """What an operator demands of a tool when a model calls it. Clients may demand more, never less."""
-
-    GUARDED: ClassVar[dict[str, Any]] = {"policy": "always"}
-
-    class Policy(models.TextChoices):
-        NEVER = "never", _("Runs at once")
-        DESTRUCTIVE = "destructive", _("Waits if it is marked destructive")
-        ALWAYS = "always", _("Waits for an approval")
-
-    tool = models.OneToOneField(
-        "tools_catalog.McpToolDefinition", models.CASCADE, related_name="chat_approval", verbose_name=_("tool")
-    )
-    policy = models.CharField(_("calls by models"), max_length=12, choices=Policy, default=Policy.ALWAYS)
-
-    class Meta:
-        verbose_name = _("approval policy")
-        verbose_name_plural = _("approval policies")
-        constraints = [
-            models.CheckConstraint(
-                condition=Q(policy__in=["never", "destructive", "always"]), name="chat_tool_approval_policy_known"
-            )
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.tool}: {self.get_policy_display()}"

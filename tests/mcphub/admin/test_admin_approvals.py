@@ -11,17 +11,17 @@ from django.contrib.auth.models import Permission
 from django.urls import reverse
 from django.utils import timezone
 
-from mcphub.chat.models import ChatApproval
+from invocations.approvals.models import McpApproval
 from sessions_app.history.models import AuditEvent
 from tests.factories import UserFactory
 
-LIST = "admin:chat_chatapproval_changelist"
+LIST = "admin:invocations_mcpapproval_changelist"
 
 
 @pytest.fixture
-def waiting(db) -> ChatApproval:
+def waiting(db) -> McpApproval:
     now = timezone.now()
-    return ChatApproval.objects.create(
+    return McpApproval.objects.create(
         id="mcpr_1",
         principal="key:1",
         caller_label="an app",
@@ -48,9 +48,9 @@ def listed(client, address):
 def test_an_operator_decides_after_confirming(log_in, waiting, action, status):
     client = log_in("Operator")
     assert "drop_table" in decide(client, action, waiting).content.decode()
-    assert ChatApproval.objects.get().status == "pending"
+    assert McpApproval.objects.get().status == "pending"
     assert decide(client, action, waiting, confirmed="yes", reason="because").status_code == 302
-    found = ChatApproval.objects.get()
+    found = McpApproval.objects.get()
     assert (found.status, found.decided_by) == (status, str(client.user))
     said = AuditEvent.objects.get(subject_id=waiting.pk)
     assert (said.kind, said.actor, said.reason) == (f"call.{status}", f"user:{client.user.pk}", "because")
@@ -63,22 +63,22 @@ def test_an_operator_decides_after_confirming(log_in, waiting, action, status):
 
 @pytest.mark.parametrize(("action", "status"), [("approve", "approved"), ("deny", "denied")])
 def test_the_page_of_a_call_decides_it(log_in, waiting, action, status):
-    page = reverse("admin:chat_chatapproval_change", args=[quote(waiting.pk)])
+    page = reverse("admin:invocations_mcpapproval_change", args=[quote(waiting.pk)])
     client = log_in("Operator")
     address = re.search(rf'href="([^"]*/{action}[^"]*)"', client.get(page).content.decode())[1]
     assert "drop_table" in client.get(address).content.decode()
-    assert ChatApproval.objects.get().status == "pending"
+    assert McpApproval.objects.get().status == "pending"
     assert log_in("Viewer").post(address, {"confirmed": "yes"}).status_code == 403
     assert client.post(address, {"confirmed": "yes", "reason": "because"}).headers["location"] == page
-    assert ChatApproval.objects.get().status == status
+    assert McpApproval.objects.get().status == status
     assert f"/{action}" not in client.get(page).content.decode()
 
 
 def test_the_overview_leads_who_may_see_them_to_the_calls_that_wait(log_in, waiting):
     def another(id_: str, **fields: object) -> None:
-        ChatApproval.objects.create(**{**row, "id": id_, **fields})
+        McpApproval.objects.create(**{**row, "id": id_, **fields})
 
-    row = ChatApproval.objects.values().get()
+    row = McpApproval.objects.values().get()
     now = timezone.now()
     long_ago = now - datetime.timedelta(hours=1)
     another("mcpr_expired", created_at=long_ago, expires_at=long_ago + datetime.timedelta(minutes=10))
@@ -89,7 +89,7 @@ def test_the_overview_leads_who_may_see_them_to_the_calls_that_wait(log_in, wait
     assert tile["words"] == "1"
     assert listed(client, tile["link"]) == [waiting.pk]
     late = listed(client, f"{reverse(LIST)}?state=expired")
-    ChatApproval.objects.update(created_at=long_ago, expires_at=long_ago)  # the page of the tile stayed open
+    McpApproval.objects.update(created_at=long_ago, expires_at=long_ago)  # the page of the tile stayed open
     assert (late, listed(client, tile["link"])) == (["mcpr_expired"], [])
     assert listed(client, f"{reverse(LIST)}?state=denied") == ["mcpr_denied"]
 
@@ -103,10 +103,10 @@ def test_the_overview_keeps_the_calls_that_wait_from_who_may_not_see_them(client
 
 
 def test_what_is_too_old_cannot_be_approved(log_in, waiting):
-    ChatApproval.objects.update(expires_at=timezone.now() - datetime.timedelta(seconds=1))
+    McpApproval.objects.update(expires_at=timezone.now() - datetime.timedelta(seconds=1))
     client = log_in("Operator")
     decide(client, "approve", waiting, confirmed="yes")
-    assert ChatApproval.objects.get().status == "pending"
+    assert McpApproval.objects.get().status == "pending"
     assert "Expired" in client.get(reverse(LIST)).content.decode()
 
 
@@ -114,14 +114,14 @@ def test_who_may_not_decide_is_not_offered_it(log_in, waiting):
     client = log_in("Viewer")
     page = client.get(reverse(LIST)).content.decode()
     assert ("deny" in page, "a_secret_table" in page, "drop_table" in page) == (False, False, True)
-    one = client.get(reverse("admin:chat_chatapproval_change", args=[waiting.pk])).content.decode()
+    one = client.get(reverse("admin:invocations_mcpapproval_change", args=[waiting.pk])).content.decode()
     assert "a_secret_table" not in one
     decide(client, "approve", waiting, confirmed="yes")
-    assert ChatApproval.objects.get().status == "pending"
+    assert McpApproval.objects.get().status == "pending"
 
 
 def test_arguments_are_for_who_may_read_bodies(log_in, waiting):
-    page = reverse("admin:chat_chatapproval_change", args=[quote(waiting.pk)])
+    page = reverse("admin:invocations_mcpapproval_change", args=[quote(waiting.pk)])
     for role, is_shown in (("Viewer", False), ("Operator", False), ("Auditor", True)):
         client = log_in(role)
         for address in (reverse(LIST), page):

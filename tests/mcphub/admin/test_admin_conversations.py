@@ -11,7 +11,8 @@ from django.db import connection
 from django.urls import reverse
 from django.utils import timezone
 
-from mcphub.chat.models import AIResponse, ChatApproval, ChatMessage, ChatSession, Query
+from invocations.approvals.models import McpApproval
+from mcphub.chat.models import AIResponse, ChatMessage, ChatSession, Query
 from sessions_app.history.models import AuditEvent
 from sessions_app.models import RateLimitBucket
 from tests.factories import ApiKeyFactory, McpToolInvocationFactory, UserFactory
@@ -86,7 +87,7 @@ def test_a_transcript_nests_calls_and_leads_to_the_audit_and_back(turn, log_in):
 def test_a_call_that_waits_leads_to_its_approval_and_back(turn, log_in):
     session, query, _ = turn
     now = timezone.now()
-    approval = ChatApproval.objects.create(
+    approval = McpApproval.objects.create(
         id="mcpr_1",
         principal="key:1",
         caller_label="newcomer",
@@ -100,7 +101,7 @@ def test_a_call_that_waits_leads_to_its_approval_and_back(turn, log_in):
         expires_at=now + timedelta(minutes=10),
     )
     client = log_in("Auditor")
-    page = reverse("admin:chat_chatapproval_change", args=[quote(approval.pk)])
+    page = reverse("admin:invocations_mcpapproval_change", args=[quote(approval.pk)])
     for each in pages(session, query):
         assert page in client.get(each).content.decode()
     assert pages(session, query)[1] in client.get(page).content.decode()

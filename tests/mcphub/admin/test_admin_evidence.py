@@ -95,7 +95,7 @@ def test_the_history_of_the_configuration_is_found_by_what_and_by_whom(log_in, e
         {"enabled": "", "confirmed": "yes", "reason": "Friday"},
     )
     AuditEvent.objects.create(kind="key.created", subject_label="laptop", actor="machine", after={"name": "laptop"})
-    AuditEvent.objects.create(kind="toolapproval.created", subject_label="none", actor="machine")
+    AuditEvent.objects.create(kind="mcptoolapproval.created", subject_label="none", actor="machine")
     page = reverse("admin:sessions_app_auditevent_changelist")
 
     def found(**query: str) -> list[str]:

@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('invocations', '0014_policy_indexes'),
+        ('invocations', '0015_approvals_of_calls'),
     ]
 
     operations = [

@@ -1,0 +1,239 @@
+"""What asks for a yes, and the rows of the question: asked once, attached to by retries, over when their time is."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from django.conf import settings
+from django.db import IntegrityError, transaction
+from django.db.models import Q, QuerySet
+from django.utils import timezone
+
+from invocations.approvals.models import McpApproval, McpToolApproval
+from invocations.call_source import CallSource
+from invocations.configuration import Configuration
+from invocations.redaction import records
+from sessions_app import bus
+from sessions_app.history import events
+from sessions_app.protocol import json
+from sessions_app.protocol.errors import DuplicateRequest, ServerBusy
+from sessions_app.protocol.json import Json
+from tools_catalog import secrets
+from tools_catalog.catalog.snapshot import Tool
+from tools_catalog.policy.ask import Ask
+
+NEVER, DESTRUCTIVE, ALWAYS = "never", "destructive", "always"
+USABLE = datetime.timedelta(minutes=10)
+"""From the decision on: for the call to be made, and for a retry to get its outcome."""
+MOST_WAITING = 10_000
+MOST_OF_CALLER = 100
+"""Calls that wait for a decision."""
+KEPT = datetime.timedelta(days=30)
+"""After their end, for the difference to the last approved call. The decisions themselves are events of the audit."""
+_SLICE = 500
+_EFFECTS = (("readOnlyHint", "reads only"), ("destructiveHint", "destroys"), ("openWorldHint", "reaches outside"))
+
+Status = McpApproval.Status
+
+
+def load_policies() -> dict[str, str]:
+    """Give what operators demand, by the tool's name."""
+    return dict(McpToolApproval.objects.values_list("tool__name", "policy"))
+
+
+def is_demanded(tool: Tool, policies: Mapping[str, str], otherwise: str) -> bool:
+    """Say whether the operator wants calls of this tool approved. `otherwise`: where no row says it of the tool."""
+    policy = policies.get(tool.name) or otherwise
+    if policy == DESTRUCTIVE:
+        return tool.definition.get("annotations", {}).get("destructiveHint") is True
+    return bool(policy == ALWAYS)
+
+
+def ask_of_tool(tool: Tool, configuration: Configuration, source: CallSource) -> Ask | None:
+    """Give what the tool's own setting asks for; None where its calls run at once."""
+    policies = configuration.approvals
+    otherwise = settings.MCPHUB_APPROVAL if source.turn is None else settings.MCPHUB_CHAT_APPROVAL
+    if not policies and otherwise == NEVER:
+        return None
+    is_asked = is_demanded(tool, policies, otherwise)
+    return Ask(seconds=settings.MCPHUB_APPROVAL_SECONDS) if is_asked else None
+
+
+def binding(tool: Tool, arguments: Mapping[str, Json], ask: Ask | None = None) -> str:
+    """Give the fingerprint of one call of one version of a tool, and of the rule that asks.
+
+    Keyed, so that no reader of rows can try guesses.
+    """
+    by_rule: list[Json] = [ask.rule, ask.version, ask.decider, ask.group, ask.needed] if ask is not None else []
+    return secrets.fingerprint(json.canonical([tool.name, tool.digest, dict(arguments), *by_rule]))
+
+
+def still_open(rows: QuerySet[McpApproval], now: datetime.datetime) -> QuerySet[McpApproval]:
+    """Give those of the calls that somebody can still decide."""
+    return rows.filter(status=Status.PENDING, expires_at__gt=now)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A call that wants a yes."""
+
+    source: CallSource
+    tool: Tool
+    ask: Ask
+    arguments: dict[str, Json]
+    recorded: Json
+    """The arguments as the record holds them."""
+    idempotency_key: str | None = None
+
+    @property
+    def binding(self) -> str:
+        return binding(self.tool, self.arguments, self.ask)
+
+
+def granted(asked: Asked) -> str:
+    """Give the approval that lets this caller call the tool for a time; empty where none does."""
+    rows = McpApproval.objects.filter(
+        Q(granted_session="") | Q(granted_session=asked.source.session_id),
+        principal=asked.source.principal,
+        tool_name=asked.tool.name,
+        granted_until__gt=timezone.now(),
+        tool_digest=asked.tool.digest,
+        rule=asked.ask.rule,
+        rule_version=asked.ask.version,
+        status__in=[Status.APPROVED, Status.USED],
+    )
+    return rows.order_by("-granted_until").values_list("pk", flat=True).first() or ""
+
+
+def attach(asked: Asked) -> McpApproval:
+    """Give the question about this call: the one that stands or was just settled, or a new one.
+
+    Raises DuplicateRequest where the caller's idempotency key stands for another call, ServerBusy where too many wait.
+    """
+    now = timezone.now()
+    bound, principal = asked.binding, asked.source.principal
+    mine = McpApproval.objects.filter(principal=principal, turn_id="")
+    key = _digest(asked.idempotency_key)
+    if key and (other := mine.filter(idempotency=key, expires_at__gt=now).exclude(binding=bound).first()) is not None:
+        raise DuplicateRequest(first=other.invocation_id or other.pk)
+    row = mine.filter(binding=bound).order_by("-created_at").first()
+    if row is not None and row.expires_at > now and row.status != Status.EXPIRED:
+        return row
+    if row is not None and row.status == Status.PENDING:
+        expire(McpApproval.objects.filter(pk=row.pk))
+    _check_room(principal, now)
+    try:
+        with transaction.atomic():
+            return _create(asked, bound, key, now)
+    except IntegrityError:  # another worker asked in the same moment
+        return mine.get(binding=bound, status=Status.PENDING)
+
+
+def _check_room(principal: str, now: datetime.datetime) -> None:
+    waiting = still_open(McpApproval.objects.order_by(), now)
+    words = None
+    if waiting.filter(principal=principal)[:MOST_OF_CALLER].count() >= MOST_OF_CALLER:
+        words = f"{MOST_OF_CALLER} calls of this caller wait for an approval, which is the most."
+    elif waiting[:MOST_WAITING].count() >= MOST_WAITING:
+        words = f"{MOST_WAITING} calls wait for an approval, which is the most."
+    if words is not None:
+        busy = ServerBusy(f"{words} Try again when some are decided.")
+        busy.retry_after_seconds = 60
+        raise busy
+
+
+def _create(asked: Asked, bound: str, key: str, now: datetime.datetime) -> McpApproval:
+    source, tool, ask = asked.source, asked.tool, asked.ask
+    id_ = f"appr_{uuid.uuid4().hex}"
+    row = McpApproval.objects.create(
+        id=id_,
+        principal=source.principal,
+        credential=source.caller.credential,
+        caller_label=source.caller_label,
+        session_id=source.session_id[:64],
+        transport=source.transport,
+        client_name=source.client_name,
+        tool_name=tool.name,
+        tool_version=tool.version,
+        tool_digest=tool.digest,
+        effects=effects_of(tool),
+        arguments=asked.recorded,
+        clear=records.apart(asked.recorded, asked.arguments, of=McpApproval.of(id_)),
+        binding=bound,
+        idempotency=key,
+        rule=ask.rule[:100],
+        rule_version=ask.version,
+        words=ask.words,
+        decider=ask.decider,
+        group=ask.group,
+        needed=ask.needed,
+        created_at=now,
+        expires_at=now + datetime.timedelta(seconds=ask.seconds),
+    )
+    events.record(
+        "call.waits",
+        actor=events.Actor(source.principal, source.caller_label),
+        subject=id_,
+        label=tool.name,
+        after={
+            "rule": ask.rule,
+            "decider": ask.decider,
+            "needed": ask.needed,
+            "expires_at": row.expires_at.isoformat(),
+        },
+    )
+    bus.publish(bus.APPROVAL_CHANGED, id_)
+    return row
+
+
+def effects_of(tool: Tool) -> str:
+    """Say what the tool's annotations say of its effects."""
+    annotations = tool.definition.get("annotations", {})
+    return ", ".join(words for name, words in _EFFECTS if annotations.get(name) is True)
+
+
+def use(id_: str, invocation_id: str) -> None:
+    """Note that the call of an approval is made. That it is made once, the key of its intent sees to."""
+    rows = McpApproval.objects.filter(pk=id_, status=Status.APPROVED)
+    rows.update(status=Status.USED, invocation_id=invocation_id)
+
+
+def claim(id_: str, invocation_id: str) -> bool:
+    """Take an approval for its one call where no key of an intent does; False where it was taken before."""
+    rows = McpApproval.objects.filter(pk=id_, status=Status.APPROVED, expires_at__gt=timezone.now())
+    return bool(rows.update(status=Status.USED, invocation_id=invocation_id))
+
+
+def look(id_: str) -> McpApproval | None:
+    return McpApproval.objects.filter(pk=id_).first()
+
+
+def expire(rows: QuerySet[McpApproval]) -> int:
+    """Put on record that the time of these calls is over, and nobody has decided."""
+    now, count = timezone.now(), 0
+    for row in rows.filter(status=Status.PENDING, expires_at__lte=now).only("pk", "tool_name", "expires_at")[:_SLICE]:
+        with transaction.atomic():
+            still = McpApproval.objects.filter(pk=row.pk, status=Status.PENDING)
+            if still.update(status=Status.EXPIRED, decided_at=row.expires_at, clear=None, edited_clear=None):
+                events.record("call.expired", actor=events.Actor("hub"), subject=row.pk, label=row.tool_name)
+                bus.publish(bus.APPROVAL_CHANGED, row.pk)
+                count += 1
+    return count
+
+
+def sweep() -> None:
+    """Record what has expired; forget clear text that nobody needs, and rows that have been over for long."""
+    now = timezone.now()
+    expire(McpApproval.objects.order_by("expires_at"))
+    over = McpApproval.objects.filter(expires_at__lt=now).exclude(status=Status.PENDING)
+    over.filter(Q(clear__isnull=False) | Q(edited_clear__isnull=False)).update(clear=None, edited_clear=None)
+    old = McpApproval.objects.filter(expires_at__lt=now - KEPT).values_list("pk", flat=True)[:_SLICE]
+    McpApproval.objects.filter(pk__in=list(old)).delete()
+
+
+def _digest(key: str | None) -> str:
+    return "" if key is None else hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()

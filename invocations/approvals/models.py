@@ -1,0 +1,167 @@
+"""Rows of calls that wait for a person's yes, and what operators demand of each tool."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from django.db import models
+from django.db.models import Q
+from django.utils.translation import gettext_lazy as _
+
+from invocations.redaction import records
+from sessions_app.history.guarding import GuardedModel
+from sessions_app.kit.fields import JSONText
+from sessions_app.protocol.json import Json
+
+
+class McpApproval(models.Model):
+    """A call that somebody must allow: these arguments, of this version of the tool, by this caller, once."""
+
+    class Status(models.TextChoices):
+        PENDING = "pending", _("Waits")
+        APPROVED = "approved", _("Approved")
+        DENIED = "denied", _("Denied")
+        USED = "used", _("Called")
+        EXPIRED = "expired", _("Expired")
+
+    class Decider(models.TextChoices):
+        CALLER = "caller", _("Who calls")
+        ANOTHER = "another", _("Another person")
+
+    id = models.CharField(_("id"), primary_key=True, max_length=40)
+    principal = models.CharField(_("caller"), max_length=80, editable=False)
+    credential = models.CharField(_("credential"), max_length=80, blank=True, editable=False)
+    caller_label = models.CharField(_("key"), max_length=150, editable=False)
+    session_id = models.CharField(_("session"), max_length=64, blank=True, editable=False)
+    transport = models.CharField(_("transport"), max_length=40, default="chat", editable=False)
+    client_name = models.CharField(_("client"), max_length=200, blank=True, editable=False)
+    turn_id = models.CharField(_("turn"), max_length=36, blank=True, editable=False)
+    call_id = models.CharField(_("call"), max_length=200, blank=True, editable=False)
+    tool_name = models.CharField(_("tool"), max_length=256)
+    tool_version = models.CharField(_("version"), max_length=100)
+    tool_digest = models.CharField(_("digest"), max_length=80, blank=True, editable=False)
+    effects = models.CharField(_("effects"), max_length=200, blank=True)
+    arguments = JSONText(_("arguments"))
+    clear = models.TextField(null=True, blank=True, editable=False)  # noqa: DJ001 - null: the row shows all
+    """The arguments as the caller sent them, encrypted, as long as the call may still be made."""
+    edited = JSONText(_("edited arguments"), null=True, default=None)
+    """What who approved made of the arguments; null: the call is made as it was asked for."""
+    edited_clear = models.TextField(null=True, blank=True, editable=False)  # noqa: DJ001 - as `clear`
+    binding = models.CharField(
+        _("fingerprint"), max_length=64, help_text=_("Of the tool, its definition, the arguments and the rule.")
+    )
+    idempotency = models.CharField(max_length=64, blank=True, editable=False)
+    """Digest of the caller's idempotency key."""
+    rule = models.CharField(_("rule"), max_length=100, blank=True, help_text=_("Empty: the tool's own setting asks."))
+    rule_version = models.PositiveIntegerField(_("version of the rule"), default=0)
+    words = models.TextField(_("what the rule says"), blank=True)
+    decider = models.CharField(
+        _("who decides"),
+        max_length=10,
+        choices=Decider,
+        default=Decider.ANOTHER,
+        help_text=_("Another person: who asked cannot approve."),
+    )
+    group = models.CharField(_("group that decides"), max_length=150, blank=True)
+    needed = models.PositiveSmallIntegerField(_("approvals needed"), default=1)
+    given = models.PositiveSmallIntegerField(_("approvals given"), default=0)
+    approvers = JSONText(_("approved by"), default=list)
+    """[principal, name] of each person who has said yes to the arguments as they stand now."""
+    status = models.CharField(_("status"), max_length=10, choices=Status, default=Status.PENDING)
+    reason = models.TextField(_("reason"), blank=True)
+    decided_by = models.CharField(_("decided by"), max_length=150, blank=True)
+    decided_at = models.DateTimeField(_("decided"), null=True, blank=True)
+    granted_until = models.DateTimeField(
+        _("granted until"),
+        null=True,
+        blank=True,
+        help_text=_("Until then the caller's calls of this tool need no yes."),
+    )
+    granted_session = models.CharField(_("granted for the session"), max_length=64, blank=True, editable=False)
+    invocation_id = models.CharField(_("invocation"), max_length=64, blank=True, editable=False)
+    created_at = models.DateTimeField(_("asked"))
+    expires_at = models.DateTimeField(_("expires"))
+
+    class Meta:
+        verbose_name = _("approval")
+        verbose_name_plural = _("approvals")
+        ordering = ["-created_at"]
+        permissions = [("decide_mcpapproval", _("Can approve or deny calls"))]
+        indexes = [
+            models.Index(fields=["principal", "binding", "status"], name="approval_of_call"),  # a call is made
+            models.Index(fields=["principal", "tool_name", "granted_until"], name="approval_grant"),  # likewise
+            models.Index(fields=["expires_at"], name="approval_expiry"),  # the sweep, the inbox
+            models.Index(fields=["-created_at"], name="approval_recent"),  # the admin's list
+            models.Index(fields=["status", "-created_at"], name="approval_by_status"),  # what waits
+            models.Index(fields=["turn_id"], name="approval_by_turn"),  # transcripts
+            models.Index(fields=["tool_name", "-decided_at"], name="approval_by_tool"),  # the last approved call
+        ]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(status__in=["pending", "approved", "denied", "used", "expired"]),
+                name="approval_status_known",
+            ),
+            models.CheckConstraint(condition=Q(decider__in=["caller", "another"]), name="approval_decider_known"),
+            models.CheckConstraint(condition=Q(needed__in=[1, 2]), name="approval_needs_one_or_two"),
+            models.CheckConstraint(
+                condition=Q(status="pending", decided_at=None) | (~Q(status="pending") & ~Q(decided_at=None)),
+                name="approval_decided_once",
+            ),
+            # Of a turn of the chat each call waits for itself, as its conversation says.
+            models.UniqueConstraint(
+                fields=["principal", "binding"], condition=Q(status="pending", turn_id=""), name="approval_asked_once"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.tool_name} ({self.id})"
+
+    @property
+    def needs_another(self) -> bool:
+        return self.decider == self.Decider.ANOTHER
+
+    def asked(self) -> Json:
+        """Give the arguments as the caller sent them; once nobody can make the call, as they are recorded.
+
+        For the caller whose call it is, and for the call. Raises SecretError where the key is gone.
+        """
+        return self.arguments if self.clear is None else records.unseal(self.clear, of=self.of(self.pk))
+
+    def approved_arguments(self) -> Json:
+        """Give the arguments that the call is made with: edited, or as asked. Raises SecretError."""
+        if self.edited is None:
+            return self.asked()
+        sealed = self.edited_clear
+        return self.edited if sealed is None else records.unseal(sealed, of=f"{self.of(self.pk)} edited")
+
+    @staticmethod
+    def of(id_: str) -> str:
+        return f"approval {id_}"
+
+
+class McpToolApproval(GuardedModel):
+    """What an operator demands of a tool at every door. Clients and rules may demand more, never less."""
+
+    GUARDED: ClassVar[dict[str, Any]] = {"policy": "always"}
+
+    class Policy(models.TextChoices):
+        NEVER = "never", _("Runs at once")
+        DESTRUCTIVE = "destructive", _("Waits if it is marked destructive")
+        ALWAYS = "always", _("Waits for an approval")
+
+    tool = models.OneToOneField(
+        "tools_catalog.McpToolDefinition", models.CASCADE, related_name="approval", verbose_name=_("tool")
+    )
+    policy = models.CharField(_("calls"), max_length=12, choices=Policy, default=Policy.ALWAYS)
+
+    class Meta:
+        verbose_name = _("approval policy")
+        verbose_name_plural = _("approval policies")
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(policy__in=["never", "destructive", "always"]), name="tool_approval_policy_known"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.tool}: {self.get_policy_display()}"

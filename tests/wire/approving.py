@@ -1,0 +1,57 @@
+"""Approvals of a hub as rows: what an operator demands, and what people decide."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def demand(tool: str, policy: str = "always") -> None:
+    from invocations.approvals.models import McpToolApproval
+    from tools_catalog.models import McpToolDefinition
+
+    McpToolApproval.objects.update_or_create(tool=McpToolDefinition.objects.get(name=tool), defaults={"policy": policy})
+
+
+def decide(
+    id_: str,
+    approve: bool,
+    by: str = "user:1",
+    reason: str = "",
+    arguments: dict[str, Any] | None = None,
+    grant: str = "",
+) -> str:
+    """Decide as a person does in the console; give the status, or why it was refused."""
+    from invocations.approvals import deciding
+    from invocations.approvals.models import McpApproval
+    from invocations.redaction import load
+    from invocations.redaction.records import Record
+
+    decision = deciding.Decision(approve=approve, reason=reason, arguments=arguments, grant=grant)
+    try:
+        row = McpApproval.objects.get(pk=id_)
+        return str(deciding.decide(row, decision, deciding.Decider(by, by), Record(load.load())).status)
+    except deciding.DecisionRefused as error:
+        return error.why
+
+
+def waiting(tool: str) -> list[str]:
+    from invocations.approvals.models import McpApproval
+
+    return list(McpApproval.objects.filter(tool_name=tool, status="pending").values_list("pk", flat=True))
+
+
+def let_expire(id_: str) -> None:
+    from django.utils import timezone
+
+    from invocations.approvals import asking
+    from invocations.approvals.models import McpApproval
+
+    McpApproval.objects.filter(pk=id_).update(expires_at=timezone.now())
+    asking.sweep()
+
+
+def row(id_: str) -> dict[str, Any]:
+    from invocations.approvals.models import McpApproval
+
+    found = McpApproval.objects.get(pk=id_)
+    return {"status": found.status, "edited": found.edited, "arguments": found.arguments, "rule": found.rule}
