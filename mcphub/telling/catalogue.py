@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from django.utils.functional import _StrOrPromise
 
 MOST_FACT_CHARACTERS = 300
-"""Of one fact: names and errors of upstreams are as long as those like."""
+"""Of one fact: upstreams choose how long their names and errors are."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ _open: Counter[int] = Counter()
 _is_ending = False
 
 
-class Channels(DefaultChannelManager):
+class Channels(DefaultChannelManager):  # type: ignore[misc]
     """One channel, for people of the console. Nothing is stored: the notices are rows."""
 
     def can_read_channel(self, user: User | None, channel: str) -> bool:
@@ -66,7 +66,7 @@ def end_all() -> None:
 
 def tell(number: str) -> None:
     """Tell the streams of this process that there is a notice. Costs nothing where there is none."""
-    views.get_listener_manager().add_to_queues(CHANNEL, Event(CHANNEL, "notice", number))  # type: ignore[arg-type]
+    views.get_listener_manager().add_to_queues(CHANNEL, Event(CHANNEL, "notice", number))
 
 
 def stream(request: HttpRequest) -> StreamingHttpResponse:
@@ -77,13 +77,12 @@ def stream(request: HttpRequest) -> StreamingHttpResponse:
         busy.retry_after_seconds = 30
         raise busy
     # The library takes channels and a person from the query, too. Here they are the hub's to say.
-    request.GET = QueryDict()  # type: ignore[assignment]
+    request.GET = QueryDict()
     request.META.pop("HTTP_LAST_EVENT_ID", None)
-    answer = views.events(request, channels=[CHANNEL])
-    if isinstance(answer, StreamingHttpResponse):
-        answer.streaming_content = _watched(answer.streaming_content, request, person)
-        answer["X-Accel-Buffering"] = "no"
-        answer["Cache-Control"] = "no-store"
+    answer: StreamingHttpResponse = views.events(request, channels=[CHANNEL])
+    answer.streaming_content = _watched(answer.streaming_content, request, person)
+    answer["X-Accel-Buffering"] = "no"
+    answer["Cache-Control"] = "no-store"
     return answer
 
 

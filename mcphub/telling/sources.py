@@ -112,12 +112,12 @@ def _definitions() -> Found:
     rows = (
         McpUpstreamTool.objects.filter(state=McpUpstreamTool.State.CHANGED)
         .order_by("connection_id")
-        .values("connection_id", "connection__name")
+        .values("connection_id", "connection__slug")
         .annotate(count=Count("pk"), newest=Max("pk"))
     )
     return {
         ("definition.changed", str(row["connection_id"])): {
-            "connection": row["connection__name"],
+            "connection": row["connection__slug"],
             "count": row["count"],
         }
         for row in rows[:MOST_OF_A_STATE]
