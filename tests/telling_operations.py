@@ -48,7 +48,9 @@ def notices(**filters: Any) -> list[dict[str, Any]]:
     from mcphub.telling.models import Notice
 
     rows = Notice.objects.filter(**filters).order_by("pk")
-    return [{"kind": row.kind, "subject": row.subject, "count": row.count, "is_open": row.ended_at is None} for row in rows]
+    return [
+        {"kind": row.kind, "subject": row.subject, "count": row.count, "is_open": row.ended_at is None} for row in rows
+    ]
 
 
 def deliveries(**filters: Any) -> list[dict[str, Any]]:

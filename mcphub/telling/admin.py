@@ -50,7 +50,7 @@ class NoticeAdmin(ReadOnlyAdmin):
         (_("When"), {"fields": [_FIRST, _LAST, _ENDED, "count"]}),
     ]
 
-    shown_title = column(_("kind"), lambda row: _title(row), ordering="kind")
+    shown_title = column(_("kind"), lambda row: row.title, ordering="kind")
     shown_words = column(_("notice"), lambda row: row.words)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Notice]:
@@ -80,13 +80,9 @@ class NoticeAdmin(ReadOnlyAdmin):
         return format_html('<a class="hub-link" href="{}">{}</a>', address, _t("Open the list"))
 
 
-def _title(row: Notice) -> SafeString:
-    return cell(row.title)
-
-
 class SubscriptionForm(_FormBase):
     kinds = forms.MultipleChoiceField(
-        label=_("kinds"),
+        label=_("Kinds"),
         required=False,
         choices=lambda: [(name, KINDS[name].title) for name in CHOSEN],
         widget=UnfoldAdminCheckboxSelectMultipleWidget,

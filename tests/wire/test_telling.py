@@ -104,10 +104,14 @@ def test_a_state_that_comes_and_goes_is_one_signed_message(hub: Hub, receiver: R
 
 def test_what_fails_is_tried_again_with_the_same_id_given_up_and_replayed(hub: Hub, receiver: Receiver) -> None:
     receiver.status["/failing"] = 500
-    number = hub.operate(telling.subscribe, "webhook", f"{receiver.url}/failing", SECRET, name="failing", kinds=["tool.slow"])
+    number = hub.operate(
+        telling.subscribe, "webhook", f"{receiver.url}/failing", SECRET, name="failing", kinds=["tool.slow"]
+    )
     hub.operate(telling.note, "tool.slow", "slow", tool="slow")
     for tries in (1, 2, 3):
-        until(lambda: [row["tries"] for row in hub.operate(telling.deliveries, subscription=number)] == [tries], SECONDS)
+        until(
+            lambda: [row["tries"] for row in hub.operate(telling.deliveries, subscription=number)] == [tries], SECONDS
+        )
         hub.operate(telling.hurry, subscription=number)
     (row,) = hub.operate(telling.deliveries, subscription=number)
     assert (row["state"], row["error"]) == ("dead", "It answered with status 500.")
