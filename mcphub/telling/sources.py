@@ -204,14 +204,14 @@ def _connection_changed(event: AuditEvent) -> Iterator[tuple[str, dict[str, Json
 
 
 def _key_ends(event: AuditEvent) -> Iterator[tuple[str, dict[str, Json], User | None]]:
-    key = ApiKey.objects.filter(pk=event.subject_id).select_related("owner").first()
+    key = ApiKey.objects.filter(pk=_number(event)).select_related("owner").first()
     after: Any = event.after if isinstance(event.after, dict) else {}
     facts: dict[str, Json] = {"key": event.subject_label, "expires": str(after.get("expires_at") or "?")}
     yield "key.ends", facts, key.owner if key is not None else None
 
 
 def _consented(event: AuditEvent) -> Iterator[tuple[str, dict[str, Json], User | None]]:
-    row = Consent.objects.filter(pk=event.subject_id).select_related("user", "client").first()
+    row = Consent.objects.filter(pk=_number(event)).select_related("user", "client").first()
     if row is not None:
         client = row.client.name or row.client.client_id
         yield (
@@ -228,6 +228,10 @@ _EVENTS = {
     "key.ends_soon": _key_ends,
     "consent.given": _consented,
 }
+
+
+def _number(event: AuditEvent) -> int:
+    return int(event.subject_id) if event.subject_id.isascii() and event.subject_id.isdecimal() else 0
 
 
 def _moment(moment: datetime) -> str:
