@@ -5,7 +5,7 @@ Each worker can find it out, so the one that holds the lease does, and the next 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -15,7 +15,6 @@ from django.utils import timezone
 
 from invocations.figures.tallies import HOUR, MINUTE, TOOL, Tally
 from invocations.models import CallTally
-from mcphub.chat.models import ChatApproval
 from mcphub.signin.models import Consent
 from mcphub.telling import noticing
 from mcphub.telling.models import Notice
@@ -27,6 +26,9 @@ from tools_catalog.models.links import McpConnectionLink
 
 Found = dict[tuple[str, str], dict[str, Json]]
 """(kind, subject) -> facts."""
+
+FOUND_BY_OTHERS: dict[str, Callable[[], Found]] = {}
+"""Kind -> what finds its states, of apps that stand above this one: the chat registers here."""
 
 MOST_OF_A_STATE = 200
 """Rows of one kind that are looked at; more of them are not told one by one in any case."""
@@ -47,7 +49,10 @@ LEAST_USUAL_CALLS = 100
 
 def states() -> Found:
     """Give all states that hold now and that people are told of."""
-    return {**_approvals(), **_changes(), **_connections_down(), **_definitions()}
+    found = {**_changes(), **_connections_down(), **_definitions()}
+    for of_others in FOUND_BY_OTHERS.values():
+        found |= of_others()
+    return found
 
 
 def reconcile(found: Found, kinds: tuple[str, ...]) -> None:
@@ -68,25 +73,13 @@ def end_untouched() -> None:
     noticing.end(Notice.objects.filter(kind__in=TOUCHED, last_at__lt=horizon))
 
 
-def _approvals() -> Found:
-    rows = ChatApproval.objects.filter(status=ChatApproval.Status.PENDING, expires_at__gt=timezone.now())
-    return {
-        ("approval.waits", row.pk): {
-            "tool": row.tool_name,
-            "caller": row.caller_label,
-            "expires": _moment(row.expires_at),
-        }
-        for row in rows.only("pk", "tool_name", "caller_label", "expires_at")[:MOST_OF_A_STATE]
-    }
-
-
 def _changes() -> Found:
     rows = WaitingChange.objects.filter(state=WaitingChange.State.WAITING, expires_at__gt=timezone.now())
     return {
         ("change.waits", str(row.pk)): {
             "by": row.proposer_label,
             "subject": row.subject_label,
-            "expires": _moment(row.expires_at),
+            "expires": moment_of(row.expires_at),
         }
         for row in rows[:MOST_OF_A_STATE]
     }
@@ -234,5 +227,5 @@ def _number(event: AuditEvent) -> int:
     return int(event.subject_id) if event.subject_id.isascii() and event.subject_id.isdecimal() else 0
 
 
-def _moment(moment: datetime) -> str:
+def moment_of(moment: datetime) -> str:
     return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
