@@ -77,10 +77,10 @@ def test_a_connection_is_down_where_no_process_reaches_it() -> None:
     for process, status in (("one", "error"), ("two", "connected")):
         McpConnectionLink.objects.create(connection=connection, process_id=process, status=status, error_message="no")
     assert ("connection.down", str(connection.pk)) not in sources.states()
-    McpConnectionLink.objects.filter(process_id="two").update(status="error")
+    McpConnectionLink.objects.filter(process_id="two").delete()
     sources.reconcile(sources.states(), sources.STATES)
     assert Notice.objects.get(kind="connection.down").words == "The upstream shop cannot be reached: no"
-    McpConnectionLink.objects.all().update(status="connected")
+    McpConnectionLink.objects.create(connection=connection, process_id="three", status="connected")
     sources.reconcile(sources.states(), sources.STATES)
     assert Notice.objects.get(kind="connection.down").ended_at is not None
 
