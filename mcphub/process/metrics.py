@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 from channels.db import database_sync_to_async
 from django.db import connection
 from prometheus_client import CollectorRegistry, Metric, ProcessCollector, generate_latest
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from invocations.chain.models import AuditBlock
 from invocations.chain.service import log_on
 from invocations.chain.watching import verdict
+from invocations.shipping.service import Lag
 
 if TYPE_CHECKING:
     from mcphub.process.runtime import Hub
@@ -32,6 +33,35 @@ class _Gauges:
             yield GaugeMetricFamily(name, words, value=value)
 
 
+class _ShippingLags:
+    """A collector of how far each target of shipping is. Names are those of rows, of which there are few."""
+
+    def __init__(self, lags: list[Lag]) -> None:
+        self._lags = lags
+
+    def collect(self) -> Iterator[Metric]:
+        rows = GaugeMetricFamily(
+            "mcphub_audit_shipping_lag_rows", "Sealed rows that a target has not got yet.", labels=["target"]
+        )
+        seconds = GaugeMetricFamily(
+            "mcphub_audit_shipping_lag_seconds",
+            "Since the oldest block was sealed that a target has not got; 0: it has all.",
+            labels=["target"],
+        )
+        failures = GaugeMetricFamily(
+            "mcphub_audit_shipping_failures", "Deliveries to a target that failed in a row.", labels=["target"]
+        )
+        delivered = CounterMetricFamily(
+            "mcphub_audit_shipping_rows", "Rows that a target has got, repeated ones included.", labels=["target"]
+        )
+        for each in self._lags:
+            rows.add_metric([each.name], each.rows)
+            seconds.add_metric([each.name], each.seconds)
+            failures.add_metric([each.name], each.failures)
+            delivered.add_metric([each.name], each.delivered)
+        yield from (rows, seconds, failures, delivered)
+
+
 async def exposition(hub: Hub) -> bytes:
     """Give the metrics in Prometheus's text format. Where the database does not answer, its part is missing."""
     found = [
@@ -47,6 +77,10 @@ async def exposition(hub: Hub) -> bytes:
         ),
         ("mcphub_audit_alarm", "1: the last verification is bad, or too old.", float(bool(hub.sealing.alarm))),
     ]
+    found += [
+        (f"mcphub_policy_{effect}", f"Calls that rules decided so since the process started: {effect}.", float(count))
+        for effect, count in sorted(hub.calls.policing.decisions.items())
+    ]
     if (free := hub.ledger.disk.free_bytes) is not None:
         found.append(("mcphub_disk_free_bytes", "Free on the disk of a SQLite database.", float(free)))
     try:
@@ -55,6 +89,7 @@ async def exposition(hub: Hub) -> bytes:
     except Exception:
         found.append(("mcphub_database_up", "1: the database answered.", 0.0))
     registry = CollectorRegistry()
+    registry.register(_ShippingLags(hub.shipping.lags))
     registry.register(_Gauges(found))
     ProcessCollector(registry=registry)
     return bytes(generate_latest(registry))

@@ -21,6 +21,7 @@ from rest_framework.views import APIView
 from invocations.rest.audit import CheckpointViewSet, ConsistencyViewSet, EventViewSet, ExportViewSet, ProofViewSet
 from invocations.rest.calls import InvocationViewSet
 from invocations.rest.mappings import ErrorMappingViewSet
+from invocations.rest.shipping import ShippingTargetViewSet, VerificationViewSet
 from invocations.rest.tasks import TaskViewSet
 from mcphub.rest.replay import ReplayViewSet
 from mcphub.telling.rest import DeliveryViewSet, NoticeViewSet
@@ -32,6 +33,7 @@ from tools_catalog.rest.connections import ConnectionViewSet
 from tools_catalog.rest.content import PromptViewSet, ResourceViewSet
 from tools_catalog.rest.launch import LaunchProfileViewSet, SecretViewSet
 from tools_catalog.rest.offers import OfferViewSet
+from tools_catalog.rest.policy import PolicyRuleViewSet
 from tools_catalog.rest.selections import ServiceViewSet, ToolsetViewSet
 from tools_catalog.rest.tools import ToolDefinitionViewSet, ToolVersionViewSet
 
@@ -85,6 +87,7 @@ router.register("offers", OfferViewSet)
 router.register("keys", KeyViewSet)
 router.register("services", ServiceViewSet)
 router.register("toolsets", ToolsetViewSet)
+router.register("policy-rules", PolicyRuleViewSet)
 router.register("resources", ResourceViewSet)
 router.register("prompts", PromptViewSet)
 router.register("waiting-changes", WaitingChangeViewSet)
@@ -94,6 +97,8 @@ router.register("error-mappings", ErrorMappingViewSet)
 router.register("audit/checkpoints", CheckpointViewSet, basename="checkpoint")
 router.register("audit/events", EventViewSet)
 router.register("audit/proofs", ProofViewSet, basename="proof")
+router.register("audit/shipping", ShippingTargetViewSet)
+router.register("audit/verifications", VerificationViewSet)
 
 urlpatterns = [
     *router.urls,

@@ -62,6 +62,9 @@ def test_every_address_is_described(schema):
         ("/api/audit/events/{sequence}/", "get"),
         ("/api/audit/events/{sequence}/proof/", "get"),
         ("/api/audit/proofs/{invocation_id}/", "get"),
+        ("/api/audit/shipping/", "get"),
+        ("/api/audit/shipping/{name}/", "get"),
+        ("/api/audit/verifications/", "get"),
         ("/api/invocations/{invocation_id}/replay/", "post"),
         ("/api/invocations/stream/", "get"),
         ("/api/audit/export/", "get"),
@@ -114,12 +117,17 @@ def test_every_address_is_described(schema):
         ("/api/tool-definitions/{name}/versions/", "get"),
         *(
             (path, method)
-            for path in ("/api/resources/", "/api/prompts/", "/api/services/", "/api/toolsets/")
+            for path in ("/api/resources/", "/api/prompts/", "/api/services/", "/api/toolsets/", "/api/policy-rules/")
             for method in ("get", "post")
         ),
         *(
             (path, method)
-            for path in ("/api/resources/{id}/", "/api/prompts/{name}/", "/api/toolsets/{slug}/")
+            for path in (
+                "/api/resources/{id}/",
+                "/api/prompts/{name}/",
+                "/api/toolsets/{slug}/",
+                "/api/policy-rules/{name}/",
+            )
             for method in ("get", "put", "patch", "delete")
         ),
         *(("/api/services/{slug}/", method) for method in ("get", "put", "patch")),

@@ -14,6 +14,7 @@ from django.utils import timezone
 import mcphub.urls  # noqa: F401 - registers the pages of the admin
 from invocations.chain.models import AuditHold
 from invocations.models import McpRedactionRule
+from invocations.shipping.models import ShippingTarget
 from mcphub.chat.models import ChatApproval, ChatKey, ChatModel, ChatProvider, ChatSession, Query, ToolApproval
 from mcphub.login.invitations import invite
 from mcphub.login.models import LinkedIdentity, LoginProvider, SecondFactor
@@ -21,7 +22,7 @@ from mcphub.signin.models import Issuer
 from sessions_app.history.reading import history_of
 from sessions_app.models import RateLimitBucket, WaitingChange
 from tests import factories as make
-from tools_catalog.models import HttpService, McpToolset, Secret
+from tools_catalog.models import HttpService, McpPolicyRule, McpToolset, Secret
 
 
 def patterns(under: Any = None, before: str = "") -> Iterator[str]:
@@ -166,6 +167,7 @@ _MADE: dict[str, Callable[[], Any]] = {
     "tools_catalog_mcpupstreamtool": _offer,
     "tools_catalog_secret": _secret,
     "tools_catalog_httpservice": lambda: HttpService.objects.create(slug="git", url="https://git.example.org/rest"),
+    "tools_catalog_mcppolicyrule": lambda: McpPolicyRule.objects.create(name="watcher", watching=True),
     "tools_catalog_mcptoolset": lambda: McpToolset.objects.create(slug="few", patterns="e*"),
     "tools_catalog_mcpresource": make.McpResourceFactory,
     "tools_catalog_mcpprompt": make.McpPromptFactory,
@@ -174,6 +176,7 @@ _MADE: dict[str, Callable[[], Any]] = {
     "invocations_mcptask": lambda: make.McpTaskFactory(over=True),
     "invocations_mcpredactionrule": lambda: McpRedactionRule.objects.create(place="$.a"),
     "invocations_audithold": lambda: AuditHold.objects.create(name="case", reason="court", principal="key:9"),
+    "invocations_shippingtarget": lambda: ShippingTarget.objects.create(name="siem", kind="folder", address="siem"),
     "chat_chatprovider": _provider,
     "chat_chatmodel": lambda: ChatModel.objects.create(provider=_provider(), name="m"),
     "chat_chatkey": lambda: ChatKey.objects.create(key=make.ApiKeyFactory(scopes=["chat"])),
