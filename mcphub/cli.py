@@ -30,6 +30,7 @@ COMMANDS = {
     "backup": "write database and keys of one moment into one encrypted file, while the hub runs",
     "restore": "put a backup into an empty data directory and database, and verify its audit",
     "secrets": "encrypt all secrets under a new key, while the hub runs",
+    "notice": "test whether notices arrive, and send once more what was given up",
     "client-config": "print the configuration for an MCP client",
     "second-factor": "take away the second factors of a person who lost them",
     "demo": "start a hub of its own with tools, clients and calls to look at, or remove it",

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
@@ -211,3 +211,45 @@ def secret(path: Path, size: int = 50) -> str:
         raise ImproperlyConfigured(
             f"The data directory {path.parent} cannot be written: {error.strerror}. Name another with --data-dir."
         ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Mail:
+    """How e-mail leaves: a back end of Django and what it is made with."""
+
+    backend: str
+    options: dict[str, object] = field(default_factory=dict, repr=False)
+
+
+_MAIL_EXAMPLE = (
+    "smtp+tls://user:password@mail.example:587, smtps://mail.example:465, smtp://127.0.0.1:25 or file:///folder"
+)
+
+
+def mail(name: str) -> Mail | None:
+    """The address of a mail server, or of a folder that each message becomes a file in; None: no e-mail."""
+    value = text(name)
+    if not value:
+        return None
+    known = {"smtp": 25, "smtp+tls": 587, "smtps": 465}
+    try:
+        parts = urlsplit(value)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        raise ImproperlyConfigured(f"{name} is no address of a mail server; write {_MAIL_EXAMPLE}.") from None
+    if parts.scheme == "file" and parts.path.startswith("/"):
+        return Mail("django.core.mail.backends.filebased.EmailBackend", {"file_path": parts.path})
+    if parts.scheme not in known or not host:
+        raise ImproperlyConfigured(f"{name} is no address of a mail server; write {_MAIL_EXAMPLE}.")
+    return Mail(
+        "django.core.mail.backends.smtp.EmailBackend",
+        {
+            "host": host,
+            "port": port or known[parts.scheme],
+            "username": unquote(parts.username or ""),
+            "password": unquote(parts.password or ""),
+            "use_tls": parts.scheme == "smtp+tls",
+            "use_ssl": parts.scheme == "smtps",
+            "timeout": 10,
+        },
+    )

@@ -31,6 +31,13 @@ _SEEN = (
     "chat.view_query",
     "sessions_app.view_ratelimitbucket",
     "sessions_app.view_waitingchange",
+    "telling.view_notice",
+    "telling.view_delivery",
+    "telling.replay_delivery",
+    "telling.view_subscription",
+    "telling.add_subscription",
+    "telling.change_subscription",
+    "telling.delete_subscription",
 )
 _CATALOGUE = (
     "tools_catalog.add_mcptooldefinition",
@@ -145,7 +152,7 @@ def install(sender: object = None, **kwargs: Any) -> None:
     from django.contrib.auth.models import Group, Permission
 
     using = kwargs.get("using", "default")
-    for label in ("auth", "sessions_app", "tools_catalog", "invocations", "chat", "login", "signin"):
+    for label in ("auth", "sessions_app", "tools_catalog", "invocations", "chat", "login", "signin", "telling"):
         # Each app's permissions are made by a signal of its own, whose turn may come later.
         create_permissions(apps.get_app_config(label), verbosity=0, using=using)
     known = {

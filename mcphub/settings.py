@@ -86,6 +86,7 @@ INSTALLED_APPS = [
     "mcphub.chat",
     "mcphub.login",
     "mcphub.signin",
+    "mcphub.telling",
 ]
 MCPHUB_APPS = env.modules("MCPHUB_APPS")
 """Apps of the operator's own: the tools that their `tools.py` registers can be put into the catalogue."""
@@ -121,6 +122,7 @@ TEMPLATES = [
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
                 "mcphub.console.verdict.shown",
+                "mcphub.telling.pages.shown",
             ]
         },
     }
@@ -326,6 +328,17 @@ MCPHUB_KEY_DAYS = env.whole("MCPHUB_KEY_DAYS", 365, least=0, most=3650)
 """So long a new key works where nobody says another end; 0: without an end."""
 MCPHUB_KEY_REMINDER_DAYS = env.whole("MCPHUB_KEY_REMINDER_DAYS", 14, least=0, most=365)
 """So long before the end of a key the hub warns of it, in the history and in the log."""
+MCPHUB_NOTICE_DAYS = env.whole("MCPHUB_NOTICE_DAYS", 90, least=1, most=3650)
+"""So long after it was last seen a notice is removed, with its deliveries."""
+MCPHUB_NOTICE_SETTLE_SECONDS = env.number("MCPHUB_NOTICE_SETTLE_SECONDS", 900, least=0, most=7 * 86400)
+"""A state that comes back this soon after its end counts up its notice, and nobody is told again."""
+MCPHUB_NOTICE_TRIES = env.whole("MCPHUB_NOTICE_TRIES", 8, least=1, most=100)
+"""After so many failed tries a delivery is given up; somebody may send it once more."""
+MCPHUB_MAIL = env.mail("MCPHUB_MAIL_URL")
+"""The server that e-mail goes out through, such as smtp+tls://user:password@mail.example:587; empty: none."""
+MCPHUB_MAIL_FROM = env.text("MCPHUB_MAIL_FROM", "MCP Hub <mcphub@localhost>")
+"""The sender of e-mail."""
+EVENTSTREAM_CHANNELMANAGER_CLASS = "mcphub.telling.live.Channels"
 MCPHUB_OWN_KEYS = env.flag("MCPHUB_OWN_KEYS", default=True)
 """Whether people may make keys for themselves at /me/."""
 MCPHUB_FIRST_KEY_DAYS = env.whole("MCPHUB_FIRST_KEY_DAYS", 90, least=0, most=3650)
@@ -519,5 +532,6 @@ UNFOLD = {
         lambda request: static("mcphub/accessible.js"),
         lambda request: static("mcphub/keys.js"),
         lambda request: static("mcphub/times.js"),
+        lambda request: static("mcphub/notices.js"),
     ],
 }

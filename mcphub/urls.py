@@ -22,6 +22,7 @@ urlpatterns = [
     path("admin/", include("mcphub.console.shown_views")),
     path("admin/", include("mcphub.console.replaying")),
     path("admin/", include("mcphub.console.usage")),
+    path("admin/", include("mcphub.telling.pages")),
     path("admin/", admin.site.urls),
     *(
         path(f"v0.1/servers{end}{slash}", view.as_view())

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 HOME = Path(__file__).parent.parent
 PACKAGES = ("mcphub", "invocations", "tools_catalog", "sessions_app")
 
-GIVEN = {"django-eventstream", "jsonschema"}
+GIVEN = {"jsonschema"}
 """Of the owner's list, and not imported yet: docs/decisions.md says why they are installed."""
 
 PART_OF = {

@@ -32,6 +32,14 @@ def show(request: HttpRequest) -> list[dict[str, object]]:
             ]
         },
         {
+            "title": _("Notices"),
+            "items": [
+                item(_("Notices"), "notifications", "telling_notice", "n"),
+                item(_("My subscriptions"), "mark_email_unread", "telling_subscription"),
+                item(_("Deliveries"), "outgoing_mail", "telling_delivery"),
+            ],
+        },
+        {
             "title": _("Audit"),
             "items": [
                 item(_("Invocations"), "receipt_long", "invocations_mcptoolinvocation", "i"),

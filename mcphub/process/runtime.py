@@ -46,6 +46,8 @@ from mcphub.server.pending_input import PendingInputRequests
 from mcphub.server.resuming import Resuming
 from mcphub.signin import sweeping as sign_ins
 from mcphub.signin.issuers.tokens import ForeignTokens
+from mcphub.telling import noticing
+from mcphub.telling.service import Telling
 from sessions_app import bus, events, refused_requests, store
 from sessions_app.history import bounded, comparing
 from sessions_app.keys import reminding
@@ -108,6 +110,7 @@ class Hub:
             lambda text: Record(self.configuration.redaction).words(text)
         )
         self.links = links.LinkKeeper(self.process_id, without_secrets, self._own.is_gone)
+        self.telling = Telling(self.process_id, self._conditions)
         self.accounts = Accounts()
         self.upstreams = Pool(
             ConnectionEnvironment(
@@ -182,6 +185,7 @@ class Hub:
         )
         await database_sync_to_async(self._compare_with_history)()
         await database_sync_to_async(self._own.set_status)(ServerProcess.Status.RUNNING)
+        self.telling.start()
         logger.info("The hub runs: %d tools", len(self.configuration.catalog.tools))
 
     async def drain(self) -> None:
@@ -194,6 +198,7 @@ class Hub:
         self.is_draining = True
         live.end_all()
         self.calls.approvals.drain()
+        self.telling.drain()
         await self.streams.stop()
         with contextlib.suppress(Exception):
             await database_sync_to_async(self._own.set_status)(ServerProcess.Status.STOPPING)
@@ -214,6 +219,7 @@ class Hub:
         for task in [*self._tasks, *self.background]:
             task.cancel()
         await asyncio.gather(*self._tasks, *self.background, return_exceptions=True)
+        await self.telling.stop()
         for close in self.closing:
             await close()
         await self.upstreams.stop()
@@ -297,6 +303,7 @@ class Hub:
         self.follower.on([bus.UPSTREAM_REFRESH], lambda event: self.upstreams.refresh(event.payload))
         self.follower.on([bus.UPSTREAM_RECONNECT], lambda event: self.upstreams.reconnect(event.payload))
         self.follower.on([bus.APPROVAL_CHANGED], lambda event: self.calls.approvals.heard(event.payload))
+        self.telling.follow(self.follower)
         self.follower.on([bus.TASK_CHANGED], lambda event: self.tasks.heard(event.payload))
 
     async def _follow(self) -> None:
@@ -440,6 +447,7 @@ class Hub:
             reminding.remind()
             tasks.purge()
             aliases.purge()
+            noticing.purge()
             self.sealing.retain()
 
     def _flush(self) -> None:
@@ -462,6 +470,16 @@ class Hub:
                 comparing.words_of(found),
             )
         self._unrecorded = found
+
+    def _conditions(self) -> dict[tuple[str, str], dict[str, str]]:
+        """Give what people are told of that only this process knows."""
+        found: dict[tuple[str, str], dict[str, str]] = {}
+        problem = self.ledger.failing or (self.ledger.disk.words if self.ledger.disk.is_short else "")
+        if problem:
+            found["ledger.failing", self.host] = {"host": self.host, "problem": problem}
+        if self.sealing.alarm:
+            found["audit.alarm", ""] = {"problem": self.sealing.alarm}
+        return found
 
     async def health(self) -> dict[str, str]:
         """Say of each part `ok` or what is wrong with it."""

@@ -25,6 +25,7 @@ from invocations.rest.mappings import ErrorMappingViewSet
 from invocations.rest.shipping import ShippingTargetViewSet, VerificationViewSet
 from invocations.rest.tasks import TaskViewSet
 from mcphub.rest.replay import ReplayViewSet
+from mcphub.telling.rest import DeliveryViewSet, NoticeViewSet
 from sessions_app.rest.keys import KeyViewSet
 from sessions_app.rest.processes import ProcessViewSet
 from sessions_app.rest.sessions import SessionViewSet
@@ -92,6 +93,8 @@ router.register("policy-rules", PolicyRuleViewSet)
 router.register("resources", ResourceViewSet)
 router.register("prompts", PromptViewSet)
 router.register("waiting-changes", WaitingChangeViewSet)
+router.register("notices", NoticeViewSet)
+router.register("notice-deliveries", DeliveryViewSet)
 router.register("error-mappings", ErrorMappingViewSet)
 router.register("audit/checkpoints", CheckpointViewSet, basename="checkpoint")
 router.register("audit/events", EventViewSet)

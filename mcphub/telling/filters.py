@@ -1,0 +1,34 @@
+"""The filters of the lists of notices and of deliveries, for the console and for REST."""
+
+from __future__ import annotations
+
+from django.utils.translation import gettext_lazy as _
+
+from mcphub.telling.catalogue import KINDS
+from mcphub.telling.models import Delivery
+from sessions_app.kit.lists.filters import Choices, During, ListFilter, OneOf, Rows, WholeNumber
+
+
+def _kinds() -> Choices:
+    return [(kind.name, kind.title) for kind in KINDS.values()]
+
+
+def _in_state(rows: Rows, state: str) -> Rows:
+    return rows.filter(ended_at=None) if state == "open" else rows.exclude(ended_at=None)
+
+
+NOTICE_FILTERS: tuple[ListFilter, ...] = (
+    OneOf(name="kind", label="", choices=_kinds),
+    OneOf(
+        name="state",
+        label=_("state"),
+        choices=[("open", _("Holds now")), ("over", _("Over, or happened once"))],
+        narrowed=_in_state,
+    ),
+    During(name="first", column="first_at", label="", over_rest=False),
+)
+
+DELIVERY_FILTERS: tuple[ListFilter, ...] = (
+    OneOf(name="state", label="", choices=Delivery.State.choices),
+    WholeNumber(name="subscription", column="subscription_id", least=1, help_text="The number of a subscription."),
+)
