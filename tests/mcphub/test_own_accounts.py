@@ -42,12 +42,12 @@ def test_a_person_sees_and_ends_the_own_account_alone(connection: McpConnection,
     person, browser = anna
     boris = connected(connection, User.objects.create_user("boris"))
     assert "tracker" not in browser.get("/me/").content.decode()  # nothing of it is served to her
-    assert browser.post("/me/accounts/disconnect/", {"id": "tracker"}).status_code == 404
+    assert browser.post("/me/accounts/disconnect/", {"id": "connection tracker"}).status_code == 404
     own = connected(connection, person)
     page = browser.get("/me/").content.decode()
     assert "tracker" in page
     assert TOKEN not in page
-    assert browser.post("/me/accounts/disconnect/", {"id": "tracker"}).status_code == 302
+    assert browser.post("/me/accounts/disconnect/", {"id": "connection tracker"}).status_code == 302
     own.refresh_from_db()
     boris.refresh_from_db()
     assert (own.state, own.access, boris.state) == ("ended", "", "connected")

@@ -23,20 +23,19 @@ from tools_catalog.accounts.renewing import GrantOver, obtained, renewed
 from tools_catalog.accounts.storing import Stored
 from tools_catalog.models.accounts import CLAIM_SECONDS, SHARED
 from tools_catalog.secrets import SecretError
-from tools_catalog.upstream.account import AccountNeeded, AccountRefused
-from tools_catalog.upstream.spec import CLIENT_ACCOUNT, ConnectionSpec
+from tools_catalog.upstream.account import CLIENT_ACCOUNT, AccountNeeded, AccountRefused, Place
 from tools_catalog.upstream.transports.base import SessionLost
 
 _AGAIN_SECONDS: Final = 0.1
 _ELSEWHERE: Final = (
-    "The connection leads to another server, or uses accounts in another way, than when it was connected."
+    "The address leads to another server, or accounts are used in another way, than when it was connected."
 )
 _PERSON: Final = "user:"
 _MOST: Final = 2000
 """Accounts that a process keeps in memory."""
 
 _Result = TypeVar("_Result")
-Key = tuple[int, str]
+Key = tuple[str, int, str]
 
 
 class Accounts:
@@ -47,8 +46,8 @@ class Accounts:
         self._locks: dict[Key, asyncio.Lock] = {}
         self._epoch = 0
 
-    def __call__(self, spec: ConnectionSpec, principal: str) -> HeldAccount:
-        return HeldAccount(self, spec, principal)
+    def __call__(self, place: Place, principal: str) -> HeldAccount:
+        return HeldAccount(self, place, principal)
 
     def forget(self) -> None:
         """Read each account again before its next use."""
@@ -79,17 +78,17 @@ class Accounts:
 class HeldAccount:
     """The account of one session with an upstream: `upstream.account.Account`."""
 
-    def __init__(self, accounts: Accounts, spec: ConnectionSpec, principal: str) -> None:
+    def __init__(self, accounts: Accounts, place: Place, principal: str) -> None:
         self._accounts = accounts
-        self._spec = spec
+        self._place = place
         self._principal = principal
-        self._key = (spec.id, principal)
+        self._key = (place.of, place.id, principal)
         self._since: datetime | None = None
         """When the account was connected whose token was given first."""
 
     async def token(self) -> str:
         """Give the token to send, renewed where it is about to end."""
-        if self._spec.is_personal and self._principal != SHARED and not self._principal.startswith(_PERSON):
+        if self._place.is_personal and self._principal != SHARED and not self._principal.startswith(_PERSON):
             raise self._needed(None)
         stored = await self._accounts.stored(self._key)
         if not self._is_good(stored):
@@ -214,9 +213,9 @@ class HeldAccount:
             stored = await self._accounts.stored(self._key)
             if not self._is_good(stored):
                 try:
-                    await obtained(self._spec.id)
+                    await obtained(self._place.of, self._place.id)
                 except (NotReached, AuthorizationInvalid, SecretError) as error:
-                    raise AccountRefused(f"The hub gets no token for {self._spec.slug}: {error}") from error
+                    raise AccountRefused(f"The hub gets no token for {self._place.slug}: {error}") from error
                 self._accounts.forget()
                 stored = await self._accounts.stored(self._key)
             return stored.access if stored is not None else ""
@@ -224,17 +223,18 @@ class HeldAccount:
     # Words --------------------------------------------------------------------------------------------
 
     def _is_good(self, stored: Stored | None) -> bool:
-        return stored is not None and stored.is_connected and stored.is_for(self._spec.url, self._spec.account)
+        return stored is not None and stored.is_connected and stored.is_for(self._place.url, self._place.account)
 
     @property
     def _is_client(self) -> bool:
-        return self._spec.account == CLIENT_ACCOUNT
+        return self._place.account == CLIENT_ACCOUNT
 
     def _needed(self, stored: Stored | None, why: str = "") -> AccountNeeded:
-        slug = self._spec.slug
+        slug = self._place.slug
         why = why or (stored.failure if stored is not None and stored.failure else "")
-        if not self._spec.is_personal:
-            what = f"The hub's account at {slug} is not connected. Its operator connects it on the connection's page."
+        if not self._place.is_personal:
+            page = f"the {self._place.of}'s page"
+            what = f"The hub's account at {slug} is not connected. Its operator connects it on {page}."
         elif self._principal == SHARED:
             what = f"Nobody's account is chosen to read the lists of {slug}. Its operator connects one for them."
         elif not self._principal.startswith(_PERSON):
@@ -243,8 +243,8 @@ class HeldAccount:
             )
         else:
             what = f"Your account at {slug} is not connected."
-            return AccountNeeded(f"{what} {why}".strip(), slug, self._principal)
-        return AccountNeeded(f"{what} {why}".strip(), slug)
+            return AccountNeeded(f"{what} {why}".strip(), slug, self._principal, self._place.of)
+        return AccountNeeded(f"{what} {why}".strip(), slug, of=self._place.of)
 
     async def _database(self, function: Callable[[], _Result]) -> _Result:
         return await database_sync_to_async(function)()

@@ -160,6 +160,15 @@ def made(url: str) -> tuple[MCPServer, Accounts]:
         """A greeting from the account."""
         return f"I am {whoami()}."
 
+    @server.custom_route("/api/me", methods=["GET", "POST"])
+    async def api_me(request: Request) -> Response:
+        """An HTTP API that takes the same tokens, and knows nothing of MCP."""
+        scheme, _blank, token = request.headers.get("authorization", "").partition(" ")
+        found = await accounts.load_access_token(token) if scheme == "Bearer" else None
+        if found is None:
+            return JSONResponse({"error": "who are you?"}, 401, {"WWW-Authenticate": 'Bearer error="invalid_token"'})
+        return JSONResponse({"login": found.subject, "scopes": found.scopes, "you_sent": token})
+
     @server.custom_route("/login", methods=["GET"])
     async def login(request: Request) -> Response:
         name, subject = request.query_params["sign_in"], request.query_params.get("as", "")
