@@ -22,6 +22,7 @@ COMMANDS = {
     "token": "make, list, rotate and revoke API keys",
     "service": "make a service that comes in with client credentials",
     "connection": "bring, add, list, test and switch connections to other MCP servers",
+    "account": "list and disconnect accounts at upstreams and APIs",
     "provider": "add a provider of models for the chat",
     "catalog": "load tools from a bundle or a pack, or write the catalogue out",
     "audit": "verify and export the audit, publish a checkpoint, change its key, remove what is too old",

@@ -8,7 +8,14 @@ from django.utils.translation import gettext_lazy as _
 from sessions_app.kit.lists.filters import Choices, During, ListFilter, OneOf, Rows, TextIs, YesOrNo
 from tools_catalog.kinds.http import HttpKind
 from tools_catalog.kinds.registry import choices
-from tools_catalog.models import HttpService, McpConnection, McpToolDefinition, McpToolset, McpUpstreamTool
+from tools_catalog.models import (
+    HttpService,
+    McpConnection,
+    McpToolDefinition,
+    McpToolset,
+    McpUpstreamTool,
+    UpstreamAccount,
+)
 from tools_catalog.models.content import PromptBackend, ResourceBackend
 
 _ENABLED = YesOrNo(name="enabled", label="")
@@ -84,6 +91,12 @@ TOOLSET_FILTERS: tuple[ListFilter, ...] = (
     OneOf(name="mode", label="", choices=McpToolset.Mode.choices),
     _ENABLED,
     _GROUPS,
+)
+ACCOUNT_FILTERS: tuple[ListFilter, ...] = (
+    OneOf(name="state", label="", choices=UpstreamAccount.State.choices),
+    TextIs(name="connection", column="connection__slug", label=""),
+    TextIs(name="service", column="service__slug", label=""),
+    TextIs(name="principal", label=""),
 )
 CONNECTION_FILTERS: tuple[ListFilter, ...] = (
     OneOf(

@@ -138,7 +138,11 @@ def address_of(place: AccountAt, page: str) -> str:
 
 def _asked(request: HttpRequest, slug: str, of: str) -> tuple[AccountAt, str | None, bool]:
     """Give the place, the principal of the account that the person may connect, and whether it is for all."""
-    row: AccountAt = get_object_or_404(HttpService if of == HttpService.of else McpConnection, slug=slug)
+    row: AccountAt
+    if of == HttpService.of:
+        row = get_object_or_404(HttpService, slug=slug)
+    else:
+        row = get_object_or_404(McpConnection, slug=slug)
     is_for_all = request.GET.get("as") == "all" or row.account == row.Account.SHARED
     return row, people.account_of(row, request.user, is_for_all=is_for_all), is_for_all
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -20,17 +21,17 @@ OPEN = {f"{META}clientCapabilities": {"elicitation": {"url": {}}}}
 
 def add_service(slug: str, origin: str, account: str, **words: Any) -> None:
     """Add a service with one tool, `SLUG_me`."""
-    from tests.factories import ToolFactory
+    from tests.factories import McpToolDefinitionFactory
     from tools_catalog.models import HttpService
 
     row = HttpService(slug=slug, url=f"{origin}/api", account=account, **words)
     row.full_clean()
     row.save()
-    ToolFactory(
+    McpToolDefinitionFactory(
         name=f"{slug}_me",
         backend="http",
         configuration={"service": slug, "url": "/me"},
-        input_schema={"type": "object"},
+        destructive=False,
         read_only=True,
     )
 
@@ -112,7 +113,7 @@ def test_each_person_calls_an_api_with_an_account_of_their_own(hub: Hub, api: st
 def test_a_token_that_the_api_gives_back_is_cut_out(hub: Hub, api: str, people: Any) -> None:
     accounts.connect(people["anna"][0], "/connect/service/api/", "alice")
     answer = call(hub, people["anna"][1], "api_me")
-    assert len(answer["result"]["structuredContent"]["you_sent"]) < 20, answer
+    assert len(json.loads(text_of(answer))["you_sent"]) < 20, answer
 
 
 def test_a_client_is_led_to_the_page_and_its_next_round_calls(hub: Hub, api: str) -> None:

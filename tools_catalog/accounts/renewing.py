@@ -50,10 +50,15 @@ async def renewed(row: UpstreamAccount) -> TokenAnswer:
 
 async def obtained(of: str, place_id: int) -> None:
     """Get and store the first token of the hub's own account. Raises NotReached, AuthorizationInvalid, SecretError."""
-    rows = HttpService.objects if of == HttpService.of else McpConnection.objects
-    place = await database_sync_to_async(rows.get)(pk=place_id)
+    place = await database_sync_to_async(_place)(of, place_id)
     registration, answer = await _by_credentials(place, ())
     await database_sync_to_async(storing.connect)(place, SHARED, registration, answer, storing.HUB)
+
+
+def _place(of: str, place_id: int) -> AccountAt:
+    if of == HttpService.of:
+        return HttpService.objects.get(pk=place_id)
+    return McpConnection.objects.get(pk=place_id)
 
 
 async def _by_credentials(place: AccountAt, wanted: Sequence[str]) -> tuple[UpstreamRegistration, TokenAnswer]:

@@ -21,6 +21,7 @@ from tools_catalog.accounts import storing
 from tools_catalog.accounts.asking import NotReached
 from tools_catalog.accounts.renewing import GrantOver, obtained, renewed
 from tools_catalog.accounts.storing import Stored
+from tools_catalog.bindings import SERVICE
 from tools_catalog.models.accounts import CLAIM_SECONDS, SHARED
 from tools_catalog.secrets import SecretError
 from tools_catalog.upstream.account import CLIENT_ACCOUNT, AccountNeeded, AccountRefused, Place
@@ -95,7 +96,11 @@ class HeldAccount:
             # It may have been connected just now, by a page that another process served.
             stored = await self._accounts.stored(self._key, again=True)
         if stored is None:
-            return await self._first() if self._is_client else ""
+            if self._is_client:
+                return await self._first()
+            if self._place.of == SERVICE:  # many APIs answer strangers too, with less
+                raise self._needed(None)
+            return ""
         if not self._is_good(stored):
             if self._is_client:
                 return await self._first()

@@ -219,7 +219,7 @@ def account_at(place: AccountAt, principal: str) -> UpstreamAccount | None:
     return rows.filter(**at(place.of, place.pk), principal=principal).first()
 
 
-def at(of: str, place_id: int) -> dict[str, int]:
+def at(of: str, place_id: int) -> dict[str, Any]:
     """Give the condition of rows that are at a place; `of` is connection or service."""
     return {f"{of}_id": place_id}
 

@@ -110,8 +110,8 @@ def _service(found: Found, slug: str, url: str, report: Imported) -> HttpService
             setattr(row, name, "")
     elif found.account:
         report.notes.append(
-            f"It takes accounts (OAuth). Instead of a secret you can choose an account on the page of {slug}: its issuer "
-            "is entered. Take the header Authorization out there."
+            f"It takes accounts (OAuth). Instead of a secret you can choose an account on the page of {slug}: "
+            "its issuer is entered. Take the header Authorization out there."
         )
     if not row.url:
         note = found.notes[0] if found.notes else "The description names no server."

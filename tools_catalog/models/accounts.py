@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.db import models
 from django.db.models import Q
@@ -37,9 +37,13 @@ class _AtPlace(models.Model):
     class Meta:
         abstract = True
 
+    if TYPE_CHECKING:
+        connection: Any
+        service: Any
+
     @property
     def place(self) -> McpConnection | HttpService:
-        found = self.service if self.service_id is not None else self.connection  # type: ignore[attr-defined]
+        found: McpConnection | HttpService | None = self.service if self.service_id is not None else self.connection
         assert found is not None
         return found
 

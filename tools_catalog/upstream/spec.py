@@ -11,7 +11,8 @@ from tools_catalog.backends.http.template import Secrets, Template, Values, head
 from tools_catalog.bindings import CONNECTION, PROFILE, Destination, origin_of
 from tools_catalog.upstream.account import ACCOUNTS as ACCOUNTS
 from tools_catalog.upstream.account import CLIENT_ACCOUNT as CLIENT_ACCOUNT
-from tools_catalog.upstream.account import NO_ACCOUNT, PERSONAL_ACCOUNT
+from tools_catalog.upstream.account import NO_ACCOUNT as NO_ACCOUNT
+from tools_catalog.upstream.account import PERSONAL_ACCOUNT as PERSONAL_ACCOUNT
 from tools_catalog.upstream.account import SHARED_ACCOUNT as SHARED_ACCOUNT
 from tools_catalog.upstream.asking import Asking
 
