@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 from urllib.parse import SplitResult, urlsplit
 
 from sessions_app.protocol.json import Json
@@ -152,6 +152,13 @@ class IssuerMetadata:
     """A client id may be the address of a document that describes the client."""
     names_itself: bool = False
     """Every authorization response holds `iss` (RFC 9207)."""
+    is_entered: bool = False
+    """An operator entered its addresses; it has no name of its own."""
+
+    @property
+    def audience(self) -> str:
+        """Whom a signed statement of the hub is for (RFC 7523, 3)."""
+        return self.token_endpoint if self.is_entered else self.issuer
 
     @classmethod
     def read(
@@ -174,7 +181,7 @@ class IssuerMetadata:
             )
         if is_pkce_demanded and "S256" not in _texts(document, "code_challenge_methods_supported"):
             raise AuthorizationInvalid("The authorization server does not say that it has PKCE with S256.")
-        addresses = {name: _address(document, name, is_plain_allowed) for name in _ENDPOINTS}
+        addresses: dict[str, Any] = {name: _address(document, name, is_plain_allowed) for name in _ENDPOINTS}
         if not addresses["token_endpoint"]:
             raise AuthorizationInvalid("The authorization server's metadata name no token endpoint.")
         return cls(
@@ -195,6 +202,7 @@ class IssuerMetadata:
             authorization_endpoint,
             token_endpoint,
             methods=(BASIC, POST, PUBLIC, SIGNED),
+            is_entered=True,
         )
 
     @classmethod

@@ -36,6 +36,25 @@ def add_service(slug: str, origin: str, account: str, **words: Any) -> None:
     )
 
 
+def add_key(name: str, origin: str, user: str) -> str:
+    """Keep a new private key as a secret for an issuer; give its public half."""
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    from tools_catalog.models import Secret
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    row = Secret(name=name, origins=origin, users=user, places="headers.Authorization")
+    row.set_value(
+        key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        ).decode()
+    )
+    row.save()
+    public = key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+    return public.decode()
+
+
 def state(slug: str) -> dict[str, Any]:
     from tools_catalog.models import HttpService
 
@@ -172,3 +191,24 @@ def test_one_account_serves_all_where_an_operator_connected_it(hub: Hub, origin:
         hub.operate(accounts.make_operator, "chief")
         accounts.connect(chief, "/connect/service/house/", "house")
     assert "house" in text_of(call(hub, hub.key, "house_me"))
+
+
+@pytest.mark.parametrize("account", ["behalf", "exchange"])
+def test_the_hub_gets_a_token_for_each_person_by_its_word(
+    account: str, hub: Hub, peer: Peer, origin: str, people: Any
+) -> None:
+    key = hub.operate(add_key, account, origin, f"service:{account}")
+    accounts.control(peer.url, key=key, audience=f"{origin}/token", unknown=["boris"])
+    words = {"client_id": "the-hub", "client_secret": account, "token_url": f"{origin}/token"}
+    hub.operate(add_service, account, origin, account, **words)
+    (_anna, of_anna), (_boris, of_boris) = people["anna"], people["boris"]
+    until(lambda: "anna" in str(call(hub, of_anna, f"{account}_me")))
+    # Nobody's token serves another: who is unknown there, and who is no person, gets none.
+    assert "no such person" in text_of(call(hub, of_boris, f"{account}_me"))
+    assert "no person's" in text_of(call(hub, hub.key, f"{account}_me"))
+    accounts.control(peer.url, expire=True)
+    before = accounts.control(peer.url)["believed"]
+    assert "anna" in text_of(call(hub, of_anna, f"{account}_me"))
+    assert accounts.control(peer.url)["believed"] == before + 1
+    accounts.control(peer.url, unknown=[])
+    assert "boris" in text_of(call(hub, of_boris, f"{account}_me"))

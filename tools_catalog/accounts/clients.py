@@ -22,6 +22,7 @@ from tools_catalog.bindings import Destination, origin_of
 from tools_catalog.models.accounts import UpstreamRegistration
 from tools_catalog.models.services import HttpService
 from tools_catalog.models.upstream import McpConnection
+from tools_catalog.upstream.account import BEHALF_ACCOUNT, EXCHANGE_ACCOUNT
 from tools_catalog.upstream.spec import SSE
 from tools_catalog.vault import read_secrets, secret_for
 
@@ -107,6 +108,12 @@ def known_client(place: AccountAt, row: UpstreamRegistration) -> Client:
     read_secrets()
     try:
         proof = secret_for(place.client_secret, to.at("headers.Authorization"))
+        if (
+            is_key(proof)
+            and place.account in (BEHALF_ACCOUNT, EXCHANGE_ACCOUNT)
+            and authorization.SIGNED not in issuer.methods
+        ):
+            return Client(row.client_id, authorization.PUBLIC, proof)  # the statement about a person says who asks
         method = authorization.method_for(issuer, has_secret=not is_key(proof), has_key=is_key(proof))
         if method == authorization.POST:
             secret_for(place.client_secret, to.at("body"))

@@ -2,21 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Final
 
 from channels.db import database_sync_to_async
+from django.contrib.auth import get_user_model
 
 from sessions_app.protocol import authorization
-from sessions_app.protocol.authorization import Challenge
+from sessions_app.protocol.authorization import AuthorizationInvalid, Challenge
 from sessions_app.protocol.authorization_flow import AnswerRefused, TokenAnswer
 from tools_catalog.accounts import storing
 from tools_catalog.accounts.asking import IssuerClient
+from tools_catalog.accounts.assertions import statement_about
 from tools_catalog.accounts.clients import known_client, registration_for, who_lets_in
 from tools_catalog.accounts.storing import AccountAt
 from tools_catalog.models.accounts import SHARED, UpstreamAccount, UpstreamRegistration
 from tools_catalog.models.services import HttpService
 from tools_catalog.models.upstream import McpConnection
-from tools_catalog.upstream.account import CLIENT_ACCOUNT
+from tools_catalog.upstream.account import BEHALF_ACCOUNT, EXCHANGE_ACCOUNT, UNATTENDED
+
+_JWT: Final = "urn:ietf:params:oauth:token-type:jwt"
+_GRANTS: Final[dict[str, Callable[[str], dict[str, str]]]] = {
+    BEHALF_ACCOUNT: lambda statement: {
+        "grant_type": "urn:ietf:params:oauth:grant-type:jwt-bearer",
+        "assertion": statement,
+    },
+    EXCHANGE_ACCOUNT: lambda statement: {
+        "grant_type": "urn:ietf:params:oauth:grant-type:token-exchange",
+        "subject_token": statement,
+        "subject_token_type": _JWT,
+        "requested_token_type": "urn:ietf:params:oauth:token-type:access_token",
+    },
+}
+"""How the hub's word about a person becomes a token: RFC 7523, 2.1, and RFC 8693, 2.1."""
 
 
 class GrantOver(Exception):
@@ -29,9 +47,9 @@ async def renewed(row: UpstreamAccount) -> TokenAnswer:
     Raises GrantOver for `invalid_grant` alone; NotReached, AuthorizationInvalid, SecretError for what may pass.
     """
     registration, place = row.registration, row.place
-    if place.account == CLIENT_ACCOUNT:
+    if place.account in UNATTENDED:
         wanted = authorization.union(row.scopes.split(), row.wanted_scopes.split())
-        return (await _by_credentials(place, wanted))[1]
+        return (await _by_credentials(place, row.principal, wanted))[1]
     if registration is None or not row.refresh:
         raise GrantOver("There is nothing to renew the account's token by. Connect it again.")
     issuer = storing.kept_issuer(registration)
@@ -48,11 +66,22 @@ async def renewed(row: UpstreamAccount) -> TokenAnswer:
             raise
 
 
-async def obtained(of: str, place_id: int) -> None:
-    """Get and store the first token of the hub's own account. Raises NotReached, AuthorizationInvalid, SecretError."""
+async def obtained(of: str, place_id: int, principal: str) -> None:
+    """Get and store the first token of an account that needs no person at a browser.
+
+    Raises NotReached, AuthorizationInvalid, SecretError.
+    """
     place = await database_sync_to_async(_place)(of, place_id)
-    registration, answer = await _by_credentials(place, ())
-    await database_sync_to_async(storing.connect)(place, SHARED, registration, answer, storing.HUB)
+    registration, answer = await _by_credentials(place, principal, ())
+    await database_sync_to_async(storing.connect)(place, principal, registration, answer, storing.HUB)
+
+
+def _called(principal: str) -> str:
+    """Give what a person of the hub is called. Raises AuthorizationInvalid where there is none any more."""
+    found = get_user_model().objects.filter(pk=int(principal.removeprefix("user:")), is_active=True).first()
+    if found is None:
+        raise AuthorizationInvalid("The person of this call is disabled.")
+    return found.get_username()
 
 
 def _place(of: str, place_id: int) -> AccountAt:
@@ -61,7 +90,9 @@ def _place(of: str, place_id: int) -> AccountAt:
     return McpConnection.objects.get(pk=place_id)
 
 
-async def _by_credentials(place: AccountAt, wanted: Sequence[str]) -> tuple[UpstreamRegistration, TokenAnswer]:
+async def _by_credentials(
+    place: AccountAt, principal: str, wanted: Sequence[str]
+) -> tuple[UpstreamRegistration, TokenAnswer]:
     async with IssuerClient() as asking:
         challenge, found = await who_lets_in(asking, place)
         registration = await registration_for(asking, place, found, (), storing.HUB)
@@ -70,6 +101,10 @@ async def _by_credentials(place: AccountAt, wanted: Sequence[str]) -> tuple[Upst
         chosen = own or authorization.scopes_to_ask(Challenge(scopes=challenge.scopes), found.resource, found.issuer)
         scopes = authorization.union([each for each in chosen if each != authorization.OFFLINE], wanted)
         form = {"grant_type": "client_credentials"}
+        if principal != SHARED:
+            person = await database_sync_to_async(_called)(principal)
+            statement = statement_about(client.proof, client.client_id, person, found.issuer, scopes)
+            form = _GRANTS[place.account](statement)
         if scopes:
             form["scope"] = " ".join(scopes)
         if registration.resource:

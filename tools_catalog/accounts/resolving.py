@@ -24,7 +24,7 @@ from tools_catalog.accounts.storing import Stored
 from tools_catalog.bindings import SERVICE
 from tools_catalog.models.accounts import CLAIM_SECONDS, SHARED
 from tools_catalog.secrets import SecretError
-from tools_catalog.upstream.account import CLIENT_ACCOUNT, AccountNeeded, AccountRefused, Place
+from tools_catalog.upstream.account import UNATTENDED, AccountNeeded, AccountRefused, Place
 from tools_catalog.upstream.transports.base import SessionLost
 
 _AGAIN_SECONDS: Final = 0.1
@@ -96,13 +96,13 @@ class HeldAccount:
             # It may have been connected just now, by a page that another process served.
             stored = await self._accounts.stored(self._key, again=True)
         if stored is None:
-            if self._is_client:
+            if self._is_unattended:
                 return await self._first()
             if self._place.of == SERVICE:  # many APIs answer strangers too, with less
                 raise self._needed(None)
             return ""
         if not self._is_good(stored):
-            if self._is_client:
+            if self._is_unattended:
                 return await self._first()
             raise self._needed(stored, _ELSEWHERE if stored.is_connected else "")
         if self._since is None:
@@ -135,20 +135,20 @@ class HeldAccount:
                 "The upstream refuses this to the account although it has the scopes, or cannot get them. "
                 f"It asks for: {' '.join(demanded.scopes)[:300] or 'nothing that it names'}."
             )
-        if self._is_client:
+        if self._is_unattended:
             await self._renew(stored)
             return
         raise self._needed(stored, f"The account needs more rights there: {' '.join(demanded.scopes)[:300]}.")
 
     async def _want(self, demanded: Challenge) -> None:
-        if self._is_client:
+        if self._is_unattended:
             raise AccountRefused("The upstream refuses the hub's own account. Tell the hub's operator.")
         await self._database(lambda: storing.note_challenge(*self._key, demanded))
         raise self._needed(None)
 
     async def _renew_or_end(self, stored: Stored, demanded: Challenge) -> None:
         """Renew a token that the upstream refused; where nothing can, the account is over."""
-        if stored.has_refresh or self._is_client:
+        if stored.has_refresh or self._is_unattended:
             await self._renew(stored)
             return
         words = "The upstream does not take the account's token any more, and the issuer gave none to renew it by."
@@ -160,7 +160,7 @@ class HeldAccount:
 
     async def _renewed_early(self, stored: Stored) -> str:
         is_over = stored.expires_at is not None and stored.expires_at <= timezone.now()
-        if not stored.has_refresh and not self._is_client:
+        if not stored.has_refresh and not self._is_unattended:
             return stored.access  # the upstream says whether it still takes it
         try:
             return await self._renew(stored)
@@ -218,7 +218,7 @@ class HeldAccount:
             stored = await self._accounts.stored(self._key)
             if not self._is_good(stored):
                 try:
-                    await obtained(self._place.of, self._place.id)
+                    await obtained(*self._key)
                 except (NotReached, AuthorizationInvalid, SecretError) as error:
                     raise AccountRefused(f"The hub gets no token for {self._place.slug}: {error}") from error
                 self._accounts.forget()
@@ -231,8 +231,8 @@ class HeldAccount:
         return stored is not None and stored.is_connected and stored.is_for(self._place.url, self._place.account)
 
     @property
-    def _is_client(self) -> bool:
-        return self._place.account == CLIENT_ACCOUNT
+    def _is_unattended(self) -> bool:
+        return self._place.account in UNATTENDED
 
     def _needed(self, stored: Stored | None, why: str = "") -> AccountNeeded:
         slug = self._place.slug

@@ -14,6 +14,7 @@ from sessions_app.kit.admin.base import mark
 from sessions_app.kit.shown import visible
 from tools_catalog.models import HttpService, McpConnection, UpstreamAccount
 from tools_catalog.models.accounts import SHARED
+from tools_catalog.upstream.account import OF_PERSONS
 
 if TYPE_CHECKING:
     from django.utils.safestring import SafeString
@@ -23,6 +24,8 @@ _MARKS: Final = {"wanted": "wait", "connected": "good", "ended": "bad"}
 _NONE: Final = {
     McpConnection.Account.NONE: _("It signs in nowhere."),
     McpConnection.Account.CLIENT: _("The hub signs in by itself, with its first request."),
+    McpConnection.Account.BEHALF: _("The hub gets a token for each person with their first call."),
+    McpConnection.Account.EXCHANGE: _("The hub gets a token for each person with their first call."),
     McpConnection.Account.SHARED: _("Not connected. Press “Connect an account”."),
     McpConnection.Account.PERSONAL: _("Nobody has connected an account, and none reads the lists."),
 }
@@ -59,7 +62,7 @@ def _names(row: McpConnection | HttpService, accounts: list[UpstreamAccount]) ->
     """Give whose they are in words."""
     keys = [each.principal.removeprefix("user:") for each in accounts if each.principal.startswith("user:")]
     people: Any = get_user_model().objects.filter(pk__in=[key for key in keys if key.isdigit()])
-    of_all = _t("reads the lists") if row.account == row.Account.PERSONAL else _t("for all callers")
+    of_all = _t("reads the lists") if row.account in OF_PERSONS else _t("for all callers")
     return {SHARED: of_all, **{f"user:{person.pk}": person.get_username() for person in people}}
 
 

@@ -8,6 +8,7 @@ from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from tools_catalog.upstream import spec
+from tools_catalog.upstream.account import BEHALF_ACCOUNT, EXCHANGE_ACCOUNT, UNATTENDED
 
 
 class AccountPlace(models.Model):
@@ -21,6 +22,8 @@ class AccountPlace(models.Model):
         CLIENT = spec.CLIENT_ACCOUNT, _("The hub's own, by client credentials")
         SHARED = spec.SHARED_ACCOUNT, _("One for all callers: an operator connects it")
         PERSONAL = spec.PERSONAL_ACCOUNT, _("Each person's own: callers connect theirs")
+        BEHALF = BEHALF_ACCOUNT, _("Each person's, by the hub's word (JWT bearer grant)")
+        EXCHANGE = EXCHANGE_ACCOUNT, _("Each person's, by the hub's word (token exchange)")
 
     account = models.CharField(
         _("account"),
@@ -60,6 +63,8 @@ class AccountPlace(models.Model):
             problems["headers"] = _("The account writes the header Authorization. Take it out here.")
         if self.account == spec.CLIENT_ACCOUNT and not (self.client_id and self.client_secret):
             problems["account"] = _("Client credentials need a client id and a client secret.")
+        elif self.account in UNATTENDED and not (self.client_id and self.client_secret):
+            problems["account"] = _("The hub's word needs a client id, and a private key as the client secret.")
         if self.client_secret and not self.client_id:
             problems["client_id"] = _("A client secret belongs to a client id. Enter that, too.")
         return problems

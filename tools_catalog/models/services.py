@@ -27,7 +27,8 @@ from tools_catalog.models.moving import Moving
 from tools_catalog.models.places import AccountPlace
 from tools_catalog.models.secrets import Secret
 from tools_catalog.models.short_names import SHORT_NAME, check_short_name
-from tools_catalog.upstream.spec import ACCOUNTS, CLIENT_ACCOUNT, NO_ACCOUNT
+from tools_catalog.upstream.account import UNATTENDED
+from tools_catalog.upstream.spec import ACCOUNTS, NO_ACCOUNT
 
 
 class HttpService(AccountPlace, LoadableModel):
@@ -175,7 +176,7 @@ class HttpService(AccountPlace, LoadableModel):
             problems["issuer"] = _("An account needs its issuer, or the token address of one without metadata.")
         if self.token_url and not self.client_id:
             problems["client_id"] = _("An issuer without metadata registers no clients. Enter the client id.")
-        if self.token_url and not self.authorization_url and self.account != CLIENT_ACCOUNT:
+        if self.token_url and not self.authorization_url and self.account not in UNATTENDED:
             problems["authorization_url"] = _("People are led to this address. Enter it.")
         return problems
 

@@ -12,8 +12,13 @@ from typing import Final, Protocol
 from sessions_app.protocol import errors
 
 NO_ACCOUNT, CLIENT_ACCOUNT, SHARED_ACCOUNT, PERSONAL_ACCOUNT = "none", "client", "shared", "personal"
-ACCOUNTS: Final = (NO_ACCOUNT, CLIENT_ACCOUNT, SHARED_ACCOUNT, PERSONAL_ACCOUNT)
+BEHALF_ACCOUNT, EXCHANGE_ACCOUNT = "behalf", "exchange"
 """As whom the hub signs in at an upstream, or at the API of a service."""
+ACCOUNTS: Final = (NO_ACCOUNT, CLIENT_ACCOUNT, SHARED_ACCOUNT, PERSONAL_ACCOUNT, BEHALF_ACCOUNT, EXCHANGE_ACCOUNT)
+UNATTENDED: Final = frozenset({CLIENT_ACCOUNT, BEHALF_ACCOUNT, EXCHANGE_ACCOUNT})
+"""Those that the hub gets tokens for without a person at a browser."""
+OF_PERSONS: Final = frozenset({PERSONAL_ACCOUNT, BEHALF_ACCOUNT, EXCHANGE_ACCOUNT})
+"""Those of which each person has one."""
 
 
 class Place(Protocol):

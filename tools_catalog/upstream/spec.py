@@ -12,6 +12,7 @@ from tools_catalog.bindings import CONNECTION, PROFILE, Destination, origin_of
 from tools_catalog.upstream.account import ACCOUNTS as ACCOUNTS
 from tools_catalog.upstream.account import CLIENT_ACCOUNT as CLIENT_ACCOUNT
 from tools_catalog.upstream.account import NO_ACCOUNT as NO_ACCOUNT
+from tools_catalog.upstream.account import OF_PERSONS
 from tools_catalog.upstream.account import PERSONAL_ACCOUNT as PERSONAL_ACCOUNT
 from tools_catalog.upstream.account import SHARED_ACCOUNT as SHARED_ACCOUNT
 from tools_catalog.upstream.asking import Asking
@@ -130,7 +131,7 @@ class ConnectionSpec:
     @property
     def is_personal(self) -> bool:
         """Each caller is there with an account of his own, so no session of one serves another."""
-        return self.account == PERSONAL_ACCOUNT
+        return self.account in OF_PERSONS
 
     @property
     def is_single(self) -> bool:

@@ -12,7 +12,7 @@ from tools_catalog.backends.http.body import BodyTemplate, parse_leaves
 from tools_catalog.backends.http.template import Template, UrlTemplate
 from tools_catalog.bindings import SERVICE, Destination, origin_of
 from tools_catalog.call.base import Json
-from tools_catalog.upstream.account import NO_ACCOUNT, PERSONAL_ACCOUNT
+from tools_catalog.upstream.account import NO_ACCOUNT, OF_PERSONS
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 DEFAULT_TIMEOUT_SECONDS = 30.0
@@ -58,7 +58,7 @@ class Service:
     @property
     def is_personal(self) -> bool:
         """Each caller is there with an account of his own."""
-        return self.account == PERSONAL_ACCOUNT
+        return self.account in OF_PERSONS
 
     def secrets(self) -> Iterator[tuple[str, Destination]]:
         """Give the secrets of its headers, each with where it goes; raises ValueError for headers it cannot have."""
