@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import select
 import signal
@@ -108,7 +109,7 @@ class SealingWork:
         self._compares_at = 0.0
         self._alarm = ""
         self._is_due = False
-        self._published_at = 0.0
+        self._published_at = -math.inf  # a clock that begins with the machine may stand near zero
         self._forgets_at = 0.0
         self._said = ""
         self._marked = False

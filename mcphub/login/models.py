@@ -11,11 +11,12 @@ from django.contrib.auth.models import Group
 from django.contrib.auth.validators import UnicodeUsernameValidator
 from django.core.exceptions import ValidationError
 from django.core.validators import RegexValidator
-from django.db import models
+from django.db import models, transaction
 from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
+from sessions_app import bus
 from sessions_app.history import events
 from sessions_app.history.guarding import GuardedModel
 from sessions_app.history.recording import RecordedModel
@@ -169,42 +170,76 @@ class LoginProvider(GuardedModel):
         return f"login.LoginProvider:{self.slug}:secret"
 
 
-class LinkedLogin(models.Model):
-    """A person is known to a provider under a subject. Found by issuer and subject, never by an e-mail address."""
+class LinkedIdentity(models.Model):
+    """A person is known to an issuer under a subject, for logins at a provider and tokens of a trusted issuer alike.
+
+    Found by issuer and subject, never by an e-mail address.
+    """
 
     user = models.ForeignKey(
-        settings.AUTH_USER_MODEL, models.CASCADE, related_name="linked_logins", verbose_name=_("person")
+        settings.AUTH_USER_MODEL, models.CASCADE, related_name="linked_identities", verbose_name=_("person")
     )
-    issuer = models.CharField(_("issuer"), max_length=300)
+    issuer = models.CharField(_("issuer"), max_length=500)
     subject = models.CharField(_("subject"), max_length=255)
-    provider_name = models.CharField(_("provider"), max_length=60)
+    issuer_name = models.CharField(_("known as"), max_length=60)
+    """What the hub called the issuer when the link was made."""
+    by_name = models.BooleanField(_("by the name alone"), default=False)
+    """Whether a token's name led to the account. Such a link opens no console: people may choose their names."""
     last_nonce = models.CharField(max_length=64, blank=True, editable=False)
     """The digest of the nonce of the last login: one state is redeemed once."""
     linked_at = models.DateTimeField(_("linked"), default=timezone.now)
     last_login_at = models.DateTimeField(_("last login"), null=True, blank=True)
 
     class Meta:
-        verbose_name = _("linked login")
-        verbose_name_plural = _("linked logins")
-        default_permissions = ("view", "delete")
+        verbose_name = _("linked identity")
+        verbose_name_plural = _("linked identities")
+        default_permissions = ("view", "change", "delete")
         ordering = ["-linked_at", "-pk"]
-        constraints = [models.UniqueConstraint(fields=["issuer", "subject"], name="login_linked_once")]
+        constraints = [
+            models.UniqueConstraint(fields=["issuer", "subject"], name="login_identity_once"),
+            models.UniqueConstraint(
+                fields=["issuer", "user"], condition=Q(by_name=True), name="login_identity_one_by_name"
+            ),
+        ]
 
     def __str__(self) -> str:
-        return f"{self.user} · {self.provider_name}"
+        return f"{self.user} · {self.issuer_name}"
 
-    def unlink(self, reason: str = "") -> None:
-        """End it, on record. The account and its sessions stay."""
-        before = {"issuer": self.issuer, "subject": self.subject, "provider": self.provider_name}
+    @classmethod
+    def make(
+        cls, user: Any, issuer: str, subject: str, issuer_name: str, *, by_name: bool = False, by: Any = None
+    ) -> LinkedIdentity:
+        """Link an account, on record. Raises IntegrityError where the subject is linked, or by a name the account."""
+        made = cls.objects.create(user=user, issuer=issuer, subject=subject, issuer_name=issuer_name, by_name=by_name)
+        made._record("identity.linked", by=by)
+        return made
+
+    def confirm(self, *, by: Any = None, reason: str = "") -> None:
+        """Let the person log in, too, though a token's name alone led to the account."""
+        with transaction.atomic():
+            self.by_name = False
+            self.save(update_fields=["by_name"])
+            self._record("identity.confirmed", by=by, reason=reason)
+
+    def unlink(self, *, by: Any = None, reason: str = "") -> None:
+        """Take the link away, on record. What the person's clients have open ends; their logins stay."""
+        with transaction.atomic():
+            self._record("identity.unlinked", by=by, reason=reason)
+            bus.publish(bus.CALLER_ENDED, f"user:{self.user_id}")
+            self.delete()
+
+    def _record(self, kind: str, *, by: Any = None, reason: str = "") -> None:
+        said = {"issuer": self.issuer, "subject": self.subject, "known_as": self.issuer_name, "by_name": self.by_name}
         events.record(
-            "login.unlinked",
+            kind,
+            actor=events.actor_of(by) if by is not None else None,
             model=type(self.user),
             subject=self.user_id,
             label=str(self.user),
-            before=before,
+            before=said if kind == "identity.unlinked" else None,
+            after=None if kind == "identity.unlinked" else said,
             reason=reason,
         )
-        self.delete()
 
 
 class SecondFactor(RecordedModel):

@@ -97,7 +97,7 @@ def _page(request: HttpRequest, form_class: type[Any]) -> HttpResponse:
 def own(request: HttpRequest) -> HttpResponse:
     """How the person logs in: by which second factors and providers."""
     user: Any = request.user
-    links = list(user.linked_logins.order_by("provider_name"))
+    links = list(user.linked_identities.order_by("issuer_name"))
     known = {link.issuer for link in links}
     rows = list(user.second_factors.order_by("kind", "pk"))
     context = {

@@ -13,11 +13,11 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 from oauth2_provider.models import AccessToken, Application, Grant, RefreshToken
 
-from mcphub.signin.issuers.models import Identity, Issuer
+from mcphub.signin.issuers.models import Issuer
 from sessions_app import bus, endpoints
 from sessions_app.history import events
 
-__all__ = ["Consent", "ConsentQuerySet", "Identity", "Issuer"]
+__all__ = ["Consent", "ConsentQuerySet", "Issuer"]
 
 
 class ConsentQuerySet(models.QuerySet["Consent"]):

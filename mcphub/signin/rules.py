@@ -60,9 +60,10 @@ RULES: tuple[Rule, ...] = (
     Tell(_PEOPLE, "mcphub_person_gone", "DELETE", bus.CALLER_ENDED, "'user:' || OLD.id"),
     *(
         Tell(table, f"mcphub_{name}_{event.lower()}", event, bus.TOKENS_CHANGED)
-        for table, name in (("signin_issuer", "issuer"), ("signin_identity", "identity"), ("auth_group", "group"))
+        for table, name in (("signin_issuer", "issuer"), ("auth_group", "group"))
         for event in ("UPDATE", "DELETE")
     ),
+    Tell("login_linkedidentity", "mcphub_identity_delete", "DELETE", bus.TOKENS_CHANGED),
     Tell("signin_issuer", "mcphub_issuer_insert", "INSERT", bus.TOKENS_CHANGED),
     Tell("auth_user_groups", "mcphub_person_joins", "INSERT", bus.TOKENS_CHANGED),
     Tell("auth_user_groups", "mcphub_person_leaves", "DELETE", bus.TOKENS_CHANGED),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 
 from oauth2_provider.models import clear_expired
@@ -9,7 +10,7 @@ from oauth2_provider.models import clear_expired
 from mcphub.signin import clients
 
 _EVERY_SECONDS = 600.0
-_last = 0.0
+_last = -math.inf  # a clock that begins with the machine may stand near zero
 
 
 def sweep() -> None:

@@ -16,8 +16,8 @@ from invocations.chain.models import AuditHold
 from invocations.models import McpRedactionRule
 from mcphub.chat.models import ChatApproval, ChatKey, ChatModel, ChatProvider, ChatSession, Query, ToolApproval
 from mcphub.login.invitations import invite
-from mcphub.login.models import LinkedLogin, LoginProvider, SecondFactor
-from mcphub.signin.models import Identity, Issuer
+from mcphub.login.models import LinkedIdentity, LoginProvider, SecondFactor
+from mcphub.signin.models import Issuer
 from sessions_app.history.reading import history_of
 from sessions_app.models import RateLimitBucket, WaitingChange
 from tests import factories as make
@@ -94,10 +94,6 @@ def _issuer() -> Issuer:
     return Issuer.objects.first() or Issuer.objects.create(name="work", issuer="http://127.0.0.1:9")
 
 
-def _identity() -> Identity:
-    return Identity.objects.create(issuer=_issuer(), subject="s", user=make.UserFactory())
-
-
 def _conversation() -> ChatSession:
     now = timezone.now()
     return ChatSession.objects.first() or ChatSession.objects.create(
@@ -109,8 +105,8 @@ def _login_provider() -> LoginProvider:
     return LoginProvider.objects.create(name="Firm", slug="firm", issuer="https://login.example", client_id="hub")
 
 
-def _linked_login() -> LinkedLogin:
-    return LinkedLogin.objects.create(user=make.UserFactory(), issuer="https://login.example", subject="1")
+def _linked_identity() -> LinkedIdentity:
+    return LinkedIdentity.make(make.UserFactory(), "https://login.example", "1", "Firm")
 
 
 def _approval() -> ChatApproval:
@@ -151,11 +147,10 @@ def _tool() -> Any:
 
 _MADE: dict[str, Callable[[], Any]] = {
     "signin_issuer": _issuer,
-    "signin_identity": _identity,
     "auth_group": make.GroupFactory,
     "auth_user": make.UserFactory,
     "login_loginprovider": _login_provider,
-    "login_linkedlogin": _linked_login,
+    "login_linkedidentity": _linked_identity,
     "login_invitation": lambda: invite("guest", "", [], 7)[0],
     "login_secondfactor": lambda: SecondFactor.objects.create(user=make.UserFactory(), kind="app"),
     "sessions_app_apikey": make.ApiKeyFactory,

@@ -41,9 +41,9 @@ def remove_issuer(name: str) -> None:
 
 
 def unlink(person: str) -> None:
-    from mcphub.signin.issuers.models import Identity
+    from mcphub.login.models import LinkedIdentity
 
-    Identity.objects.get(user__username=person).unlink(reason="test")
+    LinkedIdentity.objects.get(user__username=person).unlink(reason="test")
 
 
 class ForeignIssuer:

@@ -241,8 +241,8 @@ def test_a_subject_keeps_its_person_though_the_name_moves(
 def test_who_logs_in_by_the_issuer_is_known_by_the_subject(
     hub: Hub, issuer: ForeignIssuer, row: str, anna: Person
 ) -> None:
-    known = {"user_id": anna.id, "issuer": issuer.url, "subject": "of the login", "provider_name": "Work"}
-    hub.operate(operations.create, "login.LinkedLogin", **known)
+    known = {"user_id": anna.id, "issuer": issuer.url, "subject": "of the login", "issuer_name": "Work"}
+    hub.operate(operations.create, "login.LinkedIdentity", **known)
     token = issuer.token(f"{hub.url}/mcp", "another name", sub="of the login")
     with Speaker(hub.url, token) as speaker:
         until(lambda: speaker.modern("tools/list").status_code == 200)

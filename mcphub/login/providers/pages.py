@@ -172,6 +172,10 @@ def _refused(provider: LoginProvider, refusal: LoginRefused) -> HttpResponse:
         "invitation": _("This invitation was used, has ended, or was taken back."),
         "inactive": _("Your account of this hub is switched off."),
         "taken": _("Your account at the provider is linked with another account of this hub."),
+        "unconfirmed": _(
+            "Only a name in a token led from your account there to one here. Log in here in another way and link it, "
+            "or ask an operator to confirm it under Linked identities."
+        ),
         "person": _("Somebody else is logged in by now."),
     }
     reason = reasons.get(refusal.code) or _("The hub does not accept what the provider says of you. Tell the operator.")

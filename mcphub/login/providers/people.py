@@ -6,7 +6,6 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from django.contrib.auth.models import Group, User
 from django.core.exceptions import ValidationError
@@ -15,10 +14,10 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from mcphub.login import invitations
-from mcphub.login.models import LinkedLogin, LoginProvider
+from mcphub.login.models import LinkedIdentity, LoginProvider
 from mcphub.login.providers import oidc
 from mcphub.login.providers.oidc import LoginRefused
-from sessions_app.history import events, source
+from sessions_app.history import source
 from sessions_app.history.events import Actor
 from sessions_app.protocol.json import Json
 
@@ -54,6 +53,8 @@ def _arrived(provider: LoginProvider, claims: Mapping[str, Json], nonce: str) ->
         _refuse_strangers(provider, is_linked=link is not None, is_mapped=bool(groups))
         if link is None:
             link = _linked(_made(provider, claims), provider, claims)
+        if link.by_name:
+            raise LoginRefused("unconfirmed")
         if not link.user.is_active:
             raise LoginRefused("inactive")
         _note_login(link, nonce)
@@ -79,6 +80,8 @@ def link(user: User, provider: LoginProvider, claims: Mapping[str, Json], nonce:
         found = _link_of(provider, claims)
         if found is not None and found.user_id != user.pk:
             raise LoginRefused("taken")
+        if found is not None and found.by_name:  # the person has shown that both accounts are theirs
+            found.confirm(by=user)
         _note_login(found or _linked(user, provider, claims), nonce)
 
 
@@ -117,21 +120,16 @@ def _refuse_strangers(provider: LoginProvider, *, is_linked: bool, is_mapped: bo
         raise LoginRefused("invited")
 
 
-def _link_of(provider: LoginProvider, claims: Mapping[str, Json]) -> LinkedLogin | None:
-    rows = LinkedLogin.objects.select_for_update(of=("self",)).select_related("user")
+def _link_of(provider: LoginProvider, claims: Mapping[str, Json]) -> LinkedIdentity | None:
+    rows = LinkedIdentity.objects.select_for_update(of=("self",)).select_related("user")
     return rows.filter(issuer=provider.issuer, subject=str(claims["sub"])).first()
 
 
-def _linked(user: User, provider: LoginProvider, claims: Mapping[str, Json]) -> LinkedLogin:
-    link = LinkedLogin.objects.create(
-        user=user, issuer=provider.issuer, subject=str(claims["sub"]), provider_name=provider.name
-    )
-    after: dict[str, Any] = {"provider": provider.slug, "issuer": link.issuer, "subject": link.subject}
-    events.record("login.linked", model=User, subject=user.pk, label=str(user), after=after)
-    return link
+def _linked(user: User, provider: LoginProvider, claims: Mapping[str, Json]) -> LinkedIdentity:
+    return LinkedIdentity.make(user, provider.issuer, str(claims["sub"]), provider.name)
 
 
-def _note_login(link: LinkedLogin, nonce: str) -> None:
+def _note_login(link: LinkedIdentity, nonce: str) -> None:
     digest = hashlib.sha256(nonce.encode()).hexdigest()
     if link.last_nonce == digest:
         raise LoginRefused("state")

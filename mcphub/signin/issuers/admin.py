@@ -1,14 +1,15 @@
-"""The pages of trusted issuers and of who is linked to their subjects; a test that shows a token check by check."""
+"""The pages of trusted issuers; a test that shows a token check by check."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 
 from django import forms
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.core.exceptions import PermissionDenied
-from django.db.models import Model, QuerySet
+from django.db.models import Model
 from django.forms import ModelForm
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
@@ -18,16 +19,14 @@ from django.utils.cache import add_never_cache_headers
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
-from django.utils.translation import ngettext
 from unfold.widgets import UnfoldAdminPasswordWidget
 
 from mcphub.signin.issuers import trial
-from mcphub.signin.issuers.models import Identity, Issuer
+from mcphub.signin.issuers.models import Issuer
 from mcphub.signin.issuers.trust import MOST_CHARACTERS
 from sessions_app.history.pages import RecordedAdmin
-from sessions_app.kit.admin.base import ReadOnlyAdmin, detail_action, mark, moment
-from sessions_app.kit.admin.parts import column
-from sessions_app.kit.shown import cell, mono, visible
+from sessions_app.kit.admin.base import detail_action, mark, moment
+from sessions_app.kit.shown import visible
 from tools_catalog.secrets import SecretError
 
 if TYPE_CHECKING:
@@ -126,9 +125,10 @@ class IssuerAdmin(RecordedAdmin):
     def test_it(self, request: HttpRequest, object_id: str) -> HttpResponse:
         return redirect("admin:issuer_test", pk=object_id)
 
-    @detail_action(description=_("Linked persons"), icon="link", url_path="its-people", permissions=["view"])
+    @detail_action(description=_("Linked identities"), icon="link", url_path="its-people", permissions=["view"])
     def show_people(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        return redirect(f"{reverse('admin:signin_identity_changelist')}?issuer__id__exact={int(object_id)}")
+        row = get_object_or_404(Issuer, pk=object_id)
+        return redirect(f"{reverse('admin:login_linkedidentity_changelist')}?{urlencode({'issuer': row.issuer})}")
 
     def test_view(self, request: HttpRequest, pk: int) -> HttpResponse:
         row = get_object_or_404(Issuer, pk=pk)
@@ -188,46 +188,3 @@ _WORDS = {
     "scopes": _("Scopes"),
     "person": _("Person"),
 }
-
-
-@admin.register(Identity)
-class IdentityAdmin(ReadOnlyAdmin):
-    list_display = ["shown_person", "shown_issuer", "shown_subject", _LINKED]
-    list_display_links = ["shown_person"]
-    list_select_related = ["user", "issuer"]
-    list_filter = ["issuer"]
-    search_fields = ["user__username", "subject"]
-    search_help_text = _("Person or subject")
-    actions = ["unlink_selected"]
-    fields: ClassVar[Any] = ["shown_person", "shown_issuer", "shown_subject", _LINKED]
-
-    shown_person = column(_("person"), lambda row: cell(row.user.get_username()), ordering="user__username")
-    shown_issuer = column(_("issuer"), lambda row: cell(row.issuer.name), ordering="issuer__name")
-    shown_subject = column(_("subject"), lambda row: mono(row.subject))
-
-    def has_unlink_permission(self, request: HttpRequest) -> bool:
-        return request.user.has_perm("signin.delete_identity")
-
-    @admin.action(description=_("Unlink the selected"), permissions=["unlink"])
-    def unlink_selected(self, request: HttpRequest, queryset: QuerySet[Identity]) -> Any:
-        page = self.confirmation_of(
-            request,
-            queryset,
-            "unlink_selected",
-            lambda count: ngettext("Unlink %(count)d person?", "Unlink %(count)d persons?", count),
-            _t(
-                "Their tokens of the issuer open nothing, and what they have open ends. Who comes again is linked anew."
-            ),
-            _t("Unlink"),
-            reason=True,
-            danger=True,
-        )
-        if page is not None:
-            return page
-        done = 0
-        for row in queryset.select_related("user", "issuer"):
-            row.unlink(by=request.user, reason=request.POST.get("reason", "").strip())
-            done += 1
-        words = ngettext("%(count)d person unlinked.", "%(count)d persons unlinked.", done)
-        self.message_user(request, words % {"count": done}, messages.SUCCESS)
-        return None

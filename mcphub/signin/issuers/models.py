@@ -1,23 +1,21 @@
-"""Issuers that an operator trusts, and who is meant by the subjects of their tokens."""
+"""Issuers that an operator trusts."""
 
 from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from django.conf import settings
 from django.contrib.auth.models import Group
 from django.core.exceptions import ValidationError
 from django.core.validators import RegexValidator
 from django.db import models, transaction
 from django.db.models import Q
-from django.utils import timezone
 from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 
+from mcphub.login.models import LinkedIdentity
 from mcphub.signin.issuers import documents
 from mcphub.signin.issuers.trust import ALGORITHMS, Trust
 from sessions_app import bus, endpoints
-from sessions_app.history import events
 from sessions_app.history.guarding import GuardedModel
 from sessions_app.kit.fields import JSONText
 from sessions_app.protocol.errors import EgressRefused
@@ -218,7 +216,7 @@ class Issuer(GuardedModel):
             return super().delete(*args, **kwargs)
 
     def _end_callers(self) -> None:
-        for user_id in self.identities.values_list("user_id", flat=True):
+        for user_id in LinkedIdentity.objects.filter(issuer=self.issuer).values_list("user_id", flat=True):
             bus.publish(bus.CALLER_ENDED, f"user:{user_id}")
 
     def set_secret(self, plain: str) -> None:
@@ -258,42 +256,6 @@ class Issuer(GuardedModel):
             scopes={name: tuple(own) for name, own in self.scopes.items()},
             scopes_always=tuple(self.scopes_always),
         )
-
-
-class Identity(models.Model):
-    """Who is meant by a subject of an issuer. Made when somebody first comes; ends when an operator takes it away."""
-
-    issuer = models.ForeignKey(Issuer, models.CASCADE, related_name="identities", verbose_name=_("issuer"))
-    subject = models.CharField(_("subject"), max_length=255)
-    user = models.ForeignKey(
-        settings.AUTH_USER_MODEL, models.CASCADE, related_name="identities", verbose_name=_("person")
-    )
-    linked_at = models.DateTimeField(_("linked"), default=timezone.now)
-
-    class Meta:
-        verbose_name = _("linked person")
-        verbose_name_plural = _("linked persons")
-        default_permissions = ("view", "delete")
-        ordering = ["-linked_at", "-pk"]
-        constraints = [
-            models.UniqueConstraint(fields=["issuer", "subject"], name="signin_identity_once"),
-            models.UniqueConstraint(fields=["issuer", "user"], name="signin_identity_one_a_person"),
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.user} · {self.issuer}"
-
-    def record(self, kind: str, *, by: Any = None, reason: str = "") -> None:
-        after = {"person": f"user:{self.user_id}", "issuer": self.issuer_id, "subject": self.subject}
-        actor = events.actor_of(by) if by is not None else events.Actor(f"user:{self.user_id}", str(self.user))
-        events.record(kind, actor=actor, model=Identity, subject=self.pk, label=str(self), after=after, reason=reason)
-
-    def unlink(self, *, by: Any = None, reason: str = "") -> None:
-        """Take the link away; what the person has open ends."""
-        with transaction.atomic():
-            self.record("identity.unlinked", by=by, reason=reason)
-            bus.publish(bus.CALLER_ENDED, f"user:{self.user_id}")
-            self.delete()
 
 
 def _is_list(value: Json, known: Any) -> bool:

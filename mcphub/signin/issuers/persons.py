@@ -10,8 +10,7 @@ from django.contrib.auth.validators import UnicodeUsernameValidator
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 
-from mcphub.login.models import LinkedLogin
-from mcphub.signin.issuers.models import Identity
+from mcphub.login.models import LinkedIdentity
 from mcphub.signin.issuers.trust import TokenRefused, Trust
 from sessions_app.history import source
 from sessions_app.protocol.json import Json
@@ -19,7 +18,7 @@ from sessions_app.protocol.json import Json
 
 def linked(trust: Trust, subject: str) -> User | None:
     """Give whom a subject of an issuer is linked to, active or not."""
-    found = Identity.objects.select_related("user").filter(issuer_id=trust.pk, subject=subject).first()
+    found = LinkedIdentity.objects.select_related("user").filter(issuer=trust.issuer, subject=subject).first()
     return found.user if found is not None else None
 
 
@@ -34,12 +33,8 @@ def person_of(trust: Trust, subject: str, claims: Mapping[str, Json]) -> User:
 def candidate(trust: Trust, subject: str, claims: Mapping[str, Json]) -> tuple[User | None, str]:
     """Give whom a new subject would be linked to, and the name that its token gives; raise TokenRefused.
 
-    Who logs in to the hub by the same issuer is known by the subject. A name alone leads to nobody who may see the
-    console: at some issuers people choose their names themselves.
+    A name alone leads to nobody who may see the console: at some issuers people choose their names themselves.
     """
-    by_login = LinkedLogin.objects.select_related("user").filter(issuer=trust.issuer, subject=subject).first()
-    if by_login is not None:
-        return by_login.user, by_login.user.get_username()
     name = claims.get(trust.person_claim) if trust.person_claim else None
     if not isinstance(name, str) or not name:
         raise TokenRefused(
@@ -52,25 +47,23 @@ def candidate(trust: Trust, subject: str, claims: Mapping[str, Json]) -> tuple[U
         raise TokenRefused("The subject is linked to nobody, and there is no account of the name that its token gives.")
     if user is not None and (user.is_staff or user.is_superuser):
         raise TokenRefused("The account of that name may see the console, and is linked by a login alone.")
-    if user is not None and Identity.objects.filter(issuer_id=trust.pk, user=user).exists():
+    if user is not None and LinkedIdentity.objects.filter(issuer=trust.issuer, user=user).exists():
         raise TokenRefused("The account of that name is linked to another subject of the issuer.")
     return user, name
 
 
 def _first_time(trust: Trust, subject: str, claims: Mapping[str, Json]) -> User:
-    user, name = candidate(trust, subject, claims)
+    found, name = candidate(trust, subject, claims)
     try:
         with transaction.atomic(), source.edits_via(source.SYSTEM):
-            if user is None:
-                user = _made(name)
+            user = found or _made(name)
             if user.is_active:
-                identity = Identity.objects.create(issuer_id=trust.pk, subject=subject, user=user)
-                identity.record("identity.linked")
+                LinkedIdentity.make(user, trust.issuer, subject, trust.name, by_name=found is not None, by=user)
     except IntegrityError as error:  # another process was first, or linked the account to another subject
-        found = linked(trust, subject)
-        if found is None:
+        first = linked(trust, subject)
+        if first is None:
             raise TokenRefused("The account of that name is linked to another subject of the issuer.") from error
-        return found
+        return first
     return user
 
 

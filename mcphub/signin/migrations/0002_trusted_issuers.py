@@ -51,21 +51,4 @@ class Migration(migrations.Migration):
                 'constraints': [models.CheckConstraint(condition=models.Q(('issuer', ''), _negated=True), name='signin_issuer_named'), models.CheckConstraint(condition=models.Q(('method__in', ['signed', 'asked'])), name='signin_issuer_method_known'), models.UniqueConstraint(condition=models.Q(('enabled', True), ('method', 'asked')), fields=('method',), name='signin_one_issuer_asked', violation_error_message='Another enabled issuer is asked already. A token that names no issuer is shown to one alone.')],
             },
         ),
-        migrations.CreateModel(
-            name='Identity',
-            fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('subject', models.CharField(max_length=255, verbose_name='subject')),
-                ('linked_at', models.DateTimeField(default=django.utils.timezone.now, verbose_name='linked')),
-                ('user', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='identities', to=settings.AUTH_USER_MODEL, verbose_name='person')),
-                ('issuer', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='identities', to='signin.issuer', verbose_name='issuer')),
-            ],
-            options={
-                'verbose_name': 'linked person',
-                'verbose_name_plural': 'linked persons',
-                'ordering': ['-linked_at', '-pk'],
-                'default_permissions': ('view', 'delete'),
-                'constraints': [models.UniqueConstraint(fields=('issuer', 'subject'), name='signin_identity_once'), models.UniqueConstraint(fields=('issuer', 'user'), name='signin_identity_one_a_person')],
-            },
-        ),
     ]

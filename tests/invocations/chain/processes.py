@@ -6,10 +6,13 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
 from invocations.chain import service
+
+_LONGEST_SECONDS = 120
 
 
 class Process:
@@ -41,10 +44,15 @@ class Process:
     def hears(self, words: str) -> str:
         """Wait for a sentence that holds these words."""
         assert self.child.stdout is not None
-        for line in self.child.stdout:
-            if words in (sentence := json.loads(line)[1]):
-                return sentence
-        raise AssertionError(f"The process ended and did not say {words!r}.")
+        bound = threading.Timer(_LONGEST_SECONDS, self.child.kill)
+        bound.start()
+        try:
+            for line in self.child.stdout:
+                if words in (sentence := json.loads(line)[1]):
+                    return sentence
+        finally:
+            bound.cancel()
+        raise AssertionError(f"The process ended, or had {_LONGEST_SECONDS} s, and did not say {words!r}.")
 
     def end(self) -> None:
         self.child.communicate(timeout=60)

@@ -15,9 +15,11 @@ from django.urls import reverse
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mcphub.login.models import LinkedIdentity
 from mcphub.signin.issuers import keys, trust
-from mcphub.signin.issuers.models import Identity, Issuer
+from mcphub.signin.issuers.models import Issuer
 from mcphub.signin.issuers.trust import TokenRefused, Trust
+from sessions_app.models import AuditEvent
 from tests.factories import UserFactory
 from tests.wire.issuing import ForeignIssuer, foreign_issuer
 
@@ -145,7 +147,7 @@ def test_the_test_explains_a_token_claim_by_claim_and_keeps_nothing(log_in, issu
     assert answer.context["found"].is_accepted, answer.context["found"].checks
     assert "would be accepted" in answer.content.decode()
     assert good not in answer.content.decode()
-    assert not Identity.objects.exists()
+    assert not LinkedIdentity.objects.exists()
     bad = issuer.token(endpoint, "nobody", aud="api://else", exp=int(time.time()) - 5)
     found = steps(client.post(page, {"token": bad}))
     assert [kind for kind, is_good in found.items() if not is_good] == ["audience", "lifetime", "person"]
@@ -204,17 +206,26 @@ def test_of_a_key_set_only_what_can_check_signatures_is_used() -> None:
 
 
 @pytest.mark.django_db
-def test_an_operator_unlinks_people(log_in) -> None:
+def test_an_operator_sees_the_people_of_an_issuer_and_unlinks_them(log_in) -> None:
     row = row_of()
     row.save()
-    identity = Identity.objects.create(issuer=row, subject="s", user=UserFactory(username="anna"))
+    anna = LinkedIdentity.make(UserFactory(username="anna"), row.issuer, "s", row.name, by_name=True)
+    LinkedIdentity.make(UserFactory(username="boris"), "https://elsewhere.example", "s", "elsewhere")
     client = log_in("Operator")
-    page = reverse("admin:signin_identity_changelist")
-    assert "anna" in client.get(page).content.decode()
-    client.post(
-        page, {"action": "unlink_selected", "_selected_action": [identity.pk], "confirmed": "1", "reason": "gone"}
-    )
-    assert not Identity.objects.exists()
+    page = client.get(reverse("admin:signin_issuer_show_people", args=[row.pk]), follow=True).content.decode()
+    assert "anna" in page
+    assert "boris" not in page
+    chosen = {"_selected_action": [anna.pk], "confirmed": "1", "reason": "known at the desk"}
+    listed = reverse("admin:login_linkedidentity_changelist")
+    client.post(listed, {"action": "confirm_selected", **chosen})
+    anna.refresh_from_db()
+    assert anna.by_name  # to confirm opens a way into the console, and is a superuser's
+    log_in("superuser").post(listed, {"action": "confirm_selected", **chosen})
+    anna.refresh_from_db()
+    assert not anna.by_name
+    assert AuditEvent.objects.get(kind="identity.confirmed").reason == "known at the desk"
+    log_in("Operator").post(listed, {"action": "unlink_selected", **chosen})
+    assert not LinkedIdentity.objects.filter(pk=anna.pk).exists()
 
 
 @pytest.mark.django_db

@@ -138,6 +138,7 @@ def _may_change(answer: Any) -> bool:
 
 def _may_act(client: Client, where: str, form: dict[str, Any]) -> bool:
     """Whether a list acts on what is chosen. It shows itself again to who is not offered the action."""
+    client.cookies.pop("messages", None)  # what an earlier action was told, and no page has shown
     answer = _answer(client, "POST", where, form)
     if not is_in(answer) or "cl" in (getattr(answer, "context_data", None) or {}):
         return False

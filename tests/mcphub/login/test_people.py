@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import Group, User
 
-from mcphub.login.models import LinkedLogin, LoginProvider
+from mcphub.login.models import LinkedIdentity, LoginProvider
 from mcphub.login.providers import people
 from mcphub.login.providers.oidc import LoginRefused
 from sessions_app.models import AuditEvent
@@ -42,7 +42,7 @@ def test_who_comes_first_gets_an_account_with_the_groups_of_the_claim(provider: 
     assert people.arrived(provider, ADA, "n2") == user
     made = AuditEvent.objects.get(kind="user.created", subject_id=str(user.pk))
     assert made.actor == "provider:firm"
-    assert AuditEvent.objects.get(kind="login.linked").after["subject"] == "1"
+    assert AuditEvent.objects.get(kind="identity.linked").after["subject"] == "1"
     assert AuditEvent.objects.filter(kind="user.changed", actor="provider:firm").exists()
 
 
@@ -124,7 +124,24 @@ def test_a_person_links_an_account_that_is_nobody_elses(provider: LoginProvider)
     assert people.arrived(provider, ADA, "n2") == own
     with pytest.raises(LoginRefused, match="taken"):
         people.link(other, provider, ADA, "n3")
-    LinkedLogin.objects.get().unlink(reason="left")
-    assert AuditEvent.objects.get(kind="login.unlinked").reason == "left"
+    LinkedIdentity.objects.get().unlink(reason="left")
+    assert AuditEvent.objects.get(kind="identity.unlinked").reason == "left"
     with pytest.raises(LoginRefused, match="invited"):
         people.arrived(provider, ADA, "n4")
+
+
+def test_a_link_that_a_name_in_a_token_made_opens_no_login_before_it_is_confirmed(provider: LoginProvider) -> None:
+    known = User.objects.create_user("ada")
+    identity = LinkedIdentity.make(known, provider.issuer, ADA["sub"], "firm", by_name=True)
+    with pytest.raises(LoginRefused, match="unconfirmed"):
+        people.arrived(provider, ADA, "n1")
+    people.link(known, provider, ADA, "n2")  # who is logged in and comes back from the provider is both
+    assert AuditEvent.objects.get(kind="identity.confirmed").after["by_name"] is False
+    assert people.arrived(provider, ADA, "n3") == known
+    identity.refresh_from_db()
+    assert not identity.by_name
+
+
+def test_whom_a_token_made_an_account_comes_to_it_by_login_too(provider: LoginProvider) -> None:
+    LinkedIdentity.make(User.objects.create_user("of-a-token"), provider.issuer, ADA["sub"], "firm")
+    assert people.arrived(provider, ADA, "n1").username == "of-a-token"
