@@ -7,7 +7,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('auth', '0012_alter_user_first_name_max_length'),
-        ('tools_catalog', '0010_accounts_of_services'),
+        ('tools_catalog', '0011_accounts_of_services'),
     ]
 
     operations = [

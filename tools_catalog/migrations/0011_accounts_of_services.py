@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('tools_catalog', '0009_accounts_at_upstreams'),
+        ('tools_catalog', '0010_policy_rules'),
     ]
 
     operations = [
