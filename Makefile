@@ -40,6 +40,7 @@ ROWS ?= 4000
 SPOILT ?= 1500
 CYCLES ?= 40
 REPEATED ?= 10
+ACCOUNT_CALLS ?= 2000
 EXAMPLES ?= 3
 STREAM_SECONDS ?= 20
 FLOOD_SECONDS ?= 40
@@ -82,12 +83,14 @@ rig-openapi-survey: WORDS = openapi_survey --seed $(SEED) $(ARGS)
 
 RIGS := $(addprefix rig-,rest-contract kill-nine-cluster nth-statement-postgresql nth-statement kill-nine-postgresql \
 	kill-nine no-audit-cluster mutations retries-postgresql retries no-audit tampering-postgresql tampering children \
-	streams-postgresql streams attacking-child attacks attacks-postgresql flood flood-postgresql)
+	streams-postgresql streams attacking-child attacks attacks-postgresql flood flood-postgresql accounts accounts-postgresql)
 .PHONY: $(RIGS) $(BY_NAME)
 rig-rest-contract: WORDS = rest_contract --seed $(SEED) --examples $(EXAMPLES)
 rig-kill-nine: WORDS = kill_nine --seed $(SEED) --kills $(KILLS) --ready-seconds 30
 rig-kill-nine-postgresql: WORDS = kill_nine --seed $(SEED) --kills $(KILLS) --ready-seconds 30 --database postgresql --workers 2
 rig-kill-nine-cluster: WORDS = kill_nine --seed $(SEED) --kills $(KILLS_BOTH) --ready-seconds 30 --database cluster --victim both
+rig-accounts: WORDS = accounts --seed $(SEED) --calls $(ACCOUNT_CALLS) --kills $(KILLS)
+rig-accounts-postgresql: WORDS = accounts --seed $(SEED) --calls $(ACCOUNT_CALLS) --kills $(KILLS) --database postgresql
 rig-no-audit: WORDS = no_audit
 rig-no-audit-cluster: WORDS = no_audit --database cluster
 rig-nth-statement: WORDS = nth_statement

@@ -23,6 +23,7 @@ COMMANDS = {
     "service": "make a service that comes in with client credentials",
     "approval": "list, approve and deny calls that wait for a person's yes",
     "connection": "bring, add, list, test and switch connections to other MCP servers",
+    "account": "list and disconnect accounts at upstreams and APIs",
     "provider": "add a provider of models for the chat",
     "catalog": "load tools from a bundle or a pack, or write the catalogue out",
     "policy": "check rules about calls in a file, or try them on calls",

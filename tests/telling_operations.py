@@ -26,11 +26,11 @@ def approval(id_: str, *, waits: bool) -> None:
     """Have a call wait for an approval, or not any more."""
     from django.utils import timezone
 
-    from mcphub.chat.models import ChatApproval
+    from invocations.approvals.models import McpApproval
 
     now = timezone.now()
     words = {"tool_name": "shop.buy", "tool_version": "1", "arguments": {}, "binding": "x", "created_at": now}
-    ChatApproval.objects.update_or_create(
+    McpApproval.objects.update_or_create(
         id=id_,
         defaults={"caller_label": "agent", "expires_at": now + timedelta(hours=1 if waits else -1)},
         create_defaults={**words, "caller_label": "agent", "expires_at": now + timedelta(hours=1)},

@@ -15,6 +15,7 @@ from tools_catalog.models import (
     McpToolDefinition,
     McpToolset,
     McpUpstreamTool,
+    UpstreamAccount,
 )
 from tools_catalog.models.content import PromptBackend, ResourceBackend
 
@@ -91,6 +92,12 @@ TOOLSET_FILTERS: tuple[ListFilter, ...] = (
     OneOf(name="mode", label="", choices=McpToolset.Mode.choices),
     _ENABLED,
     _GROUPS,
+)
+ACCOUNT_FILTERS: tuple[ListFilter, ...] = (
+    OneOf(name="state", label="", choices=UpstreamAccount.State.choices),
+    TextIs(name="connection", column="connection__slug", label=""),
+    TextIs(name="service", column="service__slug", label=""),
+    TextIs(name="principal", label=""),
 )
 POLICY_FILTERS: tuple[ListFilter, ...] = (
     OneOf(name="effect", label="", choices=McpPolicyRule.Effect.choices),

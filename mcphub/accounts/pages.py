@@ -18,11 +18,13 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from mcphub import policy
 from sessions_app.history.events import Actor, actor_of
 from sessions_app.kit.shown import clipped
-from tools_catalog.accounts import people, signing_in
+from tools_catalog.accounts import people, signing_in, storing
 from tools_catalog.accounts.clients import document as client_document
 from tools_catalog.accounts.clients import document_address
+from tools_catalog.accounts.storing import AccountAt
 from tools_catalog.call import addresses
 from tools_catalog.models.accounts import UpstreamAccount
+from tools_catalog.models.services import HttpService
 from tools_catalog.models.upstream import McpConnection
 
 if TYPE_CHECKING:
@@ -53,14 +55,14 @@ def _of_person(page: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]
 
 @require_http_methods(["GET", "POST"])
 @_of_person
-def connect(request: HttpRequest, slug: str) -> HttpResponse:
+def connect(request: HttpRequest, slug: str, of: str) -> HttpResponse:
     """Say what will be connected to what; a POST leads to the issuer."""
-    row, principal, is_for_all = _asked(request, slug)
+    row, principal, is_for_all = _asked(request, slug, of)
     if principal is None:
         return _problem(request, _("You may not connect an account here."), 403)
     actor = actor_of(cast("User", request.user))
     try:
-        elicitation_id = people.elicitation_of(request.GET["link"], slug, principal) if "link" in request.GET else ""
+        elicitation_id = people.elicitation_of(request.GET["link"], row, principal) if "link" in request.GET else ""
         if request.method == "POST":
             begun = async_to_sync(signing_in.begin)(row, principal, actor, elicitation_id=elicitation_id)
             return _leading_to(redirect(begun.address), begun.address)
@@ -69,18 +71,18 @@ def connect(request: HttpRequest, slug: str) -> HttpResponse:
         return _problem(request, str(error), 403)
     except signing_in.FAILURES as error:
         return _problem(request, str(error), 502, again=request.get_full_path())
-    stored = UpstreamAccount.objects.filter(connection=row, principal=principal).first()
+    stored = storing.account_at(row, principal)
     context = {
-        "connection": row,
+        "place": row,
         "server": urlsplit(row.url).netloc,
         "issuer": found.issuer,
         "scopes": found.scopes,
         "is_for_all": not principal,
-        "is_personal": row.account == McpConnection.Account.PERSONAL,
+        "is_personal": row.account == row.Account.PERSONAL,
         "account": stored if stored is not None and stored.state == UpstreamAccount.State.CONNECTED else None,
         "person": request.user.get_username(),
         "other_login": _login(request.get_full_path()),
-        "end": f"{reverse('account-end', args=[slug])}{'?as=all' if is_for_all else ''}",
+        "end": f"{address_of(row, 'end')}{'?as=all' if is_for_all else ''}",
     }
     return _leading_to(render(request, "connect/ask.html", context), found.address)
 
@@ -98,43 +100,50 @@ def come_back(request: HttpRequest) -> HttpResponse:
         return _problem(request, str(error), 400)
     if pending.elicitation_id:
         addresses.completed(pending.elicitation_id)
-    where = reverse("account-done", args=[pending.connection.slug])
+    where = address_of(pending.place, "done")
     return redirect(where if pending.principal else f"{where}?as=all")
 
 
 @require_safe
 @_of_person
-def done(request: HttpRequest, slug: str) -> HttpResponse:
-    row, principal, is_for_all = _asked(request, slug)
-    stored = (
-        UpstreamAccount.objects.filter(connection=row, principal=principal).first() if principal is not None else None
-    )
+def done(request: HttpRequest, slug: str, of: str) -> HttpResponse:
+    row, principal, is_for_all = _asked(request, slug, of)
+    stored = storing.account_at(row, principal) if principal is not None else None
     if stored is None:
         raise Http404
-    back = reverse("admin:tools_catalog_mcpconnection_change", args=[row.pk]) if is_for_all else ""
+    back = reverse(f"admin:tools_catalog_{row._meta.model_name}_change", args=[row.pk]) if is_for_all else ""
     is_connected = stored.state == UpstreamAccount.State.CONNECTED
-    return render(request, "connect/done.html", {"connection": row, "is_connected": is_connected, "back": back})
+    return render(request, "connect/done.html", {"place": row, "is_connected": is_connected, "back": back})
 
 
 @require_POST
 @_of_person
-def disconnect(request: HttpRequest, slug: str) -> HttpResponse:
+def disconnect(request: HttpRequest, slug: str, of: str) -> HttpResponse:
     """End the person's own account, or the one that all share."""
-    row, principal, is_for_all = _asked(request, slug)
-    accounts = UpstreamAccount.objects.select_related("registration", "connection")
-    stored = accounts.filter(connection=row, principal=principal).first() if principal is not None else None
+    row, principal, is_for_all = _asked(request, slug, of)
+    stored = storing.account_at(row, principal) if principal is not None else None
     if stored is None:
         raise Http404
     said = async_to_sync(signing_in.disconnect)(stored, _actor(request))
     if said:
         return _problem(request, _("The account is disconnected here. %(issuer)s") % {"issuer": said}, 200)
-    return redirect(f"{reverse('account-done', args=[slug])}{'?as=all' if is_for_all else ''}")
+    return redirect(f"{address_of(row, 'done')}{'?as=all' if is_for_all else ''}")
 
 
-def _asked(request: HttpRequest, slug: str) -> tuple[McpConnection, str | None, bool]:
-    """Give the connection, the principal of the account that the person may connect, and whether it is for all."""
-    row = get_object_or_404(McpConnection, slug=slug)
-    is_for_all = request.GET.get("as") == "all" or row.account == McpConnection.Account.SHARED
+def address_of(place: AccountAt, page: str) -> str:
+    """Give the address of a page of the place: connect, done or end."""
+    before = "" if isinstance(place, McpConnection) else "service-"
+    return reverse(f"{before}account-{page}", args=[place.slug])
+
+
+def _asked(request: HttpRequest, slug: str, of: str) -> tuple[AccountAt, str | None, bool]:
+    """Give the place, the principal of the account that the person may connect, and whether it is for all."""
+    row: AccountAt
+    if of == HttpService.of:
+        row = get_object_or_404(HttpService, slug=slug)
+    else:
+        row = get_object_or_404(McpConnection, slug=slug)
+    is_for_all = request.GET.get("as") == "all" or row.account == row.Account.SHARED
     return row, people.account_of(row, request.user, is_for_all=is_for_all), is_for_all
 
 

@@ -17,8 +17,7 @@ class ChatConfig(AppConfig):
     verbose_name = _("Chat")
 
     def ready(self) -> None:
-        from mcphub.chat import notices, renamed_tools
+        from mcphub.chat import renamed_tools
 
-        notices.connect()
         renamed_tools.connect()
         install_after_migrate(self, RULES)

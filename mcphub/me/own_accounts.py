@@ -11,33 +11,37 @@ from django.utils.translation import gettext as _
 from mcphub.me.parts import Part
 from sessions_app.history.events import actor_of
 from tools_catalog.accounts import people, signing_in
-from tools_catalog.models import McpConnection, UpstreamAccount
+from tools_catalog.accounts.storing import AccountAt
+from tools_catalog.models import HttpService, McpConnection, UpstreamAccount
 
 _MOST = 100
 
 
 def _rows(request: HttpRequest) -> Mapping[str, object]:
     principal = people.principal_of(request.user)
-    own = {
-        account.connection_id: account
-        for account in UpstreamAccount.objects.filter(principal=principal).select_related("registration")[:_MOST]
-    }
-    rows = McpConnection.objects.filter(enabled=True, account=McpConnection.Account.PERSONAL).order_by("slug")
-    shown = [
-        row
-        for row in rows[:_MOST]
-        if row.pk in own or people.account_of(row, request.user, is_for_all=False) is not None
-    ]
-    return {"accounts": [_shown(row, own.get(row.pk)) for row in shown]}
+    rows = UpstreamAccount.objects.filter(principal=principal).select_related("registration", "connection", "service")
+    own = {(account.place.of, account.place.pk): account for account in rows[:_MOST]}
+    shown: list[dict[str, object]] = []
+    for model in (McpConnection, HttpService):
+        places = model.objects.filter(enabled=True, account=model.Account.PERSONAL).order_by("slug")
+        shown += [
+            _shown(place, own.get((place.of, place.pk)))
+            for place in places[:_MOST]
+            if (place.of, place.pk) in own or people.account_of(place, request.user, is_for_all=False) is not None
+        ]
+    return {"accounts": shown}
 
 
-def _shown(row: McpConnection, account: UpstreamAccount | None) -> dict[str, object]:
+def _shown(place: AccountAt, account: UpstreamAccount | None) -> dict[str, object]:
     is_connected = account is not None and account.state == UpstreamAccount.State.CONNECTED
     return {
-        "slug": row.slug,
-        "title": row.title,
+        "id": f"{place.of} {place.slug}",
+        "slug": place.slug,
+        "title": place.title,
+        "of": place.of,
         "issuer": account.registration.issuer if account is not None and account.registration is not None else "",
         "is_connected": is_connected,
+        "name": account.account_name if is_connected and account is not None else "",
         "state": account.get_state_display() if account is not None else UpstreamAccount.State.WANTED.label,
         "failure": account.failure if account is not None else "",
         "connected_at": account.connected_at if is_connected and account is not None else None,
@@ -46,9 +50,11 @@ def _shown(row: McpConnection, account: UpstreamAccount | None) -> dict[str, obj
 
 
 def _disconnect(request: HttpRequest) -> str:
-    accounts = UpstreamAccount.objects.select_related("registration", "connection")
-    slug, principal = request.POST.get("id", "")[:100].replace("\x00", ""), people.principal_of(request.user)
-    found = accounts.filter(connection__slug=slug, principal=principal).first()
+    of, _blank, slug = request.POST.get("id", "")[:100].replace("\x00", "").partition(" ")
+    if of not in people.PAGES:
+        raise Http404
+    accounts = UpstreamAccount.objects.select_related("registration", "connection", "service")
+    found = accounts.filter(**{f"{of}__slug": slug}, principal=people.principal_of(request.user)).first()
     if found is None:
         raise Http404
     said = async_to_sync(signing_in.disconnect)(found, actor_of(request.user))

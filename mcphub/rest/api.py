@@ -30,6 +30,7 @@ from sessions_app.rest.keys import KeyViewSet
 from sessions_app.rest.processes import ProcessViewSet
 from sessions_app.rest.sessions import SessionViewSet
 from sessions_app.rest.waiting import WaitingChangeViewSet
+from tools_catalog.rest.accounts import AccountViewSet
 from tools_catalog.rest.connections import ConnectionViewSet
 from tools_catalog.rest.content import PromptViewSet, ResourceViewSet
 from tools_catalog.rest.launch import LaunchProfileViewSet, SecretViewSet
@@ -83,6 +84,7 @@ router.register("approvals", ApprovalViewSet)
 router.register("tool-definitions", ToolDefinitionViewSet)
 router.register(r"tool-definitions/(?P<name>[^/]+)/versions", ToolVersionViewSet)
 router.register("connections", ConnectionViewSet)
+router.register("accounts", AccountViewSet)
 router.register("launch-profiles", LaunchProfileViewSet)
 router.register("secrets", SecretViewSet)
 router.register("offers", OfferViewSet)

@@ -45,9 +45,9 @@ KINDS: Mapping[str, NoticeKind] = {
         NoticeKind(
             "approval.waits",
             _("A call waits for an approval"),
-            _("A model wants to call %(tool)s for %(caller)s. Approve or deny the call; it expires at %(expires)s."),
-            "chat.view_chatapproval",
-            "chat_chatapproval",
+            _("%(caller)s wants to call %(tool)s. Approve or deny the call; it expires at %(expires)s."),
+            "invocations.view_mcpapproval",
+            "invocations_mcpapproval",
             ends=True,
         ),
         NoticeKind(

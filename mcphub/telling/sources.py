@@ -5,7 +5,7 @@ Each worker can find it out, so the one that holds the lease does, and the next 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -13,6 +13,7 @@ from django.contrib.auth.models import User
 from django.db.models import Count, Max
 from django.utils import timezone
 
+from invocations.approvals.models import McpApproval
 from invocations.figures.tallies import HOUR, MINUTE, TOOL, Tally
 from invocations.models import CallTally
 from mcphub.signin.models import Consent
@@ -26,9 +27,6 @@ from tools_catalog.models.links import McpConnectionLink
 
 Found = dict[tuple[str, str], dict[str, Json]]
 """(kind, subject) -> facts."""
-
-FOUND_BY_OTHERS: dict[str, Callable[[], Found]] = {}
-"""Kind -> what finds its states, of apps that stand above this one: the chat registers here."""
 
 MOST_OF_A_STATE = 200
 """Rows of one kind that are looked at; more of them are not told one by one in any case."""
@@ -49,10 +47,7 @@ LEAST_USUAL_CALLS = 100
 
 def states() -> Found:
     """Give all states that hold now and that people are told of."""
-    found = {**_changes(), **_connections_down(), **_definitions()}
-    for of_others in FOUND_BY_OTHERS.values():
-        found |= of_others()
-    return found
+    return {**_approvals(), **_changes(), **_connections_down(), **_definitions()}
 
 
 def reconcile(found: Found, kinds: tuple[str, ...]) -> None:
@@ -71,6 +66,18 @@ FIGURES = ("tool.errors", "tool.slow")
 def end_untouched() -> None:
     horizon = timezone.now() - timedelta(seconds=UNTOUCHED_SECONDS)
     noticing.end(Notice.objects.filter(kind__in=TOUCHED, last_at__lt=horizon))
+
+
+def _approvals() -> Found:
+    rows = McpApproval.objects.filter(status=McpApproval.Status.PENDING, expires_at__gt=timezone.now())
+    return {
+        ("approval.waits", row.pk): {
+            "tool": row.tool_name,
+            "caller": row.caller_label,
+            "expires": moment_of(row.expires_at),
+        }
+        for row in rows.only("pk", "tool_name", "caller_label", "expires_at")[:MOST_OF_A_STATE]
+    }
 
 
 def _changes() -> Found:

@@ -10,13 +10,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 from urllib.parse import SplitResult, urlsplit
 
 from sessions_app.protocol.json import Json
 
 _MOST_ADDRESS: Final = 2000
 _MOST_SCOPES: Final = 200
+_ENDPOINTS: Final = (
+    "authorization_endpoint",
+    "token_endpoint",
+    "registration_endpoint",
+    "revocation_endpoint",
+    "userinfo_endpoint",
+)
 _PORTS: Final = {"http": 80, "https": 443}
 _SCOPE: Final = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")
 _TOKEN: Final = re.compile(r"[\x21-\x7e]+")
@@ -137,6 +144,7 @@ class IssuerMetadata:
     token_endpoint: str
     registration_endpoint: str = ""
     revocation_endpoint: str = ""
+    userinfo_endpoint: str = ""
     scopes: tuple[str, ...] = ()
     methods: tuple[str, ...] = (BASIC,)
     algorithms: tuple[str, ...] = ()
@@ -144,10 +152,22 @@ class IssuerMetadata:
     """A client id may be the address of a document that describes the client."""
     names_itself: bool = False
     """Every authorization response holds `iss` (RFC 9207)."""
+    is_entered: bool = False
+    """An operator entered its addresses; it has no name of its own."""
+
+    @property
+    def audience(self) -> str:
+        """Whom a signed statement of the hub is for (RFC 7523, 3)."""
+        return self.token_endpoint if self.is_entered else self.issuer
 
     @classmethod
-    def read(cls, document: Json, expected: str, *, is_plain_allowed: bool = False) -> IssuerMetadata:
+    def read(
+        cls, document: Json, expected: str, *, is_plain_allowed: bool = False, is_pkce_demanded: bool = True
+    ) -> IssuerMetadata:
         """Read metadata that were fetched for the issuer `expected`; `is_plain_allowed` lets http pass.
+
+        `is_pkce_demanded` is what MCP demands of issuers. Elsewhere the hub sends a challenge as well, and issuers that
+        do not know it ignore it.
 
         Raises AuthorizationInvalid for those of another issuer (RFC 8414, 3.3), without PKCE by S256, or with
         addresses that nothing may be sent to.
@@ -159,12 +179,9 @@ class IssuerMetadata:
                 f"The metadata are of the issuer {str(document.get('issuer'))[:200]!r}, and the hub asked for "
                 f"{expected[:200]!r}. Nothing is sent to it."
             )
-        if "S256" not in _texts(document, "code_challenge_methods_supported"):
+        if is_pkce_demanded and "S256" not in _texts(document, "code_challenge_methods_supported"):
             raise AuthorizationInvalid("The authorization server does not say that it has PKCE with S256.")
-        addresses = {
-            name: _address(document, name, is_plain_allowed)
-            for name in ("authorization_endpoint", "token_endpoint", "registration_endpoint", "revocation_endpoint")
-        }
+        addresses: dict[str, Any] = {name: _address(document, name, is_plain_allowed) for name in _ENDPOINTS}
         if not addresses["token_endpoint"]:
             raise AuthorizationInvalid("The authorization server's metadata name no token endpoint.")
         return cls(
@@ -175,6 +192,17 @@ class IssuerMetadata:
             algorithms=_texts(document, "token_endpoint_auth_signing_alg_values_supported"),
             takes_documents=document.get("client_id_metadata_document_supported") is True,
             names_itself=document.get("authorization_response_iss_parameter_supported") is True,
+        )
+
+    @classmethod
+    def of_addresses(cls, authorization_endpoint: str, token_endpoint: str) -> IssuerMetadata:
+        """Give an issuer that publishes nothing, by the addresses that an operator entered. Its name is its origin."""
+        return cls(
+            _origin(urlsplit(token_endpoint)),
+            authorization_endpoint,
+            token_endpoint,
+            methods=(BASIC, POST, PUBLIC, SIGNED),
+            is_entered=True,
         )
 
     @classmethod

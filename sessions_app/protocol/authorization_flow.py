@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import re
-from base64 import b64encode, urlsafe_b64encode
+from base64 import b64encode, urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import parse_qsl, quote_plus, urlencode, urlsplit
 
+from sessions_app.protocol import json
 from sessions_app.protocol.authorization import BASIC, METHODS, PUBLIC, AuthorizationInvalid, IssuerMetadata, scopes_in
+from sessions_app.protocol.errors import ProtocolError
 from sessions_app.protocol.json import Json
 
 _MOST_ADDRESS: Final = 2000
@@ -126,6 +128,8 @@ class TokenAnswer:
     expires_in: int | None = None
     """Seconds; None where it does not say."""
     scopes: tuple[str, ...] = ()
+    name: str = ""
+    """Of the account, as the ID token has it; empty where there is none."""
 
     @classmethod
     def read(cls, status: int, document: Json, asked: Iterable[str]) -> TokenAnswer:
@@ -149,6 +153,7 @@ class TokenAnswer:
             refresh if isinstance(refresh, str) and len(refresh) <= _MOST_TOKEN else "",
             _seconds(document.get("expires_in")),
             scopes_in(scope) if isinstance(scope, str) else tuple(asked),
+            name_of(_claims(document.get("id_token"))),
         )
 
 
@@ -210,12 +215,34 @@ def client_document(*, redirect_uri: str, name: str, home: str, method: str = PU
     }
 
 
+def name_of(claims: Json) -> str:
+    """Give what an account is called: the first of the usual claims that is there. For people to read alone."""
+    if not isinstance(claims, dict):
+        return ""
+    for claim in ("preferred_username", "email", "login", "username", "name", "sub"):
+        found = claims.get(claim)
+        if isinstance(found, str) and found.strip():
+            return found.strip()[:200]
+    return ""
+
+
 # Helpers ------------------------------------------------------------------------------------------------------
 
 
 def _refusal(status: int, error: str, description: Json) -> str:
     words = f"status {status}" + (f", {error[:100]}" if error else "")
     return f"{words}: {description[:_MOST_WORDS]}" if isinstance(description, str) and description else f"{words}."
+
+
+def _claims(token: Json) -> Json:
+    """Give the claims of an ID token that came from its issuer itself, whose signature so proves nothing more."""
+    if not isinstance(token, str) or len(token) > _MOST_TOKEN or token.count(".") != 2:
+        return None
+    body = token.split(".")[1]
+    try:
+        return json.loads(urlsafe_b64decode(body + "=" * (-len(body) % 4)))
+    except (ValueError, ProtocolError):
+        return None
 
 
 def _seconds(value: Json) -> int | None:

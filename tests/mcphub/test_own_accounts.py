@@ -42,12 +42,12 @@ def test_a_person_sees_and_ends_the_own_account_alone(connection: McpConnection,
     person, browser = anna
     boris = connected(connection, User.objects.create_user("boris"))
     assert "tracker" not in browser.get("/me/").content.decode()  # nothing of it is served to her
-    assert browser.post("/me/accounts/disconnect/", {"id": "tracker"}).status_code == 404
+    assert browser.post("/me/accounts/disconnect/", {"id": "connection tracker"}).status_code == 404
     own = connected(connection, person)
     page = browser.get("/me/").content.decode()
     assert "tracker" in page
     assert TOKEN not in page
-    assert browser.post("/me/accounts/disconnect/", {"id": "tracker"}).status_code == 302
+    assert browser.post("/me/accounts/disconnect/", {"id": "connection tracker"}).status_code == 302
     own.refresh_from_db()
     boris.refresh_from_db()
     assert (own.state, own.access, boris.state) == ("ended", "", "connected")
@@ -79,7 +79,7 @@ def test_a_token_of_another_row_does_not_open(connection: McpConnection, anna: A
     own, boris = connected(connection, person), connected(connection, User.objects.create_user("boris"))
     UpstreamAccount.objects.filter(pk=own.pk).update(access=boris.access)
     with pytest.raises(Exception, match="changed, moved"):
-        storing.load(connection.pk, own.principal)
+        storing.load("connection", connection.pk, own.principal)
 
 
 def test_one_claims_the_tokens_and_a_late_writer_writes_nothing(connection: McpConnection, anna: Any) -> None:
@@ -91,7 +91,7 @@ def test_one_claims_the_tokens_and_a_late_writer_writes_nothing(connection: McpC
     assert storing.claim(own.pk, 0) is None
     assert storing.renew(first, TokenAnswer("newer", "newest"))
     assert not storing.renew(first, TokenAnswer("too late"))
-    stored = storing.load(connection.pk, own.principal)
+    stored = storing.load("connection", connection.pk, own.principal)
     assert stored is not None
     assert (stored.access, stored.generation) == ("newer", 1)
     assert not storing.end(own.pk, 0, "too late")

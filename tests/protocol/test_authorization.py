@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import json
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import httpx2
@@ -247,3 +250,24 @@ def test_a_registration_tells_how_the_client_is_known() -> None:
     assert Registered.read(201, {"client_id": "hub"}, "client_secret_basic").method == "none"
     with pytest.raises(AuthorizationInvalid, match="by hand"):
         Registered.read(403, {"error": "access_denied"}, "none")
+
+
+@pytest.mark.parametrize(
+    ("claims", "name"),
+    [
+        ({"sub": "7", "email": "ada@example.org"}, "ada@example.org"),
+        ({"sub": "7", "email": "ada@example.org", "preferred_username": "ada"}, "ada"),
+        ({"sub": "x" * 500}, "x" * 200),
+        ({"name": 3}, ""),
+    ],
+)
+def test_an_account_is_called_by_what_its_id_token_says(claims: dict[str, Any], name: str) -> None:
+    body = base64.urlsafe_b64encode(json.dumps(claims).encode()).rstrip(b"=").decode()
+    answer = {"access_token": "t", "token_type": "Bearer", "id_token": f"e30.{body}.s"}
+    assert TokenAnswer.read(200, answer, ()).name == name
+
+
+@pytest.mark.parametrize("token", ["", "a.b", "a.!!.c", "a.e30.c", "a.W10.c", 7, None])
+def test_an_id_token_that_cannot_be_read_gives_no_name(token: object) -> None:
+    answer: Any = {"access_token": "t", "token_type": "Bearer", "id_token": token}
+    assert TokenAnswer.read(200, answer, ()).name == ""

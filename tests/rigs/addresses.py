@@ -23,7 +23,7 @@ from mcphub.signin.models import Issuer
 from sessions_app.history.reading import history_of
 from sessions_app.models import RateLimitBucket, WaitingChange
 from tests import factories as make
-from tools_catalog.models import HttpService, McpPolicyRule, McpToolset, Secret
+from tools_catalog.models import HttpService, McpPolicyRule, McpToolset, Secret, UpstreamAccount
 
 
 def patterns(under: Any = None, before: str = "") -> Iterator[str]:
@@ -164,6 +164,9 @@ _MADE: dict[str, Callable[[], Any]] = {
     "sessions_app_waitingchange": _waiting_change,
     "tools_catalog_mcptooldefinition": _tool,
     "tools_catalog_mcpconnection": make.McpConnectionFactory,
+    "tools_catalog_upstreamaccount": lambda: UpstreamAccount.objects.create(
+        connection=make.McpConnectionFactory(), principal="user:1"
+    ),
     "tools_catalog_launchprofile": make.LaunchProfileFactory,
     "tools_catalog_mcpupstreamtool": _offer,
     "tools_catalog_secret": _secret,

@@ -98,7 +98,7 @@ def test_a_state_that_comes_and_goes_is_one_signed_message(hub: Hub, receiver: R
     assert headers["webhook-signature"] == f"v1,{expected}"
     told = json.loads(body)
     assert told["type"] == "approval.waits"
-    assert told["data"]["text"].startswith("A model wants to call shop.buy for agent.")
+    assert told["data"]["text"].startswith("agent wants to call shop.buy.")
     assert told["data"]["link"].endswith(f"/admin/telling/notice/{told['data']['id']}/change/")
 
 

@@ -100,12 +100,12 @@ class IssuerClient:
             return Discovered(await self._issuer_of_2025_03_26(url, is_plain), None)
         return Discovered(await self.issuer(resource.issuers[0], is_plain_allowed=is_plain), resource)
 
-    async def issuer(self, name: str, *, is_plain_allowed: bool) -> IssuerMetadata:
+    async def issuer(self, name: str, *, is_plain_allowed: bool, is_pkce_demanded: bool = True) -> IssuerMetadata:
         """Read an issuer's metadata. Raises NotReached, AuthorizationInvalid."""
         document = await self._first(authorization.issuer_documents(name))
         if document is None:
             raise NotReached(f"The authorization server {name[:200]} publishes no metadata.")
-        return IssuerMetadata.read(document, name, is_plain_allowed=is_plain_allowed)
+        return IssuerMetadata.read(document, name, is_plain_allowed=is_plain_allowed, is_pkce_demanded=is_pkce_demanded)
 
     async def registered(self, issuer: IssuerMetadata, document: dict[str, Json]) -> Registered:
         """Register the hub (RFC 7591). Raises NotReached, AuthorizationInvalid."""
@@ -126,6 +126,17 @@ class IssuerClient:
         if status >= 500 and not (isinstance(answer, dict) and "error" in answer):
             raise NotReached(f"The authorization server answered with status {status}.")
         return TokenAnswer.read(status, answer, asked)
+
+    async def name(self, issuer: IssuerMetadata, answer: TokenAnswer) -> str:
+        """Give what the account is called at its issuer; empty where it does not say. It is for people to read."""
+        if answer.name or not issuer.userinfo_endpoint or "openid" not in answer.scopes:
+            return answer.name
+        try:
+            token = {"Authorization": f"Bearer {answer.access_token}"}
+            status, told = await self._sent(issuer.userinfo_endpoint, None, token)
+        except NotReached:
+            return ""
+        return authorization_flow.name_of(told) if status == 200 else ""
 
     async def revoke(self, issuer: IssuerMetadata, client: Client, token: str) -> bool:
         """Take a token back at its issuer (RFC 7009); say whether it did. Raises NotReached, AuthorizationInvalid."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from base64 import urlsafe_b64encode
+from collections.abc import Iterable
 from typing import Final
 
 from cryptography.hazmat.primitives import hashes, serialization
@@ -26,6 +27,20 @@ def is_key(text: str) -> bool:
 
 def signed_assertion(pem: str, client_id: str, issuer: IssuerMetadata) -> str:
     """Give the statement for one request to an issuer. Raises AuthorizationInvalid for a key that cannot sign it."""
+    return _signed(pem, {"iss": client_id, "sub": client_id, "aud": issuer.audience})
+
+
+def statement_about(pem: str, client_id: str, person: str, issuer: IssuerMetadata, scopes: Iterable[str]) -> str:
+    """Give the hub's word that it acts for a person (RFC 7523, 2.1). Raises AuthorizationInvalid as above.
+
+    `person` is what the issuer calls them. Some issuers read the scopes here alone.
+    """
+    asked = " ".join(scopes)
+    claims: dict[str, Json] = {"iss": client_id, "sub": person, "aud": issuer.audience}
+    return _signed(pem, {**claims, "scope": asked} if asked else claims)
+
+
+def _signed(pem: str, about: dict[str, Json]) -> str:
     try:
         key = serialization.load_pem_private_key(pem.strip().encode(), None)
     except (ValueError, TypeError) as error:
@@ -33,14 +48,7 @@ def signed_assertion(pem: str, client_id: str, issuer: IssuerMetadata) -> str:
             "The client secret is no private key that can be read: PEM without a password."
         ) from error
     now = int(time.time())
-    claims: dict[str, Json] = {
-        "iss": client_id,
-        "sub": client_id,
-        "aud": issuer.issuer,
-        "jti": secrets.token_urlsafe(16),
-        "iat": now,
-        "exp": now + _LASTS_SECONDS,
-    }
+    claims: dict[str, Json] = {**about, "jti": secrets.token_urlsafe(16), "iat": now, "exp": now + _LASTS_SECONDS}
     if isinstance(key, rsa.RSAPrivateKey):
         body = _body("RS256", claims)
         return f"{body}.{_encoded(key.sign(body.encode(), padding.PKCS1v15(), hashes.SHA256()))}"

@@ -11,15 +11,19 @@ from django.db import IntegrityError, transaction
 from sessions_app import endpoints
 from sessions_app.history.events import Actor
 from sessions_app.protocol import authorization, authorization_flow
-from sessions_app.protocol.authorization import AuthorizationInvalid
+from sessions_app.protocol.authorization import AuthorizationInvalid, Challenge, IssuerMetadata
 from sessions_app.protocol.errors import HubError
 from sessions_app.protocol.json import Json
 from tools_catalog.accounts import storing
 from tools_catalog.accounts.asking import Client, Discovered, IssuerClient
 from tools_catalog.accounts.assertions import is_key
-from tools_catalog.bindings import CONNECTION, Destination, origin_of
+from tools_catalog.accounts.storing import AccountAt
+from tools_catalog.bindings import Destination, origin_of
 from tools_catalog.models.accounts import UpstreamRegistration
+from tools_catalog.models.services import HttpService
 from tools_catalog.models.upstream import McpConnection
+from tools_catalog.upstream.account import BEHALF_ACCOUNT, EXCHANGE_ACCOUNT
+from tools_catalog.upstream.spec import SSE
 from tools_catalog.vault import read_secrets, secret_for
 
 DOCUMENT_PATH: Final = "/connect/client.json"
@@ -44,7 +48,7 @@ def document() -> dict[str, Json]:
 
 
 async def registration_for(
-    asking: IssuerClient, connection: McpConnection, found: Discovered, scopes: Sequence[str], actor: Actor
+    asking: IssuerClient, place: AccountAt, found: Discovered, scopes: Sequence[str], actor: Actor
 ) -> UpstreamRegistration:
     """Give how this issuer knows the hub, made where it does not yet. Raises NotReached, AuthorizationInvalid.
 
@@ -52,15 +56,15 @@ async def registration_for(
     another issuer gave is never used.
     """
     issuer, resource = found.issuer, ""
-    if connection.sends_resource:
-        resource = found.resource.identifier if found.resource is not None else authorization.canonical(connection.url)
-    row = await sync_to_async(storing.registration_of)(connection.pk, issuer.issuer)
-    is_new = row is None or not _fits(row, connection)
+    if place.sends_resource:
+        resource = found.resource.identifier if found.resource is not None else authorization.canonical(place.url)
+    row = await sync_to_async(storing.registration_of)(place, issuer.issuer)
+    is_new = row is None or not _fits(row, place)
     if row is None or is_new:
-        row = row or UpstreamRegistration(connection=connection, issuer=issuer.issuer)
-        if connection.client_id:
-            await sync_to_async(_refuse_other_issuer)(connection, issuer.issuer)
-            row.manner, row.client_id, row.ciphertext = Manner.BY_HAND, connection.client_id, ""
+        row = row or UpstreamRegistration(**storing.at(place.of, place.pk), issuer=issuer.issuer)
+        if place.client_id:
+            await sync_to_async(_refuse_other_issuer)(place, issuer.issuer)
+            row.manner, row.client_id, row.ciphertext = Manner.BY_HAND, place.client_id, ""
             row.method = ""
         elif issuer.takes_documents and (address := asking.document_address or document_address()):
             row.manner, row.client_id, row.method = Manner.DOCUMENT, address, authorization.PUBLIC
@@ -76,20 +80,43 @@ async def registration_for(
     return await sync_to_async(_keep)(row, actor, is_new)
 
 
-def known_client(connection: McpConnection, row: UpstreamRegistration) -> Client:
+async def who_lets_in(asking: IssuerClient, place: AccountAt) -> tuple[Challenge, Discovered]:
+    """Find out who lets in at a place: an upstream is asked, of a service an operator said it.
+
+    Raises NotReached, AuthorizationInvalid.
+    """
+    if isinstance(place, HttpService):
+        is_plain = place.url.startswith("http://")
+        if not place.issuer:
+            told = IssuerMetadata.of_addresses(place.authorization_url, place.token_url)
+            return Challenge(), Discovered(told, None)
+        issuer = await asking.issuer(place.issuer, is_plain_allowed=is_plain, is_pkce_demanded=False)
+        return Challenge(), Discovered(issuer, None)
+    headers = await sync_to_async(rendered_headers)(place)
+    challenge = await asking.challenge(place.url, headers, is_stream=place.transport == SSE)
+    return challenge, await asking.found(place.url, challenge)
+
+
+def known_client(place: AccountAt, row: UpstreamRegistration) -> Client:
     """Give the hub as the issuer knows it, with its proof. Raises SecretError, AuthorizationInvalid."""
     issuer = storing.kept_issuer(row)
     if row.manner != Manner.BY_HAND:
         return Client(row.client_id, row.method, row.secret())
-    if not connection.client_secret:
+    if not place.client_secret:
         return Client(row.client_id, authorization.PUBLIC)
-    to = Destination(origin_of(issuer.token_endpoint), (f"{CONNECTION}:{connection.slug}",))
+    to = Destination(origin_of(issuer.token_endpoint), (f"{place.of}:{place.slug}",))
     read_secrets()
     try:
-        proof = secret_for(connection.client_secret, to.at("headers.Authorization"))
+        proof = secret_for(place.client_secret, to.at("headers.Authorization"))
+        if (
+            is_key(proof)
+            and place.account in (BEHALF_ACCOUNT, EXCHANGE_ACCOUNT)
+            and authorization.SIGNED not in issuer.methods
+        ):
+            return Client(row.client_id, authorization.PUBLIC, proof)  # the statement about a person says who asks
         method = authorization.method_for(issuer, has_secret=not is_key(proof), has_key=is_key(proof))
         if method == authorization.POST:
-            secret_for(connection.client_secret, to.at("body"))
+            secret_for(place.client_secret, to.at("body"))
     except HubError as error:
         raise AuthorizationInvalid(str(error)) from error
     return Client(row.client_id, method, proof)
@@ -104,17 +131,17 @@ def rendered_headers(connection: McpConnection) -> dict[str, str]:
         raise AuthorizationInvalid(str(error)) from error
 
 
-def _fits(row: UpstreamRegistration, connection: McpConnection) -> bool:
-    """Whether the registration is of the client that the connection names, or of one that the hub made itself."""
-    if connection.client_id:
-        return row.manner == Manner.BY_HAND and row.client_id == connection.client_id
+def _fits(row: UpstreamRegistration, place: AccountAt) -> bool:
+    """Whether the registration is of the client that the place names, or of one that the hub made itself."""
+    if place.client_id:
+        return row.manner == Manner.BY_HAND and row.client_id == place.client_id
     return row.manner == Manner.DOCUMENT or (row.manner == Manner.DYNAMIC and row.redirect_uri == redirect_uri())
 
 
-def _refuse_other_issuer(connection: McpConnection, issuer: str) -> None:
+def _refuse_other_issuer(place: AccountAt, issuer: str) -> None:
     """A client id that was entered by hand was for the issuer of that time."""
     others = UpstreamRegistration.objects.filter(
-        connection=connection, manner=Manner.BY_HAND, client_id=connection.client_id
+        **storing.at(place.of, place.pk), manner=Manner.BY_HAND, client_id=place.client_id
     ).exclude(issuer=issuer)
     if (other := others.first()) is not None:
         raise AuthorizationInvalid(
@@ -139,7 +166,7 @@ def _keep(row: UpstreamRegistration, actor: Actor, is_new: bool) -> UpstreamRegi
                     row.pk, "The hub is another client at the issuer now. Connect it again."
                 )
     except IntegrityError:
-        made = storing.registration_of(row.connection_id, row.issuer)
+        made = storing.registration_of(row.place, row.issuer)
         if made is None:
             raise
         return made

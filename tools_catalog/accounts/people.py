@@ -9,9 +9,12 @@ from django.db.models import Q
 from django.utils.translation import gettext as _
 
 from sessions_app import endpoints
+from tools_catalog.accounts.storing import AccountAt
 from tools_catalog.call.context import ToolContext
 from tools_catalog.call.input_requests import Url
+from tools_catalog.filters import tools_of
 from tools_catalog.models.accounts import SHARED
+from tools_catalog.models.services import HttpService
 from tools_catalog.models.upstream import McpConnection
 from tools_catalog.models.upstream_tools import McpUpstreamTool
 from tools_catalog.upstream.account import AccountNeeded
@@ -20,7 +23,7 @@ from tools_catalog.upstream.spec import PERSONAL_ACCOUNT, SHARED_ACCOUNT
 if TYPE_CHECKING:
     from django.contrib.auth.models import AnonymousUser, User
 
-PAGE: Final = "/connect/to/"
+PAGES: Final = {"connection": "/connect/to/", "service": "/connect/service/"}
 LINK_SECONDS: Final = 900
 """For a person to open the address that a call gave."""
 _SALT: Final = "mcphub connect"
@@ -34,17 +37,26 @@ def principal_of(user: User | AnonymousUser) -> str:
     return f"user:{user.pk}"
 
 
-def account_of(connection: McpConnection, user: User | AnonymousUser, *, is_for_all: bool) -> str | None:
+def account_of(place: AccountAt, user: User | AnonymousUser, *, is_for_all: bool) -> str | None:
     """Give the principal of the account that the person may connect here; None where he may connect none."""
-    runs_it = user.has_perm("tools_catalog.change_mcpconnection")
-    if connection.account == SHARED_ACCOUNT or (connection.account == PERSONAL_ACCOUNT and is_for_all):
+    runs_it = user.has_perm(f"tools_catalog.change_{place._meta.model_name}")
+    # The lists of a service are the hub's own, so nobody's account reads them.
+    reads_lists = place.account == PERSONAL_ACCOUNT and is_for_all and isinstance(place, McpConnection)
+    if place.account == SHARED_ACCOUNT or reads_lists:
         return SHARED if runs_it else None
-    if connection.account != PERSONAL_ACCOUNT or not connection.enabled:
+    if place.account != PERSONAL_ACCOUNT or not place.enabled:
         return None
-    return principal_of(user) if runs_it or _may_call(connection, user) else None
+    may_call = _may_call_service if isinstance(place, HttpService) else _may_call
+    return principal_of(user) if runs_it or may_call(place, user) else None
 
 
-def _may_call(connection: McpConnection, user: Any) -> bool:
+def _may_call_service(place: Any, user: Any) -> bool:
+    """Whether a tool of the service is there for this person."""
+    is_open = Q(groups=None) | Q(groups__in=user.groups.values_list("pk", flat=True))
+    return tools_of(place.slug).filter(is_open, enabled=True).exists()
+
+
+def _may_call(connection: Any, user: Any) -> bool:
     """Whether something that is served of the connection is there for this person."""
     groups = user.groups.values_list("pk", flat=True)
     offers = McpUpstreamTool.objects.filter(connection=connection)
@@ -55,13 +67,13 @@ def _may_call(connection: McpConnection, user: Any) -> bool:
     return offers.filter(seen).exists()
 
 
-def address_for(slug: str, principal: str, elicitation_id: str = "") -> str:
+def address_for(slug: str, principal: str, elicitation_id: str = "", of: str = McpConnection.of) -> str:
     """Give the absolute address where this person, and nobody else, connects the account."""
-    told = signing.dumps({"to": slug, "of": principal, "id": elicitation_id}, salt=_SALT, compress=True)
-    return f"{endpoints.issuer()}{PAGE}{slug}/?link={told}"
+    told = signing.dumps({"to": f"{of} {slug}", "of": principal, "id": elicitation_id}, salt=_SALT, compress=True)
+    return f"{endpoints.issuer()}{PAGES[of]}{slug}/?link={told}"
 
 
-def elicitation_of(link: str, slug: str, principal: str) -> str:
+def elicitation_of(link: str, place: AccountAt, principal: str) -> str:
     """Give the id of the call that the address belongs to. Raises LinkRefused."""
     try:
         told = signing.loads(link[:2000], salt=_SALT, max_age=LINK_SECONDS)
@@ -69,7 +81,7 @@ def elicitation_of(link: str, slug: str, principal: str) -> str:
         raise LinkRefused(_("This address is older than a quarter of an hour. Call the tool again.")) from error
     except signing.BadSignature as error:
         raise LinkRefused(_("This address was changed on its way. Call the tool again.")) from error
-    if told["to"] != slug or told["of"] != principal:
+    if told["to"] != f"{place.of} {place.slug}" or told["of"] != principal:
         raise LinkRefused(_("This address was made for somebody else. Call the tool yourself."))
     return str(told["id"])
 
@@ -80,11 +92,13 @@ async def ask_person(needed: AccountNeeded, context: ToolContext) -> None:
     A stateless client is asked to open the address and calls again, one of 2025-11-25 gets -32042; any other gets the
     error itself, which then holds the address. Raises as `input.require`.
     """
-    slug = str(needed.details.get("connection", ""))
+    slug = needed.slug
     if not needed.principal or needed.principal != context.call.caller_principal:
         return
-    own_id = context.input.elicitation_id(f"mcphub/connect {slug}")
-    address = address_for(slug, needed.principal, own_id)
+    own_id = context.input.elicitation_id(
+        f"mcphub/connect {slug}" if needed.of == McpConnection.of else f"mcphub/connect {needed.of} {slug}"
+    )
+    address = address_for(slug, needed.principal, own_id, needed.of)
     words = f"{needed.message} Open {address} and sign in; then call again."
     question = Url(f"Connect your account at {slug} to this hub.", address, own_id)
     needed.message = words

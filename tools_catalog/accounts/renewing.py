@@ -2,19 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Final
 
 from channels.db import database_sync_to_async
+from django.contrib.auth import get_user_model
 
 from sessions_app.protocol import authorization
-from sessions_app.protocol.authorization import Challenge
+from sessions_app.protocol.authorization import AuthorizationInvalid, Challenge
 from sessions_app.protocol.authorization_flow import AnswerRefused, TokenAnswer
 from tools_catalog.accounts import storing
 from tools_catalog.accounts.asking import IssuerClient
-from tools_catalog.accounts.clients import known_client, registration_for, rendered_headers
+from tools_catalog.accounts.assertions import statement_about
+from tools_catalog.accounts.clients import known_client, registration_for, who_lets_in
+from tools_catalog.accounts.storing import AccountAt
 from tools_catalog.models.accounts import SHARED, UpstreamAccount, UpstreamRegistration
+from tools_catalog.models.services import HttpService
 from tools_catalog.models.upstream import McpConnection
-from tools_catalog.upstream.spec import CLIENT_ACCOUNT, SSE
+from tools_catalog.upstream.account import BEHALF_ACCOUNT, EXCHANGE_ACCOUNT, UNATTENDED
+
+_JWT: Final = "urn:ietf:params:oauth:token-type:jwt"
+_GRANTS: Final[dict[str, Callable[[str], dict[str, str]]]] = {
+    BEHALF_ACCOUNT: lambda statement: {
+        "grant_type": "urn:ietf:params:oauth:grant-type:jwt-bearer",
+        "assertion": statement,
+    },
+    EXCHANGE_ACCOUNT: lambda statement: {
+        "grant_type": "urn:ietf:params:oauth:grant-type:token-exchange",
+        "subject_token": statement,
+        "subject_token_type": _JWT,
+        "requested_token_type": "urn:ietf:params:oauth:token-type:access_token",
+    },
+}
+"""How the hub's word about a person becomes a token: RFC 7523, 2.1, and RFC 8693, 2.1."""
 
 
 class GrantOver(Exception):
@@ -26,14 +46,14 @@ async def renewed(row: UpstreamAccount) -> TokenAnswer:
 
     Raises GrantOver for `invalid_grant` alone; NotReached, AuthorizationInvalid, SecretError for what may pass.
     """
-    registration, connection = row.registration, row.connection
-    if connection.account == CLIENT_ACCOUNT:
+    registration, place = row.registration, row.place
+    if place.account in UNATTENDED:
         wanted = authorization.union(row.scopes.split(), row.wanted_scopes.split())
-        return (await _by_credentials(connection, wanted))[1]
+        return (await _by_credentials(place, row.principal, wanted))[1]
     if registration is None or not row.refresh:
         raise GrantOver("There is nothing to renew the account's token by. Connect it again.")
     issuer = storing.kept_issuer(registration)
-    client = await database_sync_to_async(known_client)(connection, registration)
+    client = await database_sync_to_async(known_client)(place, registration)
     form = {"grant_type": "refresh_token", "refresh_token": row.opened("refresh")}
     if registration.resource:
         form["resource"] = registration.resource
@@ -46,25 +66,45 @@ async def renewed(row: UpstreamAccount) -> TokenAnswer:
             raise
 
 
-async def obtained(connection_id: int) -> None:
-    """Get and store the first token of the hub's own account. Raises NotReached, AuthorizationInvalid, SecretError."""
-    connection = await database_sync_to_async(McpConnection.objects.get)(pk=connection_id)
-    registration, answer = await _by_credentials(connection, ())
-    await database_sync_to_async(storing.connect)(connection, SHARED, registration, answer, storing.HUB)
+async def obtained(of: str, place_id: int, principal: str) -> None:
+    """Get and store the first token of an account that needs no person at a browser.
+
+    Raises NotReached, AuthorizationInvalid, SecretError.
+    """
+    place = await database_sync_to_async(_place)(of, place_id)
+    registration, answer = await _by_credentials(place, principal, ())
+    await database_sync_to_async(storing.connect)(place, principal, registration, answer, storing.HUB)
 
 
-async def _by_credentials(connection: McpConnection, wanted: Sequence[str]) -> tuple[UpstreamRegistration, TokenAnswer]:
+def _called(principal: str) -> str:
+    """Give what a person of the hub is called. Raises AuthorizationInvalid where there is none any more."""
+    found = get_user_model().objects.filter(pk=int(principal.removeprefix("user:")), is_active=True).first()
+    if found is None:
+        raise AuthorizationInvalid("The person of this call is disabled.")
+    return found.get_username()
+
+
+def _place(of: str, place_id: int) -> AccountAt:
+    if of == HttpService.of:
+        return HttpService.objects.get(pk=place_id)
+    return McpConnection.objects.get(pk=place_id)
+
+
+async def _by_credentials(
+    place: AccountAt, principal: str, wanted: Sequence[str]
+) -> tuple[UpstreamRegistration, TokenAnswer]:
     async with IssuerClient() as asking:
-        headers = await database_sync_to_async(rendered_headers)(connection)
-        is_stream = connection.transport == SSE
-        challenge = await asking.challenge(connection.url, headers, is_stream=is_stream)
-        found = await asking.found(connection.url, challenge)
-        registration = await registration_for(asking, connection, found, (), storing.HUB)
-        client = await database_sync_to_async(known_client)(connection, registration)
-        own = tuple(connection.account_scopes.split())
+        challenge, found = await who_lets_in(asking, place)
+        registration = await registration_for(asking, place, found, (), storing.HUB)
+        client = await database_sync_to_async(known_client)(place, registration)
+        own = tuple(place.account_scopes.split())
         chosen = own or authorization.scopes_to_ask(Challenge(scopes=challenge.scopes), found.resource, found.issuer)
         scopes = authorization.union([each for each in chosen if each != authorization.OFFLINE], wanted)
         form = {"grant_type": "client_credentials"}
+        if principal != SHARED:
+            person = await database_sync_to_async(_called)(principal)
+            statement = statement_about(client.proof, client.client_id, person, found.issuer, scopes)
+            form = _GRANTS[place.account](statement)
         if scopes:
             form["scope"] = " ".join(scopes)
         if registration.resource:

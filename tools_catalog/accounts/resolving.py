@@ -21,22 +21,22 @@ from tools_catalog.accounts import storing
 from tools_catalog.accounts.asking import NotReached
 from tools_catalog.accounts.renewing import GrantOver, obtained, renewed
 from tools_catalog.accounts.storing import Stored
+from tools_catalog.bindings import SERVICE
 from tools_catalog.models.accounts import CLAIM_SECONDS, SHARED
 from tools_catalog.secrets import SecretError
-from tools_catalog.upstream.account import AccountNeeded, AccountRefused
-from tools_catalog.upstream.spec import CLIENT_ACCOUNT, ConnectionSpec
+from tools_catalog.upstream.account import UNATTENDED, AccountNeeded, AccountRefused, Place
 from tools_catalog.upstream.transports.base import SessionLost
 
 _AGAIN_SECONDS: Final = 0.1
 _ELSEWHERE: Final = (
-    "The connection leads to another server, or uses accounts in another way, than when it was connected."
+    "The address leads to another server, or accounts are used in another way, than when it was connected."
 )
 _PERSON: Final = "user:"
 _MOST: Final = 2000
 """Accounts that a process keeps in memory."""
 
 _Result = TypeVar("_Result")
-Key = tuple[int, str]
+Key = tuple[str, int, str]
 
 
 class Accounts:
@@ -47,8 +47,8 @@ class Accounts:
         self._locks: dict[Key, asyncio.Lock] = {}
         self._epoch = 0
 
-    def __call__(self, spec: ConnectionSpec, principal: str) -> HeldAccount:
-        return HeldAccount(self, spec, principal)
+    def __call__(self, place: Place, principal: str) -> HeldAccount:
+        return HeldAccount(self, place, principal)
 
     def forget(self) -> None:
         """Read each account again before its next use."""
@@ -79,26 +79,30 @@ class Accounts:
 class HeldAccount:
     """The account of one session with an upstream: `upstream.account.Account`."""
 
-    def __init__(self, accounts: Accounts, spec: ConnectionSpec, principal: str) -> None:
+    def __init__(self, accounts: Accounts, place: Place, principal: str) -> None:
         self._accounts = accounts
-        self._spec = spec
+        self._place = place
         self._principal = principal
-        self._key = (spec.id, principal)
+        self._key = (place.of, place.id, principal)
         self._since: datetime | None = None
         """When the account was connected whose token was given first."""
 
     async def token(self) -> str:
         """Give the token to send, renewed where it is about to end."""
-        if self._spec.is_personal and self._principal != SHARED and not self._principal.startswith(_PERSON):
+        if self._place.is_personal and self._principal != SHARED and not self._principal.startswith(_PERSON):
             raise self._needed(None)
         stored = await self._accounts.stored(self._key)
         if not self._is_good(stored):
             # It may have been connected just now, by a page that another process served.
             stored = await self._accounts.stored(self._key, again=True)
         if stored is None:
-            return await self._first() if self._is_client else ""
+            if self._is_unattended:
+                return await self._first()
+            if self._place.of == SERVICE:  # many APIs answer strangers too, with less
+                raise self._needed(None)
+            return ""
         if not self._is_good(stored):
-            if self._is_client:
+            if self._is_unattended:
                 return await self._first()
             raise self._needed(stored, _ELSEWHERE if stored.is_connected else "")
         if self._since is None:
@@ -131,20 +135,20 @@ class HeldAccount:
                 "The upstream refuses this to the account although it has the scopes, or cannot get them. "
                 f"It asks for: {' '.join(demanded.scopes)[:300] or 'nothing that it names'}."
             )
-        if self._is_client:
+        if self._is_unattended:
             await self._renew(stored)
             return
         raise self._needed(stored, f"The account needs more rights there: {' '.join(demanded.scopes)[:300]}.")
 
     async def _want(self, demanded: Challenge) -> None:
-        if self._is_client:
+        if self._is_unattended:
             raise AccountRefused("The upstream refuses the hub's own account. Tell the hub's operator.")
         await self._database(lambda: storing.note_challenge(*self._key, demanded))
         raise self._needed(None)
 
     async def _renew_or_end(self, stored: Stored, demanded: Challenge) -> None:
         """Renew a token that the upstream refused; where nothing can, the account is over."""
-        if stored.has_refresh or self._is_client:
+        if stored.has_refresh or self._is_unattended:
             await self._renew(stored)
             return
         words = "The upstream does not take the account's token any more, and the issuer gave none to renew it by."
@@ -156,7 +160,7 @@ class HeldAccount:
 
     async def _renewed_early(self, stored: Stored) -> str:
         is_over = stored.expires_at is not None and stored.expires_at <= timezone.now()
-        if not stored.has_refresh and not self._is_client:
+        if not stored.has_refresh and not self._is_unattended:
             return stored.access  # the upstream says whether it still takes it
         try:
             return await self._renew(stored)
@@ -214,9 +218,9 @@ class HeldAccount:
             stored = await self._accounts.stored(self._key)
             if not self._is_good(stored):
                 try:
-                    await obtained(self._spec.id)
+                    await obtained(*self._key)
                 except (NotReached, AuthorizationInvalid, SecretError) as error:
-                    raise AccountRefused(f"The hub gets no token for {self._spec.slug}: {error}") from error
+                    raise AccountRefused(f"The hub gets no token for {self._place.slug}: {error}") from error
                 self._accounts.forget()
                 stored = await self._accounts.stored(self._key)
             return stored.access if stored is not None else ""
@@ -224,17 +228,18 @@ class HeldAccount:
     # Words --------------------------------------------------------------------------------------------
 
     def _is_good(self, stored: Stored | None) -> bool:
-        return stored is not None and stored.is_connected and stored.is_for(self._spec.url, self._spec.account)
+        return stored is not None and stored.is_connected and stored.is_for(self._place.url, self._place.account)
 
     @property
-    def _is_client(self) -> bool:
-        return self._spec.account == CLIENT_ACCOUNT
+    def _is_unattended(self) -> bool:
+        return self._place.account in UNATTENDED
 
     def _needed(self, stored: Stored | None, why: str = "") -> AccountNeeded:
-        slug = self._spec.slug
+        slug = self._place.slug
         why = why or (stored.failure if stored is not None and stored.failure else "")
-        if not self._spec.is_personal:
-            what = f"The hub's account at {slug} is not connected. Its operator connects it on the connection's page."
+        if not self._place.is_personal:
+            page = f"the {self._place.of}'s page"
+            what = f"The hub's account at {slug} is not connected. Its operator connects it on {page}."
         elif self._principal == SHARED:
             what = f"Nobody's account is chosen to read the lists of {slug}. Its operator connects one for them."
         elif not self._principal.startswith(_PERSON):
@@ -243,8 +248,8 @@ class HeldAccount:
             )
         else:
             what = f"Your account at {slug} is not connected."
-            return AccountNeeded(f"{what} {why}".strip(), slug, self._principal)
-        return AccountNeeded(f"{what} {why}".strip(), slug)
+            return AccountNeeded(f"{what} {why}".strip(), slug, self._principal, self._place.of)
+        return AccountNeeded(f"{what} {why}".strip(), slug, of=self._place.of)
 
     async def _database(self, function: Callable[[], _Result]) -> _Result:
         return await database_sync_to_async(function)()

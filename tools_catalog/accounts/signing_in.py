@@ -6,7 +6,7 @@ Whoever comes back must be the person who left, with the state of that time, in 
 from __future__ import annotations
 
 import secrets as random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from asgiref.sync import sync_to_async
@@ -19,11 +19,11 @@ from sessions_app.protocol.authorization_flow import AuthorizationResponse
 from tools_catalog import secrets
 from tools_catalog.accounts import storing
 from tools_catalog.accounts.asking import Discovered, IssuerClient, NotReached
-from tools_catalog.accounts.clients import known_client, redirect_uri, registration_for, rendered_headers
+from tools_catalog.accounts.clients import known_client, redirect_uri, registration_for, who_lets_in
+from tools_catalog.accounts.storing import AccountAt
 from tools_catalog.models.accounts import SHARED, PendingAuthorization, UpstreamAccount
 from tools_catalog.models.upstream import McpConnection
 from tools_catalog.secrets import SecretError
-from tools_catalog.upstream.spec import SSE
 
 STATE_BYTES: Final = 32
 FAILURES: Final = (NotReached, AuthorizationInvalid, SecretError)
@@ -52,20 +52,20 @@ class Looked:
     address: str
 
 
-async def look(connection: McpConnection, principal: str) -> Looked:
+async def look(place: AccountAt, principal: str) -> Looked:
     """Find out where a sign-in would lead. Nothing is registered or kept. Raises what is in FAILURES."""
     async with IssuerClient() as asking:
-        found, scopes = await _wanted(asking, connection, principal)
+        found, scopes = await _wanted(asking, place, principal)
     return Looked(found.issuer.issuer, scopes, found.issuer.authorization_endpoint)
 
 
 async def begin(
-    connection: McpConnection, principal: str, actor: Actor, *, elicitation_id: str = "", document_address: str = ""
+    place: AccountAt, principal: str, actor: Actor, *, elicitation_id: str = "", document_address: str = ""
 ) -> Begun:
     """Begin a sign-in by `actor` for the account of `principal`. Raises what is in FAILURES."""
     async with IssuerClient(document_address) as asking:
-        found, scopes = await _wanted(asking, connection, principal)
-        registration = await registration_for(asking, connection, found, scopes, actor)
+        found, scopes = await _wanted(asking, place, principal)
+        registration = await registration_for(asking, place, found, scopes, actor)
     state, verifier = random.token_urlsafe(STATE_BYTES), random.token_urlsafe(STATE_BYTES + 16)
     address = authorization_flow.authorization_address(
         found.issuer,
@@ -87,7 +87,7 @@ async def begin(
     await sync_to_async(PendingAuthorization.objects.begin)(
         state=state,
         person=actor.principal,
-        connection=connection,
+        **storing.at(place.of, place.pk),
         registration=registration,
         principal=principal,
         sealed=sealed,
@@ -111,8 +111,8 @@ async def finish(query: str, actor: Actor) -> PendingAuthorization:
     kept = json.loads(secrets.decrypt(pending.sealed, aad=PendingAuthorization.binding(response.state)).encode())
     issuer = storing.issuer_from(kept["issuer"])
     code = response.code_from(issuer)
-    connection, registration = pending.connection, pending.registration
-    client = await sync_to_async(known_client)(connection, registration)
+    place, registration = pending.place, pending.registration
+    client = await sync_to_async(known_client)(place, registration)
     form = {
         "grant_type": "authorization_code",
         "code": code,
@@ -123,9 +123,10 @@ async def finish(query: str, actor: Actor) -> PendingAuthorization:
         form["resource"] = kept["resource"]
     async with IssuerClient() as asking:
         answer = await asking.tokens(issuer, client, form, kept["scopes"])
-    await sync_to_async(storing.connect)(connection, pending.principal, registration, answer, actor)
-    if pending.principal == SHARED:
-        await sync_to_async(bus.publish)(bus.UPSTREAM_RECONNECT, connection.slug)
+        answer = replace(answer, name=await asking.name(issuer, answer))
+    await sync_to_async(storing.connect)(place, pending.principal, registration, answer, actor)
+    if pending.principal == SHARED and isinstance(place, McpConnection):
+        await sync_to_async(bus.publish)(bus.UPSTREAM_RECONNECT, place.slug)
     return pending
 
 
@@ -141,7 +142,7 @@ async def disconnect(account: UpstreamAccount, actor: Actor) -> str:
         return ""
     issuer = storing.kept_issuer(registration)
     try:
-        client = await sync_to_async(known_client)(account.connection, registration)
+        client = await sync_to_async(known_client)(account.place, registration)
         async with IssuerClient() as asking:
             taken_back = [await asking.revoke(issuer, client, token) for token in tokens]
     except FAILURES as error:
@@ -149,29 +150,22 @@ async def disconnect(account: UpstreamAccount, actor: Actor) -> str:
     return "" if all(taken_back) else f"The issuer {issuer.issuer} takes no tokens back: end the access there, too."
 
 
-async def _wanted(
-    asking: IssuerClient, connection: McpConnection, principal: str
-) -> tuple[Discovered, tuple[str, ...]]:
+async def _wanted(asking: IssuerClient, place: AccountAt, principal: str) -> tuple[Discovered, tuple[str, ...]]:
     """Find out who lets in, and choose what to ask for: more than now where the server demands more."""
-    stored = await sync_to_async(storing.load)(connection.pk, principal)
-    challenge = await _challenge(asking, connection, principal)
-    found = await asking.found(connection.url, challenge)
-    own = tuple(connection.account_scopes.split())
+    stored = await sync_to_async(storing.load)(place.of, place.pk, principal)
+    row = await sync_to_async(storing.account_at)(place, principal)
+    if isinstance(place, McpConnection) and row is not None and (row.wanted_scopes or row.wanted_document):
+        challenge = Challenge(row.wanted_document, tuple(row.wanted_scopes.split()))  # what it demanded last
+        found = await asking.found(place.url, challenge)
+    else:
+        challenge, found = await who_lets_in(asking, place)
+        if row is not None:
+            challenge = Challenge(scopes=authorization.union(challenge.scopes, row.wanted_scopes.split()))
+    own = tuple(place.account_scopes.split())
     chosen = own or authorization.scopes_to_ask(challenge, found.resource, found.issuer)
     if stored is not None and stored.is_connected:
         chosen = authorization.union(stored.scopes, challenge.scopes, chosen)
     return found, chosen
-
-
-async def _challenge(asking: IssuerClient, connection: McpConnection, principal: str) -> Challenge:
-    """Give what the server demanded last, or what it demands now."""
-    row = await sync_to_async(
-        lambda: UpstreamAccount.objects.filter(connection=connection, principal=principal).first()
-    )()
-    if row is not None and (row.wanted_scopes or row.wanted_document):
-        return Challenge(row.wanted_document, tuple(row.wanted_scopes.split()))
-    headers = await sync_to_async(rendered_headers)(connection)
-    return await asking.challenge(connection.url, headers, is_stream=connection.transport == SSE)
 
 
 def _tokens(account: UpstreamAccount) -> list[str]:

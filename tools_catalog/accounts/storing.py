@@ -24,8 +24,11 @@ from sessions_app.protocol.authorization_flow import TokenAnswer
 from sessions_app.protocol.json import Json
 from tools_catalog.bindings import origin_of
 from tools_catalog.models.accounts import CLAIM_SECONDS, UpstreamAccount, UpstreamRegistration
+from tools_catalog.models.services import HttpService
 from tools_catalog.models.upstream import McpConnection
 
+AccountAt = McpConnection | HttpService
+"""Where an account is."""
 HUB: Final = Actor("hub")
 _EARLY: Final = timedelta(seconds=30)
 _MOST_STEP_UPS: Final = 3
@@ -68,9 +71,9 @@ class Stored:
         return self.server == origin_of(url) and self.kind == kind
 
 
-def load(connection_id: int, principal: str) -> Stored | None:
+def load(of: str, place_id: int, principal: str) -> Stored | None:
     """Read an account; None where there is none. Raises SecretError."""
-    row = UpstreamAccount.objects.filter(connection_id=connection_id, principal=principal).first()
+    row = UpstreamAccount.objects.filter(**at(of, place_id), principal=principal).first()
     if row is None:
         return None
     return Stored(
@@ -97,7 +100,7 @@ def claim(pk: int, generation: int) -> UpstreamAccount | None:
     rows = UpstreamAccount.objects.filter(free, pk=pk, generation=generation)
     if not rows.update(claimed_until=now + timedelta(seconds=CLAIM_SECONDS)):
         return None
-    return UpstreamAccount.objects.select_related("registration", "connection").get(pk=pk)
+    return UpstreamAccount.objects.select_related("registration", "connection", "service").get(pk=pk)
 
 
 def release(pk: int, generation: int, failure: str) -> None:
@@ -126,14 +129,16 @@ def renew(row: UpstreamAccount, answer: TokenAnswer) -> bool:
 
 @transaction.atomic
 def connect(
-    connection: McpConnection, principal: str, registration: UpstreamRegistration, answer: TokenAnswer, actor: Actor
+    place: AccountAt, principal: str, registration: UpstreamRegistration, answer: TokenAnswer, actor: Actor
 ) -> UpstreamAccount:
     """Store the tokens of a new sign-in, whatever was there before."""
-    row, _made = UpstreamAccount.objects.select_for_update().get_or_create(connection=connection, principal=principal)
+    row, _made = UpstreamAccount.objects.select_for_update().get_or_create(
+        **at(place.of, place.pk), principal=principal
+    )
     before = {"state": row.state, "scopes": row.scopes}
     missing = set(row.wanted_scopes.split()) - set(answer.scopes)
     row.registration = registration
-    row.server, row.kind = origin_of(connection.url), connection.account
+    row.server, row.kind = origin_of(place.url), place.account
     row.state = State.CONNECTED
     row.access = row.sealed("access", answer.access_token)
     row.refresh = row.sealed("refresh", answer.refresh_token)
@@ -143,11 +148,12 @@ def connect(
     row.generation += 1
     row.claimed_until = None
     row.failure = ""
+    row.account_name = answer.name
     row.connected_by = actor.label[:150] or actor.principal
     row.connected_at = row.refreshed_at = timezone.now()
     row.save()
     after = {"state": row.state, "scopes": row.scopes, "issuer": registration.issuer, "for": principal or "all"}
-    _note("account.connected", connection, actor, before, after)
+    _note("account.connected", place, actor, before, after)
     return row
 
 
@@ -164,7 +170,7 @@ def end(pk: int, generation: int | None, why: str, actor: Actor = HUB) -> bool:
     row.generation += 1
     row.save()
     kind = "account.ended" if actor is HUB else "account.disconnected"
-    _note(kind, row.connection, actor, before, {"state": row.state, "for": row.principal or "all"}, why)
+    _note(kind, row.place, actor, before, {"state": row.state, "for": row.principal or "all"}, why)
     return True
 
 
@@ -180,9 +186,9 @@ def end_all_of_registration(registration_id: int, why: str) -> int:
     return sum(end(pk, None, why) for pk in rows.values_list("pk", flat=True))
 
 
-def note_challenge(connection_id: int, principal: str, challenge: Challenge) -> None:
+def note_challenge(of: str, place_id: int, principal: str, challenge: Challenge) -> None:
     """Keep what a server demands of an account that is not connected."""
-    row, _made = UpstreamAccount.objects.get_or_create(connection_id=connection_id, principal=principal)
+    row, _made = UpstreamAccount.objects.get_or_create(**at(of, place_id), principal=principal)
     _want(row, challenge)
 
 
@@ -204,8 +210,18 @@ def _want(row: UpstreamAccount, challenge: Challenge) -> None:
     )
 
 
-def registration_of(connection_id: int, issuer: str) -> UpstreamRegistration | None:
-    return UpstreamRegistration.objects.filter(connection_id=connection_id, issuer=issuer).first()
+def registration_of(place: AccountAt, issuer: str) -> UpstreamRegistration | None:
+    return UpstreamRegistration.objects.filter(**at(place.of, place.pk), issuer=issuer).first()
+
+
+def account_at(place: AccountAt, principal: str) -> UpstreamAccount | None:
+    rows = UpstreamAccount.objects.select_related("registration", "connection", "service")
+    return rows.filter(**at(place.of, place.pk), principal=principal).first()
+
+
+def at(of: str, place_id: int) -> dict[str, Any]:
+    """Give the condition of rows that are at a place; `of` is connection or service."""
+    return {f"{of}_id": place_id}
 
 
 def kept_issuer(row: UpstreamRegistration) -> IssuerMetadata:
@@ -225,23 +241,18 @@ def issuer_row(issuer: IssuerMetadata) -> dict[str, Json]:
 
 def note_registered(row: UpstreamRegistration, actor: Actor) -> None:
     after = {"issuer": row.issuer, "manner": row.manner, "client_id": row.client_id}
-    _note("account.registered", row.connection, actor, None, after)
+    _note("account.registered", row.place, actor, None, after)
 
 
 def _note(
-    kind: str,
-    connection: McpConnection,
-    actor: Actor,
-    before: dict[str, Json] | None,
-    after: dict[str, Json],
-    reason: str = "",
+    kind: str, place: AccountAt, actor: Actor, before: dict[str, Json] | None, after: dict[str, Json], reason: str = ""
 ) -> None:
     events.record(
         kind,
         actor=actor,
-        model=McpConnection,
-        subject=connection.pk,
-        label=connection.slug,
+        model=type(place),
+        subject=place.pk,
+        label=place.slug,
         before=before,
         after=after,
         reason=reason,

@@ -12,8 +12,9 @@ from django.utils.translation import gettext_lazy as _
 
 from sessions_app.kit.admin.base import mark
 from sessions_app.kit.shown import visible
-from tools_catalog.models import McpConnection, UpstreamAccount
+from tools_catalog.models import HttpService, McpConnection, UpstreamAccount
 from tools_catalog.models.accounts import SHARED
+from tools_catalog.upstream.account import OF_PERSONS
 
 if TYPE_CHECKING:
     from django.utils.safestring import SafeString
@@ -23,20 +24,24 @@ _MARKS: Final = {"wanted": "wait", "connected": "good", "ended": "bad"}
 _NONE: Final = {
     McpConnection.Account.NONE: _("It signs in nowhere."),
     McpConnection.Account.CLIENT: _("The hub signs in by itself, with its first request."),
+    McpConnection.Account.BEHALF: _("The hub gets a token for each person with their first call."),
+    McpConnection.Account.EXCHANGE: _("The hub gets a token for each person with their first call."),
     McpConnection.Account.SHARED: _("Not connected. Press “Connect an account”."),
     McpConnection.Account.PERSONAL: _("Nobody has connected an account, and none reads the lists."),
 }
+_NOBODY: Final = _("Nobody has connected an account.")
 
 
-def shown_accounts(row: McpConnection) -> SafeString | str:
+def shown_accounts(row: McpConnection | HttpService) -> SafeString | str:
     """Give the states of the accounts, that of all first; of many the newest."""
     if row.account == McpConnection.Account.NONE:
         return str(_NONE[McpConnection.Account.NONE])
     accounts = row.accounts.select_related("registration").order_by("principal")
     found = list(accounts[:_MOST])
     if not found:
-        return str(_NONE[McpConnection.Account(row.account)])
-    names = _names(found)
+        is_service = isinstance(row, HttpService) and row.account == row.Account.PERSONAL
+        return str(_NOBODY if is_service else _NONE[McpConnection.Account(row.account)])
+    names = _names(row, found)
     parts = format_html_join(
         "",
         '<div><p>{} {}</p><p class="hub-subtle">{}</p></div>',
@@ -53,17 +58,18 @@ def shown_accounts(row: McpConnection) -> SafeString | str:
     return format_html("{}<p>{}</p>", parts, _t("and %(count)d more") % {"count": more}) if more > 0 else parts
 
 
-def _names(accounts: list[UpstreamAccount]) -> dict[str, str]:
+def _names(row: McpConnection | HttpService, accounts: list[UpstreamAccount]) -> dict[str, str]:
     """Give whose they are in words."""
     keys = [each.principal.removeprefix("user:") for each in accounts if each.principal.startswith("user:")]
     people: Any = get_user_model().objects.filter(pk__in=[key for key in keys if key.isdigit()])
-    is_personal = any(accounts) and accounts[0].connection.account == McpConnection.Account.PERSONAL
-    of_all = _t("reads the lists") if is_personal else _t("for all callers")
+    of_all = _t("reads the lists") if row.account in OF_PERSONS else _t("for all callers")
     return {SHARED: of_all, **{f"user:{person.pk}": person.get_username() for person in people}}
 
 
 def _words(account: UpstreamAccount) -> str:
     words = [visible(account.registration.issuer, one_line=True)] if account.registration is not None else []
+    if account.account_name:
+        words.append(_t("as %(name)s") % {"name": visible(account.account_name, one_line=True)})
     if account.connected_by:
         words.append(_t("connected by %(name)s") % {"name": visible(account.connected_by, one_line=True)})
     if account.scopes:

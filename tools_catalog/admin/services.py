@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from django.contrib import admin
 from django.db.models import Model
 from django.http import HttpRequest, HttpResponse
@@ -16,9 +18,13 @@ from sessions_app.kit.admin.base import detail_action, moment, row_of
 from sessions_app.kit.admin.parts import column
 from sessions_app.kit.shown import breakable, clipped, mono
 from tools_catalog.admin import imports as admin_imports
+from tools_catalog.admin.accounts import shown_accounts
 from tools_catalog.admin.switch import SwitchActions
 from tools_catalog.filters import tools_of
 from tools_catalog.models import HttpService
+
+if TYPE_CHECKING:
+    from django.utils.safestring import SafeString
 
 _CHANGED = moment("updated_at", _("changed"))
 _REGISTERED = moment("created_at", _("registered"))
@@ -33,12 +39,27 @@ class HttpServiceAdmin(SwitchActions, RecordedAdmin):
     search_fields = ["slug", "title", "url"]
     search_help_text = _("Name, title or address")
     actions = ["enable_selected", "disable_selected"]
-    actions_detail = ["import_again", "show_tools"]
+    actions_detail = ["connect_account", "import_again", "show_tools"]
     actions_list = ["import_new"]
-    readonly_fields = ["shown_count", _REGISTERED, _CHANGED]
+    readonly_fields = ["shown_count", "shown_accounts", _REGISTERED, _CHANGED]
     fieldsets = [
         (None, {"fields": ["slug", "title", "enabled"]}),
         (_("How it is reached"), {"fields": ["url", "headers"]}),
+        (
+            _("As whom the hub is there"),
+            {
+                "fields": [
+                    "account",
+                    "issuer",
+                    "authorization_url",
+                    "token_url",
+                    "client_id",
+                    "client_secret",
+                    "account_scopes",
+                    "shown_accounts",
+                ]
+            },
+        ),
         (_("What it is"), {"fields": ["kind", "version", "shown_count", _REGISTERED, _CHANGED]}),
     ]
 
@@ -51,6 +72,19 @@ class HttpServiceAdmin(SwitchActions, RecordedAdmin):
     shown_slug = column(_("name"), lambda row: mono(row.slug), ordering="slug")
     shown_url = column(_("address"), lambda row: breakable(clipped(row.url, 80)), ordering="url")
     shown_count = column(_("tools"), lambda row: str(tools_of(row.slug).count()) if row.pk else "-")
+
+    @admin.display(description=_("accounts"))
+    def shown_accounts(self, row: HttpService) -> SafeString | str:
+        return shown_accounts(row) if row.pk else "-"
+
+    @detail_action(description=_("Connect an account"), icon="key", url_path="account", permissions=["account"])
+    def connect_account(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        return redirect("service-account-connect", row_of(self, request, object_id).slug)
+
+    def has_account_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
+        kinds = (HttpService.Account.SHARED, HttpService.Account.PERSONAL)
+        row = HttpService.objects.filter(pk=object_id, account__in=kinds).first() if object_id else None
+        return row is not None and self.has_change_permission(request, row)
 
     def get_urls(self) -> list[URLPattern]:
         def view(request: HttpRequest) -> HttpResponse:

@@ -30,6 +30,8 @@ class Found:
     title: str = ""
     url: str = ""
     headers: dict[str, str] = field(default_factory=dict)
+    account: dict[str, str] = field(default_factory=dict)
+    """What it says of accounts (OAuth), as fields of the service."""
     candidates: list[Candidate] = field(default_factory=list)
     refused: list[tuple[str, str]] = field(default_factory=list)
     """Operation and why it can be no tool."""

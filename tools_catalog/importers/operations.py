@@ -103,7 +103,16 @@ def _service(found: Found, slug: str, url: str, report: Imported) -> HttpService
                 f"The service {slug} stays as it is; the description asks for headers it has not: {missing}"
             )
         return row
-    row = HttpService(slug=slug, title=found.title, url=url or found.url, headers=found.headers)
+    row = HttpService(slug=slug, title=found.title, url=url or found.url, headers=found.headers, **found.account)
+    if found.account and (problems := row.problems_of_issuer()):
+        report.notes.append(f"What the description says of accounts is left out: {next(iter(problems.values()))}")
+        for name in found.account:
+            setattr(row, name, "")
+    elif found.account:
+        report.notes.append(
+            f"It takes accounts (OAuth). Instead of a secret you can choose an account on the page of {slug}: "
+            "its issuer is entered. Take the header Authorization out there."
+        )
     if not row.url:
         note = found.notes[0] if found.notes else "The description names no server."
         raise DocumentRefused(f"{note} Say the address of the API.")

@@ -31,7 +31,21 @@ _SERVICE = Kind(
     check=_check,
     wire={},
     always=("enabled",),
-    definition={"slug": str, "title": str, "url": str, "headers": dict, "kind": str, "version": str},
+    definition={
+        "slug": str,
+        "title": str,
+        "url": str,
+        "headers": dict,
+        "account": str,
+        "issuer": str,
+        "authorization_url": str,
+        "token_url": str,
+        "client_id": str,
+        "client_secret": str,
+        "account_scopes": str,
+        "kind": str,
+        "version": str,
+    },
     operation={"enabled": bool},
 )
 _TOOLSET = Kind(

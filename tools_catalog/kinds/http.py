@@ -19,6 +19,7 @@ from tools_catalog.kinds.registry import Basis, DefinedTool, TakeCredentials, To
 from tools_catalog.literals import parameter_with_credential
 from tools_catalog.models.secrets import Secret
 from tools_catalog.models.services import HttpService, parsed
+from tools_catalog.upstream import pool
 from tools_catalog.vault import secret_for
 
 if TYPE_CHECKING:
@@ -86,6 +87,7 @@ class HttpKind(ToolKind):
                 secret=secret_for,
                 retries=tool.retry_safe,
                 user=f"{TOOL}:{tool.name}",
+                environment=lambda: pool.here().environment,
             ),
             key=f"{tool.name} {tool.retry_safe} {service}",
             why_not=why_not,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.db import models
 from django.db.models import Q
@@ -13,6 +13,7 @@ from django.utils.translation import gettext_lazy as _
 
 from sessions_app.kit.fields import JSONText
 from tools_catalog import secrets
+from tools_catalog.models.services import HttpService
 from tools_catalog.models.upstream import McpConnection
 
 SHARED = ""
@@ -24,15 +25,44 @@ CLAIM_SECONDS = 40
 """For one process to renew a token; another may try after that."""
 
 
-class UpstreamRegistration(models.Model):
-    """How one issuer knows the hub, for one connection. Nothing of it goes to another issuer."""
+_AT_ONE_PLACE = Q(connection__isnull=True, service__isnull=False) | Q(connection__isnull=False, service__isnull=True)
+
+
+class _AtPlace(models.Model):
+    """A row of one connection, or of one service."""
+
+    connection_id: int | None
+    service_id: int | None
+
+    class Meta:
+        abstract = True
+
+    if TYPE_CHECKING:
+        connection: Any
+        service: Any
+
+    @property
+    def place(self) -> McpConnection | HttpService:
+        found: McpConnection | HttpService | None = self.service if self.service_id is not None else self.connection
+        assert found is not None
+        return found
+
+    @property
+    def _place_key(self) -> str:
+        """As what is encrypted is bound to it."""
+        return f"service {self.service_id}" if self.service_id is not None else str(self.connection_id)
+
+
+class UpstreamRegistration(_AtPlace):
+    """How one issuer knows the hub, for one connection or service. Nothing of it goes to another issuer."""
 
     class Manner(models.TextChoices):
         BY_HAND = "by_hand", _("entered by hand")
         DOCUMENT = "document", _("the address of a document")
         DYNAMIC = "dynamic", _("registered by the hub")
 
-    connection = models.ForeignKey(McpConnection, models.CASCADE, related_name="registrations")
+    connection = models.ForeignKey(McpConnection, models.CASCADE, null=True, related_name="registrations")
+    service = models.ForeignKey(HttpService, models.CASCADE, null=True, related_name="registrations")
     issuer = models.CharField(_("issuer"), max_length=500)
     metadata = JSONText(_("metadata"), default=dict)
     """Of the issuer as it was last read: the members of `protocol.authorization.IssuerMetadata`."""
@@ -53,13 +83,15 @@ class UpstreamRegistration(models.Model):
         default_permissions = ()
         constraints = [
             models.UniqueConstraint(fields=["connection", "issuer"], name="registration_one_per_issuer"),
+            models.UniqueConstraint(fields=["service", "issuer"], name="registration_one_per_service"),
+            models.CheckConstraint(condition=_AT_ONE_PLACE, name="registration_at_one_place"),
             models.CheckConstraint(
                 condition=Q(manner__in=["by_hand", "document", "dynamic"]), name="registration_manner_known"
             ),
         ]
 
     def __str__(self) -> str:
-        return f"{self.connection_id} {self.issuer}"
+        return f"{self._place_key} {self.issuer}"
 
     def set_secret(self, plain: str) -> None:
         """Keep what the issuer gave; call save() afterwards."""
@@ -77,10 +109,10 @@ class UpstreamRegistration(models.Model):
 
     @property
     def _binding(self) -> str:
-        return secrets.binding("tools_catalog.UpstreamRegistration", f"{self.connection_id} {self.issuer}", "secret")
+        return secrets.binding("tools_catalog.UpstreamRegistration", f"{self._place_key} {self.issuer}", "secret")
 
 
-class UpstreamAccount(models.Model):
+class UpstreamAccount(_AtPlace):
     """An account at an upstream, of one principal or of all. Tokens are encrypted; no page and no export has them.
 
     Its steps are verbs of `tools_catalog.accounts.storing`; whoever renews the tokens holds the claim.
@@ -91,7 +123,8 @@ class UpstreamAccount(models.Model):
         CONNECTED = "connected", _("Connected")
         ENDED = "ended", _("Ended")
 
-    connection = models.ForeignKey(McpConnection, models.CASCADE, related_name="accounts")
+    connection = models.ForeignKey(McpConnection, models.CASCADE, null=True, related_name="accounts")
+    service = models.ForeignKey(HttpService, models.CASCADE, null=True, related_name="accounts")
     principal = models.CharField(_("of"), max_length=64, blank=True)
     registration = models.ForeignKey(UpstreamRegistration, models.SET_NULL, null=True, related_name="accounts")
     server = models.CharField(_("server"), max_length=300, blank=True)
@@ -114,6 +147,8 @@ class UpstreamAccount(models.Model):
     claimed_until = models.DateTimeField(null=True, blank=True)
     """A process renews the tokens, until then at most."""
     failure = models.CharField(_("last failure"), max_length=500, blank=True)
+    account_name = models.CharField(_("name at the issuer"), max_length=200, blank=True)
+    """As the issuer told it; for people to read, never to decide by."""
     connected_by = models.CharField(_("connected by"), max_length=150, blank=True)
     connected_at = models.DateTimeField(_("connected"), null=True, blank=True)
     refreshed_at = models.DateTimeField(_("renewed"), null=True, blank=True)
@@ -124,6 +159,8 @@ class UpstreamAccount(models.Model):
         default_permissions = ()
         constraints = [
             models.UniqueConstraint(fields=["connection", "principal"], name="account_one_per_principal"),
+            models.UniqueConstraint(fields=["service", "principal"], name="account_one_per_service"),
+            models.CheckConstraint(condition=_AT_ONE_PLACE, name="account_at_one_place"),
             models.CheckConstraint(condition=Q(state__in=["wanted", "connected", "ended"]), name="account_state_known"),
             models.CheckConstraint(
                 condition=Q(state="connected") | Q(access="", refresh=""), name="account_tokens_only_while_connected"
@@ -131,7 +168,7 @@ class UpstreamAccount(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.connection_id} {self.principal}".strip()
+        return f"{self._place_key} {self.principal}".strip()
 
     def sealed(self, field: str, plain: str) -> str:
         """Give a token as it is stored in `field`: access or refresh."""
@@ -151,7 +188,7 @@ class UpstreamAccount(models.Model):
         return stale
 
     def _binding(self, field: str) -> str:
-        return secrets.binding("tools_catalog.UpstreamAccount", f"{self.connection_id} {self.principal}", field)
+        return secrets.binding("tools_catalog.UpstreamAccount", f"{self._place_key} {self.principal}", field)
 
 
 class PendingAuthorizationQuerySet(models.QuerySet["PendingAuthorization"]):
@@ -170,16 +207,17 @@ class PendingAuthorizationQuerySet(models.QuerySet["PendingAuthorization"]):
         found = self.filter(state_digest=digest_of(state), person=person, used_at=None, expires_at__gt=now)
         if not found.update(used_at=now):
             return None
-        return self.select_related("connection", "registration").get(state_digest=digest_of(state))
+        return self.select_related("connection", "service", "registration").get(state_digest=digest_of(state))
 
 
-class PendingAuthorization(models.Model):
+class PendingAuthorization(_AtPlace):
     """A person who was led to an issuer and is to come back."""
 
     state_digest = models.CharField(max_length=64, unique=True)
     person = models.CharField(max_length=64)
     """The principal of who began it."""
-    connection = models.ForeignKey(McpConnection, models.CASCADE, related_name="+")
+    connection = models.ForeignKey(McpConnection, models.CASCADE, null=True, related_name="+")
+    service = models.ForeignKey(HttpService, models.CASCADE, null=True, related_name="+")
     registration = models.ForeignKey(UpstreamRegistration, models.CASCADE, related_name="+")
     principal = models.CharField(max_length=64, blank=True)
     """Of the account that it is for."""
@@ -196,9 +234,10 @@ class PendingAuthorization(models.Model):
         verbose_name = _("sign-in at an issuer")
         verbose_name_plural = _("sign-ins at issuers")
         default_permissions = ()
+        constraints = [models.CheckConstraint(condition=_AT_ONE_PLACE, name="pending_at_one_place")]
 
     def __str__(self) -> str:
-        return f"{self.connection_id} {self.person}"
+        return f"{self._place_key} {self.person}"
 
     @staticmethod
     def binding(state: str) -> str:

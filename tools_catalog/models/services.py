@@ -15,6 +15,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from sessions_app.kit.fields import JSONText, readable_rows
+from sessions_app.protocol.authorization import AuthorizationInvalid, issuer_documents
 from sessions_app.protocol.errors import EgressRefused
 from sessions_app.protocol.json import Json
 from tools_catalog.backends.http.configuration import HttpConfiguration, Service, parse_service
@@ -23,12 +24,19 @@ from tools_catalog.egress.rules import EgressPolicy
 from tools_catalog.models.content import Switchable
 from tools_catalog.models.loadable import LoadableModel
 from tools_catalog.models.moving import Moving
+from tools_catalog.models.places import AccountPlace
 from tools_catalog.models.secrets import Secret
 from tools_catalog.models.short_names import SHORT_NAME, check_short_name
+from tools_catalog.upstream.account import UNATTENDED
+from tools_catalog.upstream.spec import ACCOUNTS, NO_ACCOUNT
 
 
-class HttpService(LoadableModel):
+class HttpService(AccountPlace, LoadableModel):
     """One API. Its tools name it, and say a path instead of a whole address."""
+
+    of = "service"
+    sends_resource = False
+    """Issuers of APIs mostly refuse the parameter `resource`."""
 
     slug = models.CharField(
         _("name"),
@@ -49,6 +57,21 @@ class HttpService(LoadableModel):
             'Sent with each request: {"Authorization": "Bearer {secret:NAME}"}, or "Basic {basic:NAME}" with a '
             "secret of the form user:password."
         ),
+    )
+    issuer = models.CharField(
+        _("issuer"),
+        max_length=500,
+        blank=True,
+        help_text=_("Of the accounts. The hub reads its metadata (OAuth, OpenID Connect), which name all addresses."),
+    )
+    authorization_url = models.CharField(
+        _("authorization address"),
+        max_length=2000,
+        blank=True,
+        help_text=_("Where people are led to, of an issuer without metadata."),
+    )
+    token_url = models.CharField(
+        _("token address"), max_length=2000, blank=True, help_text=_("Where the hub gets tokens there.")
     )
     kind = models.CharField(
         _("server type"),
@@ -79,6 +102,7 @@ class HttpService(LoadableModel):
         constraints = [
             models.CheckConstraint(condition=Q(slug__regex=SHORT_NAME.pattern), name="service_slug_wellformed"),
             models.CheckConstraint(condition=~Q(url=""), name="service_url_present"),
+            models.CheckConstraint(condition=Q(account__in=ACCOUNTS), name="service_account_known"),
         ]
 
     def __str__(self) -> str:
@@ -100,6 +124,8 @@ class HttpService(LoadableModel):
             problems["url"] = str(error)
         except ValueError as error:
             problems["headers" if str(error).startswith("headers") else "url"] = str(error)
+        for name, problem in {**self.problems_of_account(self.headers), **self.problems_of_issuer()}.items():
+            problems.setdefault(name, problem)
         if before is not None and before.slug != self.slug:
             problems["slug"] = _("This stays as it was. Add another service.")
         if problems:
@@ -117,7 +143,42 @@ class HttpService(LoadableModel):
         return {row.slug: row.plain() for row in readable_rows(cls.objects.filter(enabled=True))}
 
     def plain(self) -> Service:
-        return Service(slug=self.slug, url=self.url, headers=self.headers, kind=self.kind, version=self.version)
+        return Service(
+            slug=self.slug,
+            url=self.url,
+            headers=self.headers,
+            kind=self.kind,
+            version=self.version,
+            id=self.pk or 0,
+            account=self.account,
+        )
+
+    def problems_of_issuer(self) -> dict[str, Any]:
+        """Say what is wrong about where its accounts are, by field."""
+        problems: dict[str, Any] = {}
+        addresses = {name: getattr(self, name) for name in ("issuer", "authorization_url", "token_url")}
+        for name, address in addresses.items():
+            if not address:
+                continue
+            try:
+                EgressPolicy.from_settings().check_url(address)
+                if name == "issuer":
+                    issuer_documents(address)
+            except EgressRefused as error:
+                problems[name] = str(error)
+            except AuthorizationInvalid as error:
+                problems[name] = str(error)
+        if self.issuer and (self.authorization_url or self.token_url):
+            problems["issuer"] = _("Enter the issuer, or the addresses of one without metadata, not both.")
+        if self.account == NO_ACCOUNT:
+            return problems
+        if not self.issuer and not self.token_url:
+            problems["issuer"] = _("An account needs its issuer, or the token address of one without metadata.")
+        if self.token_url and not self.client_id:
+            problems["client_id"] = _("An issuer without metadata registers no clients. Enter the client id.")
+        if self.token_url and not self.authorization_url and self.account not in UNATTENDED:
+            problems["authorization_url"] = _("People are led to this address. Enter it.")
+        return problems
 
 
 _proposed: ContextVar[HttpService | None] = ContextVar("proposed service", default=None)

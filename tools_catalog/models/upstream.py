@@ -24,6 +24,7 @@ from tools_catalog.literals import parameter_with_credential
 from tools_catalog.models.launch import LaunchProfile
 from tools_catalog.models.loadable import LoadableModel
 from tools_catalog.models.moving import Moving
+from tools_catalog.models.places import AccountPlace
 from tools_catalog.models.secrets import Secret
 from tools_catalog.models.short_names import SHORT_NAME, check_short_name
 from tools_catalog.upstream import spec
@@ -52,9 +53,10 @@ class McpConnectionQuerySet(models.QuerySet["McpConnection"]):
 _WORST_FIRST = (LinkState.ERROR, LinkState.CONNECTING, LinkState.CONNECTED, LinkState.DISCONNECTED)
 
 
-class McpConnection(LoadableModel):
+class McpConnection(AccountPlace, LoadableModel):
     """Another MCP server whose tools the hub serves."""
 
+    of = "connection"
     UNRECORDED = (*LoadableModel.UNRECORDED, "discovered_at", "unprobed")
     GUARDED: ClassVar[dict[str, Any]] = {
         "policy": "hold_all",
@@ -86,12 +88,6 @@ class McpConnection(LoadableModel):
         HOLD_CHANGES = "hold_changes", _("Serve new tools, hold changed ones")
         TRUST = "trust", _("Trust: serve whatever it offers")
 
-    class Account(models.TextChoices):
-        NONE = spec.NO_ACCOUNT, _("None, or what the headers say")
-        CLIENT = spec.CLIENT_ACCOUNT, _("The hub's own, by client credentials")
-        SHARED = spec.SHARED_ACCOUNT, _("One for all callers: an operator connects it")
-        PERSONAL = spec.PERSONAL_ACCOUNT, _("Each person's own: callers connect theirs")
-
     class Sessions(models.TextChoices):
         AUTO = "auto", _("One for each caller, one in all for a child process")
         SHARED = "shared", _("One for all callers")
@@ -114,31 +110,6 @@ class McpConnection(LoadableModel):
         default=dict,
         blank=True,
         help_text=_('Sent with each request: {"Authorization": "Bearer {secret:NAME}"}.'),
-    )
-    account = models.CharField(
-        _("account"),
-        max_length=10,
-        choices=Account,
-        default=Account.NONE,
-        help_text=_("As whom the hub signs in at a server that demands OAuth."),
-    )
-    client_id = models.CharField(
-        _("client id"),
-        max_length=2000,
-        blank=True,
-        help_text=_("What the issuer calls the hub. Empty: the hub registers itself, where the issuer lets it."),
-    )
-    client_secret = models.CharField(
-        _("client secret"),
-        max_length=64,
-        blank=True,
-        help_text=_("The name of a secret: the client's password, or its private key as PEM."),
-    )
-    account_scopes = models.CharField(
-        _("scopes to ask for"),
-        max_length=1000,
-        blank=True,
-        help_text=_("With blanks between. Empty: those that the server asks for."),
     )
     sends_resource = models.BooleanField(
         _("name the server to the issuer"),
@@ -320,17 +291,11 @@ class McpConnection(LoadableModel):
                 _renaming().carry_out(self, former)
 
     def _problems_of_account(self) -> dict[str, Any]:
-        if self.account == spec.NO_ACCOUNT:
-            return {}
-        problems: dict[str, Any] = {}
-        if self.transport == spec.STDIO:
-            problems["account"] = _("A child process takes no account. Give it a secret in its launch profile.")
-        if any(name.lower() == "authorization" for name in self.headers if isinstance(name, str)):
-            problems["headers"] = _("The account writes the header Authorization. Take it out here.")
-        if self.account == spec.CLIENT_ACCOUNT and not (self.client_id and self.client_secret):
-            problems["account"] = _("Client credentials need a client id and a client secret.")
-        if self.client_secret and not self.client_id:
-            problems["client_id"] = _("A client secret belongs to a client id. Enter that, too.")
+        problems = self.problems_of_account(self.headers)
+        if self.account != spec.NO_ACCOUNT and self.transport == spec.STDIO:
+            problems.setdefault(
+                "account", _("A child process takes no account. Give it a secret in its launch profile.")
+            )
         return problems
 
     def _take_credentials(self, before: McpConnection | None) -> None:

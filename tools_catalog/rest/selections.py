@@ -25,7 +25,25 @@ class ServiceSerializer(ReasonedSerializer):
 
     class Meta:
         model = HttpService
-        fields = ["slug", "title", "url", "headers", "kind", "version", "enabled", "created_at", "updated_at", "reason"]
+        fields = [
+            "slug",
+            "title",
+            "url",
+            "headers",
+            "account",
+            "issuer",
+            "authorization_url",
+            "token_url",
+            "client_id",
+            "client_secret",
+            "account_scopes",
+            "kind",
+            "version",
+            "enabled",
+            "created_at",
+            "updated_at",
+            "reason",
+        ]
         read_only_fields = ["created_at", "updated_at"]
 
 

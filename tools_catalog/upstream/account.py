@@ -7,17 +7,50 @@ them and what a person must do, is known to `tools_catalog.accounts` above.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 
 from sessions_app.protocol import errors
-from tools_catalog.upstream.spec import ConnectionSpec
+
+NO_ACCOUNT, CLIENT_ACCOUNT, SHARED_ACCOUNT, PERSONAL_ACCOUNT = "none", "client", "shared", "personal"
+BEHALF_ACCOUNT, EXCHANGE_ACCOUNT = "behalf", "exchange"
+"""As whom the hub signs in at an upstream, or at the API of a service."""
+ACCOUNTS: Final = (NO_ACCOUNT, CLIENT_ACCOUNT, SHARED_ACCOUNT, PERSONAL_ACCOUNT, BEHALF_ACCOUNT, EXCHANGE_ACCOUNT)
+UNATTENDED: Final = frozenset({CLIENT_ACCOUNT, BEHALF_ACCOUNT, EXCHANGE_ACCOUNT})
+"""Those that the hub gets tokens for without a person at a browser."""
+OF_PERSONS: Final = frozenset({PERSONAL_ACCOUNT, BEHALF_ACCOUNT, EXCHANGE_ACCOUNT})
+"""Those of which each person has one."""
+
+
+class Place(Protocol):
+    """Where an account is: the upstream of a connection, or the API of a service."""
+
+    @property
+    def of(self) -> str:
+        """Which of the two: `connection` or `service`."""
+        ...
+
+    @property
+    def id(self) -> int: ...
+
+    @property
+    def slug(self) -> str: ...
+
+    @property
+    def url(self) -> str: ...
+
+    @property
+    def account(self) -> str: ...
+
+    @property
+    def is_personal(self) -> bool: ...
 
 
 class AccountNeeded(errors.UpstreamError):
     """The upstream lets nobody in without an account that is not there. Nothing ran."""
 
-    def __init__(self, sentence: str, connection: str, principal: str = "") -> None:
-        super().__init__(sentence, connection=connection)
+    def __init__(self, sentence: str, slug: str, principal: str = "", of: str = "connection") -> None:
+        super().__init__(sentence, **{of: slug})
+        self.of, self.slug = of, slug
         self.principal = principal
         """Of who can connect it himself; empty where an operator has to."""
 
@@ -46,5 +79,5 @@ class Account(Protocol):
         ...
 
 
-Accounts = Callable[[ConnectionSpec, str], Account]
-"""Gives the account of a principal at the upstream of a connection; of nobody: the one that lists are read with."""
+Accounts = Callable[[Place, str], Account]
+"""Gives the account of a principal at a place; of nobody: the one that all share, or that lists are read with."""

@@ -43,7 +43,7 @@ class Pool:
     """One a process and event loop. Empty, it holds nothing and costs nothing."""
 
     def __init__(self, environment: ConnectionEnvironment) -> None:
-        self._environment = environment
+        self.environment = environment
         self._connections: dict[str, Connection] = {}
         self._leaving: set[asyncio.Task[Any]] = set()
         self._last: dict[str, asyncio.Task[Any]] = {}
@@ -120,7 +120,7 @@ class Pool:
     ) -> dict[str, Any]:
         """Let the process that keeps the call go on with it. Raises AskFailed where that is gone."""
         try:
-            address = await self._environment.address(process_id) if self._environment.address is not None else ""
+            address = await self.environment.address(process_id) if self.environment.address is not None else ""
             if address:
                 return await self.relay.request(address, slug, method, _traced(params), context, offer)
         except NotThere:
@@ -143,7 +143,7 @@ class Pool:
 
     async def _holder(self, connection_id: int) -> str:
         """Give where the process that runs the one child takes calls; empty where none does."""
-        environment = self._environment
+        environment = self.environment
         if environment.holder is None or environment.address is None:
             return ""
         process_id = await environment.holder(connection_id)
@@ -189,7 +189,7 @@ class Pool:
         await asyncio.gather(*(connection.stop() for connection in connections), *self._leaving)
 
     def _hold(self, spec: ConnectionSpec) -> None:
-        connection = self._connections[spec.slug] = Connection(spec, self._environment)
+        connection = self._connections[spec.slug] = Connection(spec, self.environment)
         connection.start(self._last.get(spec.slug) if spec.is_single else None)
 
     def _leave(self, connection: Connection) -> None:

@@ -9,6 +9,12 @@ from typing import ClassVar, Final
 
 from tools_catalog.backends.http.template import Secrets, Template, Values, header_text
 from tools_catalog.bindings import CONNECTION, PROFILE, Destination, origin_of
+from tools_catalog.upstream.account import ACCOUNTS as ACCOUNTS
+from tools_catalog.upstream.account import CLIENT_ACCOUNT as CLIENT_ACCOUNT
+from tools_catalog.upstream.account import NO_ACCOUNT as NO_ACCOUNT
+from tools_catalog.upstream.account import OF_PERSONS
+from tools_catalog.upstream.account import PERSONAL_ACCOUNT as PERSONAL_ACCOUNT
+from tools_catalog.upstream.account import SHARED_ACCOUNT as SHARED_ACCOUNT
 from tools_catalog.upstream.asking import Asking
 
 STDIO, SSE, STREAMABLE_HTTP = "stdio", "sse", "streamable-http"
@@ -16,9 +22,6 @@ TRANSPORTS: Final = (STDIO, SSE, STREAMABLE_HTTP)
 AUTO, HANDSHAKE, STATELESS = "auto", "handshake", "stateless"
 ERAS: Final = (AUTO, HANDSHAKE, STATELESS)
 """What a connection may say of its upstream's era: to be found out, with sessions, or without."""
-NO_ACCOUNT, CLIENT_ACCOUNT, SHARED_ACCOUNT, PERSONAL_ACCOUNT = "none", "client", "shared", "personal"
-ACCOUNTS: Final = (NO_ACCOUNT, CLIENT_ACCOUNT, SHARED_ACCOUNT, PERSONAL_ACCOUNT)
-"""As whom the hub signs in at an upstream."""
 
 OWN_HEADERS: Final = frozenset(
     {
@@ -116,6 +119,8 @@ class ConnectionSpec:
     max_notifications: int = 1000
     """Notifications that one call may send."""
 
+    of: ClassVar[str] = CONNECTION
+
     @property
     def reach(self) -> str:
         """A digest of what is reached by address or command: what was learned of another is worth nothing."""
@@ -126,7 +131,7 @@ class ConnectionSpec:
     @property
     def is_personal(self) -> bool:
         """Each caller is there with an account of his own, so no session of one serves another."""
-        return self.account == PERSONAL_ACCOUNT
+        return self.account in OF_PERSONS
 
     @property
     def is_single(self) -> bool:

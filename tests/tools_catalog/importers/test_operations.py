@@ -247,3 +247,59 @@ def test_a_bundle_knows_every_column_that_an_import_writes(kind: str) -> None:
     for row in ImportedOperation.objects.all():
         assert set(row.imported) == set(origins.COLUMNS)
     assert ImportedOperation.objects.exists()
+
+
+OAUTH = {
+    "type": "oauth2",
+    "flows": {
+        "authorizationCode": {
+            "authorizationUrl": "https://login.example/authorize",
+            "tokenUrl": "https://login.example/token",
+            "scopes": {"read": "Read", "admin": "Everything"},
+        }
+    },
+}
+
+
+def test_a_scheme_of_oauth_becomes_a_setting_that_waits_to_be_chosen() -> None:
+    document = {**FIRST, "components": {"securitySchemes": {"login": OAUTH}}, "security": [{"login": ["read"]}]}
+    report = bring(document)
+    row = HttpService.objects.get()
+    found = (row.account, row.authorization_url, row.token_url, row.account_scopes)
+    assert found == ("none", "https://login.example/authorize", "https://login.example/token", "read")
+    assert any("choose an account" in note for note in report.notes)
+    row.headers, row.account, row.client_id = {}, "personal", "hub"
+    row.full_clean()
+
+
+def test_openid_connect_names_the_issuer() -> None:
+    address = "https://login.example/realms/x/.well-known/openid-configuration"
+    scheme = {"type": "openIdConnect", "openIdConnectUrl": address}
+    bring({**FIRST, "components": {"securitySchemes": {"login": scheme}}, "security": [{"login": []}]})
+    assert HttpService.objects.get().issuer == "https://login.example/realms/x"
+
+
+def test_swagger_2_says_the_same_of_accounts() -> None:
+    flow = {"type": "oauth2", "flow": "accessCode", **OAUTH["flows"]["authorizationCode"]}  # type: ignore[index,dict-item]
+    bring(
+        {
+            "swagger": "2.0",
+            "info": {"title": "Tickets"},
+            "host": "tickets.example",
+            "basePath": "/v1",
+            "schemes": ["https"],
+            "paths": {"/tickets": {"get": {"operationId": "list", "description": "All.", "responses": {}}}},
+            "securityDefinitions": {"login": flow},
+            "security": [{"login": ["admin"]}],
+        }
+    )
+    row = HttpService.objects.get()
+    assert (row.token_url, row.account_scopes) == ("https://login.example/token", "admin")
+
+
+def test_addresses_that_the_hub_may_not_request_are_left_out_and_told() -> None:
+    flow = {**OAUTH["flows"]["authorizationCode"], "tokenUrl": "http://10.0.0.1/token"}  # type: ignore[index,dict-item]
+    scheme = {"type": "oauth2", "flows": {"authorizationCode": flow}}
+    report = bring({**FIRST, "components": {"securitySchemes": {"login": scheme}}, "security": [{"login": ["read"]}]})
+    assert HttpService.objects.get().token_url == ""
+    assert any("left out" in note for note in report.notes)

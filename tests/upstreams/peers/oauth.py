@@ -10,8 +10,9 @@ import socket
 import sys
 import time
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode
 
+import jwt
 import uvicorn
 from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp.server.auth.provider import (
@@ -29,9 +30,17 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
 SCOPES = ["read", "write"]
-behaviour: dict[str, Any] = {"expires_in": 3600, "granted": None, "broken": "", "iss": None}
+behaviour: dict[str, Any] = {
+    "expires_in": 3600,
+    "granted": None,
+    "broken": "",
+    "iss": None,
+    "key": "",
+    "audience": "",
+    "unknown": [],
+}
 """`broken`: html or away makes the token endpoint answer so. `iss`: another issuer's name in the answer."""
-counted: dict[str, int] = {"refreshes": 0, "reused": 0, "sign_ins": 0, "revoked": 0}
+counted: dict[str, int] = {"refreshes": 0, "reused": 0, "sign_ins": 0, "revoked": 0, "believed": 0}
 
 
 class Accounts:
@@ -160,6 +169,15 @@ def made(url: str) -> tuple[MCPServer, Accounts]:
         """A greeting from the account."""
         return f"I am {whoami()}."
 
+    @server.custom_route("/api/me", methods=["GET", "POST"])
+    async def api_me(request: Request) -> Response:
+        """An HTTP API that takes the same tokens, and knows nothing of MCP."""
+        scheme, _blank, token = request.headers.get("authorization", "").partition(" ")
+        found = await accounts.load_access_token(token) if scheme == "Bearer" else None
+        if found is None:
+            return JSONResponse({"error": "who are you?"}, 401, {"WWW-Authenticate": 'Bearer error="invalid_token"'})
+        return JSONResponse({"login": found.subject, "scopes": found.scopes, "you_sent": token})
+
     @server.custom_route("/login", methods=["GET"])
     async def login(request: Request) -> Response:
         name, subject = request.query_params["sign_in"], request.query_params.get("as", "")
@@ -188,8 +206,9 @@ def made(url: str) -> tuple[MCPServer, Accounts]:
 class Breaking:
     """Answers for the token endpoint while it is broken."""
 
-    def __init__(self, app: Any) -> None:
+    def __init__(self, app: Any, accounts: Accounts) -> None:
         self.app = app
+        self.accounts = accounts
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "http" and scope["path"] == "/token" and behaviour["broken"]:
@@ -200,7 +219,37 @@ class Breaking:
             )
             await answer(scope, receive, send)
             return
+        if scope["type"] == "http" and scope["path"] == "/token":
+            request = Request(scope, receive)
+            body = await request.body()
+            form = dict(parse_qsl(body.decode()))
+            statement = form.get("assertion") if "jwt-bearer" in form["grant_type"] else form.get("subject_token")
+            if statement is not None:
+                await self._believed(statement, form)(scope, receive, send)
+                return
+
+            async def again() -> Any:
+                return {"type": "http.request", "body": body, "more_body": False}
+
+            await self.app(scope, again, send)
+            return
         await self.app(scope, receive, send)
+
+    def _believed(self, statement: str, form: dict[str, str]) -> Response:
+        """Give a token for whom a client with a known key speaks (RFC 7523, 2.1; RFC 8693)."""
+        try:
+            claims = jwt.decode(
+                statement, behaviour["key"], ["ES256"], audience=behaviour["audience"], issuer="the-hub"
+            )
+        except jwt.InvalidTokenError as error:
+            return JSONResponse({"error": "invalid_grant", "error_description": str(error)}, 400)
+        if claims["sub"] in behaviour["unknown"]:
+            return JSONResponse({"error": "invalid_grant", "error_description": "no such person"}, 400)
+        counted["believed"] += 1
+        told = self.accounts._issue("the-hub", form.get("scope", "").split() or SCOPES, claims["sub"])
+        return JSONResponse(
+            {**told.model_dump(exclude={"refresh_token"}, exclude_none=True), "grant": form["grant_type"]}
+        )
 
 
 def main() -> None:
@@ -208,8 +257,8 @@ def main() -> None:
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listening.bind(("127.0.0.1", int(sys.argv[1]) if len(sys.argv) > 1 else 0))
     port = listening.getsockname()[1]
-    server, _accounts = made(f"http://127.0.0.1:{port}")
-    app = Breaking(server.streamable_http_app())
+    server, accounts = made(f"http://127.0.0.1:{port}")
+    app = Breaking(server.streamable_http_app(), accounts)
     print(f"ready {port}", flush=True)
     uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[listening])
 

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import Protocol
 
 import httpx2
 
 from sessions_app.kit import decoding
 from sessions_app.protocol import errors, json
+from sessions_app.protocol.authorization import Challenge
 from tools_catalog.backends.http.answer import content_of, data, optional, picked, read, scrubbed, shaped
 from tools_catalog.backends.http.configuration import HttpConfiguration, Pages, Service
 from tools_catalog.backends.http.template import Secrets, Values, header_text, written_pairs
@@ -21,6 +25,7 @@ from tools_catalog.call.base import Json, ToolResult
 from tools_catalog.call.content import text_block
 from tools_catalog.call.context import ToolContext
 from tools_catalog.egress import guard as egress
+from tools_catalog.upstream.account import Account, AccountNeeded, AccountRefused, Accounts
 
 __all__ = ["HttpBackend", "HttpConfiguration", "Service", "read"]
 
@@ -28,6 +33,8 @@ EXCERPT_BYTES = 2048
 """How much of an error's body a model is shown."""
 _PASSING = frozenset({429, 502, 503, 504})
 """Statuses after which the same request may succeed."""
+_SIGNED_ATTEMPTS = 3
+"""Of a request with an account: the second and third with another token."""
 _FIRST_PAUSE_SECONDS = 0.25
 _LONGEST_PAUSE_SECONDS = 10.0
 
@@ -40,6 +47,34 @@ class _Request:
     headers: dict[str, str]
     content: bytes | None
     secrets: list[str]
+    account: _Held | None = None
+
+
+class Signing(Protocol):
+    """Of the running process: as whom it is at services, and how a person is led to connect an account."""
+
+    @property
+    def account(self) -> Accounts | None: ...
+
+    @property
+    def connect(self) -> Callable[[AccountNeeded, ToolContext], Awaitable[None]] | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """The account that one call is made with."""
+
+    account: Account
+    lead_person: Callable[[AccountNeeded, ToolContext], Awaitable[None]] | None
+
+    async def lead(self, needed: AccountNeeded, context: ToolContext) -> None:
+        """Lead the person to where it is connected, if the client can. Raises as `input.require`."""
+        if self.lead_person is not None:
+            await self.lead_person(needed, context)
+
+
+class _TokenRefused(Exception):
+    """The service refused the token, and there may be another one."""
 
 
 @dataclass(slots=True)
@@ -56,6 +91,7 @@ class HttpBackend:
     Without `client` the running loop's shared one is used. `retries` says whether requests may be sent again, as
     often as the configuration says: only where the operator marked the tool as safe for that. A configuration that
     was not parsed yet is parsed, which may raise ValueError. `user` is the tool, as bindings of secrets name it.
+    `environment` gives the accounts of the running process, for a service that takes one.
     """
 
     def __init__(
@@ -66,6 +102,7 @@ class HttpBackend:
         client: httpx2.AsyncClient | None = None,
         retries: bool = False,
         user: str = "",
+        environment: Callable[[], Signing] | None = None,
     ) -> None:
         if not isinstance(configuration, HttpConfiguration):
             configuration = HttpConfiguration.parse(configuration)
@@ -74,17 +111,29 @@ class HttpBackend:
         self._client = client
         self._to = configuration.destination.of(user) if user else configuration.destination
         self._retries = configuration.retries if retries else 0
+        self._environment = environment
 
     async def call(self, arguments: dict[str, Json], context: ToolContext) -> ToolResult:
         """Send the request and give its answer.
 
         Raises `ArgumentsInvalid`, `ToolTimeout`, `ConnectionFailed` (nothing was sent), `TransportError`
         (something may have been), `UpstreamError` for a status outside `success`, `ResultInvalid` for an
-        answer that is too large or not what the configuration promises.
+        answer that is too large or not what the configuration promises; `AccountNeeded` and `AccountRefused` where
+        the service takes accounts, after the person was led to where it is connected, if the client can.
         """
+        account = self._account(context)
+        try:
+            return await self._called(arguments, context, account)
+        except AccountNeeded as needed:
+            if account is not None:
+                await account.lead(needed, context)
+            raise
+
+    async def _called(self, arguments: dict[str, Json], context: ToolContext, account: _Held | None) -> ToolResult:
         configuration = self._configuration
         values = Values(arguments, self._secret, self._to)
         request = request_of(configuration, values)
+        request.account = account
         seconds = max(0.0, min(configuration.timeout_seconds, context.deadline.remaining_seconds()))
         deadline = asyncio.get_running_loop().time() + seconds
         try:
@@ -114,6 +163,8 @@ class HttpBackend:
         while True:
             try:
                 return await self._once(request, deadline - loop.time(), limit)
+            except (AccountNeeded, AccountRefused):
+                raise  # nothing ran, and nothing gets better by a repetition
             except (errors.ConnectionFailed, errors.TransportError, errors.UpstreamError) as error:
                 attempt += 1
                 pause = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2**attempt) * random.uniform(0.5, 1)  # noqa: S311
@@ -124,20 +175,47 @@ class HttpBackend:
                     raise
             await asyncio.sleep(pause)
 
+    def _account(self, context: ToolContext) -> _Held | None:
+        """Give the account of the caller, where the service takes one."""
+        service = self._configuration.account
+        if service is None:
+            return None
+        signing = self._environment() if self._environment is not None else None
+        if signing is None or signing.account is None:
+            raise AccountRefused(f"{service.slug} takes accounts, and this process of the hub has none.")
+        principal = context.call.caller_principal if service.is_personal else ""
+        if service.is_personal and not principal:
+            raise AccountNeeded("This call is nobody's, so there is no account for it.", service.slug, of=service.of)
+        return _Held(signing.account(service, principal), signing.connect)
+
     async def _once(self, request: _Request, seconds: float, limit: int) -> _Received:
+        """Send it; with an account also once more, or twice, where its token was refused and there is another."""
+        if request.account is None:
+            return await self._sent(request, "", seconds, limit)
+        for _attempt in range(_SIGNED_ATTEMPTS):
+            token = await request.account.account.token()
+            with suppress(_TokenRefused):
+                return await self._sent(request, token, seconds, limit)
+        raise AccountRefused("The service refuses each token that the account gets. Tell the hub's operator.")
+
+    async def _sent(self, request: _Request, token: str, seconds: float, limit: int) -> _Received:
         configuration = self._configuration
+        headers, secrets = request.headers, request.secrets
+        if request.account is not None:
+            headers, secrets = {**headers, "Authorization": f"Bearer {token}"}, [*secrets, token]
         timeout = httpx2.Timeout(max(0.0, seconds), connect=min(egress.CONNECT_SECONDS, max(0.0, seconds)))
         client = self._client or egress.shared_client()
         try:
             async with egress.stream(
-                client,
-                configuration.method,
-                request.url,
-                headers=request.headers,
-                content=request.content,
-                timeout=timeout,
+                client, configuration.method, request.url, headers=headers, content=request.content, timeout=timeout
             ) as response:
-                return await _received(configuration, response, request.secrets, limit)
+                challenge = response.headers.get("www-authenticate", "")
+                wants_more = response.status_code == 403 and Challenge.read(challenge).error == "insufficient_scope"
+                if request.account is None or not (response.status_code == 401 or wants_more):
+                    return await _received(configuration, response, secrets, limit)
+                status = response.status_code
+            await request.account.account.refused(token, status, challenge)
+            raise _TokenRefused
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as exc:
             raise errors.ConnectionFailed from exc
         except httpx2.TimeoutException as exc:

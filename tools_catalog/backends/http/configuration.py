@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from tools_catalog.backends.http import styles
 from tools_catalog.backends.http.body import BodyTemplate, parse_leaves
 from tools_catalog.backends.http.template import Template, UrlTemplate
 from tools_catalog.bindings import SERVICE, Destination, origin_of
 from tools_catalog.call.base import Json
+from tools_catalog.upstream.account import NO_ACCOUNT, OF_PERSONS
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 DEFAULT_TIMEOUT_SECONDS = 30.0
@@ -48,6 +50,15 @@ class Service:
     headers: Mapping[str, str]
     kind: str = ""
     version: str = ""
+    id: int = 0
+    account: str = NO_ACCOUNT
+
+    of: ClassVar[str] = SERVICE
+
+    @property
+    def is_personal(self) -> bool:
+        """Each caller is there with an account of his own."""
+        return self.account in OF_PERSONS
 
     def secrets(self) -> Iterator[tuple[str, Destination]]:
         """Give the secrets of its headers, each with where it goes; raises ValueError for headers it cannot have."""
@@ -126,6 +137,8 @@ class HttpConfiguration:
     """Names of secrets, each with a place where it stands."""
     users: tuple[str, ...]
     """Who sends them beside the tool itself: its service."""
+    account: Service | None = None
+    """The service that its requests are made with an account of; None where none is sent."""
 
     @classmethod
     def parse(cls, raw: Json, service: Service | None = None) -> HttpConfiguration:
@@ -200,6 +213,7 @@ class HttpConfiguration:
             used_arguments=frozenset(name for template in templates for name in template.arguments),
             secret_uses=frozenset((name, template.place) for template in templates for name in template.secrets),
             users=(f"{SERVICE}:{service.slug}",) if service is not None else (),
+            account=service if _takes_account(raw, service) else None,
         )
 
     @property
@@ -214,6 +228,10 @@ def parse_service(url: object, headers: object) -> None:
         template = Template.parse(value, f"headers.{name}", allow_basic=True)
         if any(template.arguments):
             raise ValueError(f"headers.{name}: a service takes no arguments of a call, only {{secret:NAME}}.")
+
+
+def _takes_account(raw: dict[str, Json], service: Service | None) -> bool:
+    return service is not None and service.account != NO_ACCOUNT and raw.get("credentials") is not False
 
 
 def service_secrets(headers: Mapping[str, str]) -> set[str]:

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Final
 
+from sessions_app.protocol.authorization import OPENID, scopes_in
 from sessions_app.protocol.json import Json
 from tools_catalog.importers.openapi.inlining import OperationRefused, Resolver
+
+_LONGEST_SCOPES: Final = 1000
+_LONGEST_ADDRESS: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +31,7 @@ class Security:
     """
 
     def __init__(self, document: dict[str, Json], resolver: Resolver, slug: str) -> None:
+        self._document = document
         components = document.get("components")
         given = components.get("securitySchemes") if isinstance(components, dict) else None
         self._schemes = {str(name): each for name, each in given.items()} if isinstance(given, dict) else {}
@@ -37,6 +44,25 @@ class Security:
         """Of each operation that does not say otherwise."""
         self.lacking = bool(any(wanted)) and not self.shared.secrets
         """Whether credentials are asked for, and none of a kind that can be written down."""
+
+    def oauth(self, operations: Iterable[Json]) -> dict[str, str]:
+        """Give what the first scheme of OAuth says of accounts, as a service's fields; nothing where there is none.
+
+        Scopes are those that the document and these operations ask for, not all that there are.
+        """
+        for name in self._schemes:
+            try:
+                scheme = self._resolver.resolve(self._schemes[name])
+            except OperationRefused:
+                continue
+            found = _issuer_of(scheme) if isinstance(scheme, dict) else {}
+            if found:
+                members = [self._document.get("security")]
+                members += [each.get("security") for each in operations if isinstance(each, dict)]
+                scopes = dict.fromkeys(scope for member in members for scope in _scopes_of(member, name))
+                text = " ".join(scopes)
+                return {**found, "account_scopes": text} if 0 < len(text) <= _LONGEST_SCOPES else found
+        return {}
 
     def of(self, operation: dict[str, Json]) -> Credentials | None:
         """Give what an operation wants instead of the shared credentials; None where those will do.
@@ -87,6 +113,37 @@ class Security:
         if manner == "bearer" or kind in ("oauth2", "openIdConnect"):
             return "header", "Authorization", "Bearer {secret:NAME}"
         return None
+
+
+def _issuer_of(scheme: dict[str, Json]) -> dict[str, str]:
+    """Give the issuer of a scheme, or its addresses; nothing where they are none that a service can have."""
+    if scheme.get("type") == "openIdConnect":
+        address = scheme.get("openIdConnectUrl")
+        is_known = _is_address(address) and str(address).endswith(OPENID)
+        return {"issuer": str(address).removesuffix(OPENID)} if is_known else {}
+    flows = scheme.get("flows")
+    if scheme.get("type") != "oauth2" or not isinstance(flows, dict):
+        return {}
+    for name in ("authorizationCode", "clientCredentials"):
+        flow = flows.get(name)
+        if not isinstance(flow, dict) or not _is_address(flow.get("tokenUrl")):
+            continue
+        led_to = flow.get("authorizationUrl")
+        where = {"authorization_url": str(led_to)} if name == "authorizationCode" and _is_address(led_to) else {}
+        return {**where, "token_url": str(flow["tokenUrl"])}
+    return {}
+
+
+def _is_address(value: Json) -> bool:
+    return isinstance(value, str) and value.startswith(("https://", "http://")) and len(value) <= _LONGEST_ADDRESS
+
+
+def _scopes_of(member: Json, scheme: str) -> Iterator[str]:
+    for each in member if isinstance(member, list) else ():
+        scopes = each.get(scheme) if isinstance(each, dict) else None
+        yield from (
+            scopes_in(" ".join(one for one in scopes if isinstance(one, str))) if isinstance(scopes, list) else ()
+        )
 
 
 def _alternatives(given: Json) -> list[list[str]] | None:

@@ -58,6 +58,7 @@ def read(document: dict[str, Any], *, slug: str, prefix: str, source: str = "") 
         raise DocumentRefused("The document has no paths, so there is nothing to call.")
     taken: set[str] = set()
     unread: dict[str, str] = {}
+    operations: list[Any] = []
     count = 0
     for path, given in paths.items():
         item = given
@@ -72,6 +73,7 @@ def read(document: dict[str, Any], *, slug: str, prefix: str, source: str = "") 
                     raise DocumentRefused(f"The document has more than {MOST_OPERATIONS} operations.")
                 servers.check(item, item[method])
                 resolver.unread.clear()
+                operations.append(item[method])
                 made = _Operation(resolver, item, item[method], path, method, slug, security)
                 definition = made.definition()
                 name = tool_name(prefix, made.called, taken)
@@ -84,6 +86,7 @@ def read(document: dict[str, Any], *, slug: str, prefix: str, source: str = "") 
                 found.refused.append((key[:300], str(error)))
             except ValueError as error:
                 found.refused.append((key[:300], str(error)))
+    found.account = security.oauth(operations)
     found.notes += _notes(secrets, unread, security, slug)
     return found
 

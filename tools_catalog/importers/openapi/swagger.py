@@ -56,8 +56,12 @@ def _servers(document: dict[str, Any]) -> list[dict[str, str]]:
 
 
 def _scheme(scheme: Any) -> Any:
-    is_basic = isinstance(scheme, dict) and scheme.get("type") == "basic"
-    return {"type": "http", "scheme": "basic"} if is_basic else scheme
+    if isinstance(scheme, dict) and scheme.get("type") == "basic":
+        return {"type": "http", "scheme": "basic"}
+    if isinstance(scheme, dict) and scheme.get("type") == "oauth2":
+        name = {"accessCode": "authorizationCode", "application": "clientCredentials"}.get(str(scheme.get("flow")))
+        return {"type": "oauth2", "flows": {name: scheme} if name else {}}
+    return scheme
 
 
 def _item(item: Any, document: dict[str, Any], resolver: Resolver, methods: Collection[str]) -> Any:
