@@ -72,13 +72,13 @@ AGENTS = {
         "langchain==1.5.2",
         "langchain-openai==1.7.4",
     ),
-    "llama-index": ("llama-index-tools-mcp==0.6.0",),
+    "llama-index": ("llama-index-tools-mcp==0.6.0", "llama-index-llms-openai-like==0.8.1"),
     "smolagents": ("smolagents[mcp,openai]==1.26.0", "mcp[ws]==1.30.0"),
-    "fastmcp": ("fastmcp==4.1.2",),
-    "mcp-use": ("mcp-use==1.7.1",),
-    "agno": ("agno==3.1.10", "fastmcp==4.2.3"),
+    "fastmcp": ("fastmcp==4.1.2", "openai==3.57.0"),
+    "mcp-use": ("mcp-use==1.7.1", "langchain-openai==1.7.4"),
+    "agno": ("agno==3.1.10", "fastmcp==4.2.3", "openai==3.57.0"),
     "google-adk": ("google-adk==2.13.0", "mcp==1.30.0"),
-    "autogen": ("autogen-ext[mcp]==0.7.5", "autogen-core==0.7.5", "mcp==1.30.0"),
+    "autogen": ("autogen-ext[mcp,openai]==0.7.5", "autogen-agentchat==0.7.5", "autogen-core==0.7.5", "mcp==1.30.0"),
     "crewai": ("crewai-tools[mcp]==1.15.30",),
 }
 """Agent frameworks in Python -> what is installed; see `tests.rigs.agents`. Not among what is made without names."""
