@@ -24,6 +24,7 @@ from sessions_app.protocol import errors
 from tools_catalog.models.loadable import LoadableModel
 
 from invocations.redaction.models import McpRedactionRule  # isort: skip  # models of this app, in files of their own
+from invocations.shipping.models import ShippingState, ShippingTarget  # isort: skip
 from invocations.tasks.models import McpTask  # isort: skip
 
 __all__ = [
@@ -36,6 +37,8 @@ __all__ = [
     "McpToolInvocation",
     "OpenCall",
     "OpenCallMark",
+    "ShippingState",
+    "ShippingTarget",
 ]
 
 

@@ -60,6 +60,8 @@ _EVIDENCE = (
     "invocations.view_audittombstone",
     "invocations.view_auditpolicy",
     "invocations.view_audithold",
+    "invocations.view_shippingtarget",
+    "invocations.view_auditverification",
     "invocations.add_audithold",
     "invocations.change_audithold",
     "invocations.add_mcpredactionrule",

@@ -302,6 +302,12 @@ MCPHUB_CHECKPOINT_TRIES = env.whole("MCPHUB_CHECKPOINT_TRIES", 5, least=1, most=
 """So many tries of one place may fail before that is an alarm."""
 MCPHUB_VERIFY_SECONDS = env.number("MCPHUB_VERIFY_SECONDS", 300, least=0.1, most=86400)
 """How often the log is compared with the checkpoints outside the database, and a part of it verified."""
+MCPHUB_SHIPPING = env.flag("MCPHUB_SHIPPING", True)
+"""Whether this hub may start the process that ships the audit to its targets."""
+MCPHUB_SHIPPING_DIR = Path(env.text("MCPHUB_SHIPPING_DIR", str(MCPHUB_DATA_DIR / "shipped")))
+"""Folders that targets of shipping write files into are made here, and nowhere else."""
+MCPHUB_SHIPPING_BEHIND_SECONDS = env.number("MCPHUB_SHIPPING_BEHIND_SECONDS", 600, least=1, most=30 * 86400)
+"""A target that has not got what was sealed so long ago is named by /ready and in the log."""
 MCPHUB_TOOL_THREADS = env.whole("MCPHUB_TOOL_THREADS", 16, least=1, most=512)
 MCPHUB_FOLLOW_SECONDS = env.number("MCPHUB_FOLLOW_SECONDS", 0.1, least=0.01, most=0.25)
 """How often a process asks the database whether the configuration moved."""

@@ -57,16 +57,37 @@ def declared() -> set[str]:
     return {re.split(r"[\[<>=~]", entry)[0] for entry in project["dependencies"]}
 
 
+def extras() -> set[str]:
+    """Give what the extras of operators install; `dev` is for who works on the hub."""
+    project = tomllib.loads((HOME / "pyproject.toml").read_text())["project"]
+    of_operators = {name: entries for name, entries in project["optional-dependencies"].items() if name != "dev"}
+    return {re.split(r"[\[<>=~]", entry)[0] for entries in of_operators.values() for entry in entries}
+
+
 def test_what_is_declared_is_used() -> None:
     assert declared() - used() == GIVEN
+    assert extras() - used() == set()
 
 
 def test_what_is_used_is_declared() -> None:
     wanted = {PART_OF.get(name, name) for name in used()}
-    assert wanted - declared() == set()
+    # `opentelemetry` and `google` are names that many distributions share.
+    shared = {name for name in wanted if name.startswith(("opentelemetry-", "googleapis-")) or name == "protobuf"}
+    assert wanted - shared - declared() - extras() == set()
+
+
+def test_no_extra_is_imported_before_it_is_needed() -> None:
+    """A hub without extras starts: they are imported within functions."""
+    names = {"botocore", "pyarrow", "opentelemetry", "google"}
+    for package in PACKAGES:
+        for source in (HOME / package).rglob("*.py"):
+            for node in ast.parse(source.read_text()).body:
+                modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+                modules += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+                assert not names & {module.partition(".")[0] for module in modules}, source
 
 
 def test_every_runtime_dependency_has_its_reason() -> None:
     rows = re.findall(r"^\| `([\w-]+)[^`]*` \| (.+) \|$", (HOME / "docs" / "decisions.md").read_text(), re.MULTILINE)
     assert len(rows) == len(dict(rows))
-    assert set(dict(rows)) == declared()
+    assert set(dict(rows)) == declared() | extras()

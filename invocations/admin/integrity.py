@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from django.core.exceptions import PermissionDenied
-from django.db import connection
-from django.http import Http404, HttpRequest, HttpResponse
+from django.db import DatabaseError, connection
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
@@ -16,13 +16,20 @@ from django.utils.formats import number_format
 from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 
-from invocations.chain import checking, publishing, service
-from invocations.chain.keys import KeyProblem
-from invocations.chain.models import AuditBlock, AuditTombstone
+from invocations.admin.reading import may_read_bodies
+from invocations.chain import checking, exporting, publishing, service, watching
+from invocations.chain.keys import KeyFolder, KeyProblem
+from invocations.chain.log import Log
+from invocations.chain.models import AuditBlock, AuditTombstone, AuditVerification
+from invocations.chain.records import RowSelection
 from invocations.chain.sealer import checkpoint_note
 from invocations.chain.verifier import Bad
 from invocations.models import McpToolInvocation
+from invocations.rest.exports import ExportPipe
+from sessions_app.history import events
+from sessions_app.history.events import actor_of
 from sessions_app.kit.admin.base import detail_action
+from sessions_app.kit.database import Dedicated
 from sessions_app.kit.shown import visible
 
 if TYPE_CHECKING:
@@ -50,7 +57,15 @@ def verify_newest(seconds: float = MOST_SECONDS) -> Verified | None:
     size = log.size()
     if size == 0:
         return None
-    until, number = time.monotonic() + seconds, size
+    began = time.monotonic()
+    found = _verify_down(log, keys, size, began + seconds)
+    blocks = found.newest - found.oldest + 1
+    watching.record(log, "page", size, blocks, time.monotonic() - began, found.wrong)
+    return found
+
+
+def _verify_down(log: Log, keys: KeyFolder, size: int, until: float) -> Verified:
+    number = size
     while number > 0 and (number == size or time.monotonic() < until):
         number -= 1
         block = log.block(number)
@@ -58,7 +73,10 @@ def verify_newest(seconds: float = MOST_SECONDS) -> Verified | None:
             if block is None:
                 raise Bad(f"Block {number} is missing; the log tells of {size} blocks.")
             checking.verify_block(log, keys, block)
-        except (Bad, KeyProblem) as problem:
+        except Bad as problem:
+            watching.keep(log, size, str(problem))  # an alarm everywhere, not on this page alone
+            return Verified(size - 1, number, visible(problem))
+        except KeyProblem as problem:
             return Verified(size - 1, number, visible(problem))
     return Verified(size - 1, number)
 
@@ -71,6 +89,7 @@ class IntegrityPage(_Pages):
         return [
             path("integrity/", wrap(self.integrity_view), name="audit_integrity"),
             path("checkpoint/<int:size>/", wrap(self.checkpoint_view), name="audit_checkpoint"),
+            path("export/", wrap(self.export_view), name="audit_export"),
             *super().get_urls(),
         ]
 
@@ -95,10 +114,39 @@ class IntegrityPage(_Pages):
             + ("+" if waiting > _MOST_COUNTED else ""),
             "published": _published(last),
             "tombstones": AuditTombstone.objects.order_by("-id")[:20],
+            "verifications": AuditVerification.objects.all()[:10],
+            "may_export": may_read_bodies(request),
             "asked": request.method == "POST",
             "found": verify_newest() if request.method == "POST" else None,
         }
         return TemplateResponse(request, "admin/hub/integrity.html", context)
+
+    def export_view(self, request: HttpRequest) -> HttpResponseBase:
+        """Stream all that is sealed, as a file that verifies: what `mcphub audit export` writes. It is on record."""
+        if not self.has_view_permission(request) or not may_read_bodies(request):
+            raise PermissionDenied
+        if request.method != "POST":  # its address was opened
+            return redirect("admin:audit_integrity")
+        after = {"format": "jsonl", "filters": {}, "first_block": 0}
+        try:
+            events.record("audit.exported", actor=actor_of(request.user), label=request.path, after=after)
+        except DatabaseError:
+            return HttpResponse(
+                _t("The export could not be recorded in the audit, so no file was made. Try again."), status=503
+            )
+
+        def write(out: BinaryIO) -> None:
+            database = Dedicated()
+            try:
+                exporting.write_jsonl(out, service.log_of(database), service.keys(), RowSelection())
+            finally:
+                database.close()
+
+        answer = StreamingHttpResponse(ExportPipe(write).chunks(), content_type="application/jsonl")
+        answer["Content-Disposition"] = 'attachment; filename="audit.jsonl"'
+        answer["X-Content-Type-Options"] = "nosniff"
+        answer["Cache-Control"] = "no-store"
+        return answer
 
     def checkpoint_view(self, request: HttpRequest, size: int) -> HttpResponse:
         """Give the signed note of the log when it had so many blocks, as a file."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.contrib import admin, messages
 from django.db.models import Field, Model, QuerySet
 from django.forms import Field as FormField
@@ -13,14 +15,15 @@ from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 
 from invocations.admin.integrity import IntegrityPage
-from invocations.chain.models import AuditBlock, AuditHold, AuditPolicy, AuditTombstone
+from invocations.chain.models import AuditBlock, AuditHold, AuditPolicy, AuditTombstone, AuditVerification
 from sessions_app.history.pages import RecordedAdmin
 from sessions_app.kit.admin.base import UncountedAdmin, detail_action, mark, moment, row_of
 from sessions_app.kit.admin.parts import column
-from sessions_app.kit.shown import mono
+from sessions_app.kit.shown import mono, visible
 
 _SEALED = moment("sealed_at", _("sealed"))
 _REMOVED = moment("removed_at", _("removed"))
+_VERIFIED = moment("verified_at", _("verified"))
 _CREATED = moment("created_at", _("created"))
 _RELEASED = moment("released_at", _("released"))
 
@@ -54,6 +57,35 @@ class AuditTombstoneAdmin(UncountedAdmin):
     fields = [_REMOVED, "kind", "first_block", "last_block", "row_count", "text", "signature"]
     ordering = ["-id"]
     actions = None
+
+
+class FoundFilter(admin.SimpleListFilter):
+    title = _("found")
+    parameter_name = "found"
+
+    def lookups(self, request: HttpRequest, model_admin: object) -> list[tuple[str, Any]]:
+        return [("wrong", _("Not as it was sealed")), ("good", _("As sealed"))]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Model]) -> QuerySet[Model]:
+        if self.value() == "wrong":
+            return queryset.exclude(problem="")
+        return queryset.filter(problem="") if self.value() == "good" else queryset
+
+
+@admin.register(AuditVerification)
+class AuditVerificationAdmin(UncountedAdmin):
+    list_display = [_VERIFIED, "way", "shown_found", "size", "blocks", "milliseconds"]
+    list_display_links = [_VERIFIED]
+    list_filter = ["way", FoundFilter]
+    fields = [_VERIFIED, "way", "shown_found", "size", "blocks", "milliseconds", "shown_problem"]
+    ordering = ["-id"]
+    actions = None
+
+    shown_found = column(
+        _("found"),
+        lambda each: mark("bad", _("Not as it was sealed")) if each.problem else mark("good", _("As sealed")),
+    )
+    shown_problem = column(_("problem"), lambda each: visible(each.problem) or "-")
 
 
 @admin.register(AuditPolicy)

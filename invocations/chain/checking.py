@@ -169,6 +169,8 @@ class Sweep:
         self._at_once = at_once
         self._newest = 0
         self._next: int | None = None
+        self.looked_at = 0
+        """Blocks that the last turn read with their rows."""
 
     @property
     def is_behind(self) -> bool:
@@ -178,6 +180,7 @@ class Sweep:
     def turn(self, seconds: float) -> int:
         """Verify; rows for about so long. Give how many blocks' signatures are verified by now. Raises Bad."""
         size = self._log.size()
+        self.looked_at = 0
         self._check_signatures(size)
         for numbers in (self._unseen(size), self._others(size)):
             until = time.monotonic() + seconds / 2
@@ -186,6 +189,7 @@ class Sweep:
                 if block is None:
                     raise Bad(f"Block {number} is missing; the log tells of {size} blocks.")
                 verify_block(self._log, self._keys, block)
+                self.looked_at += 1
                 if time.monotonic() >= until:
                     break
         self._newest = size

@@ -1,6 +1,7 @@
-"""One sealer at a time over all processes of a database. Ends with the process that holds it.
+"""One process at a time, of those that seal or of those that ship, over a database. Ends with who holds it.
 
-Only to save work: that a block is sealed once is decided by its number, which is a primary key.
+Only to save work: that a block is sealed once is decided by its number, which is a primary key, and where a target of
+shipping stands by a comparison.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ from typing import Any
 
 from invocations.chain.log import Log
 
-_KEY = 0x6D637061  # "mcpa"
+_SEALING = 0x6D637061  # "mcpa"
 
 
 class Lease:
     """On PostgreSQL an advisory lock of the session, on SQLite a lock on the file `beside` the database."""
 
-    def __init__(self, log: Log, beside: Path | None) -> None:
+    def __init__(self, log: Log, beside: Path | None, key: int = _SEALING) -> None:
+        self._key = key
         self._log = log
         self._beside = beside
         self._file: Any = None
@@ -30,8 +32,8 @@ class Lease:
                 self._log.run(
                     "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND objid = ? AND classid = 0 "
                     "AND pid = pg_backend_pid()) OR pg_try_advisory_lock(?)",
-                    _KEY,
-                    _KEY,
+                    self._key,
+                    self._key,
                 ).fetchone()[0]
             )
         if self._file is not None:
@@ -52,7 +54,7 @@ class Lease:
                 self._log.run(
                     "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND objid = ? AND classid = 0 "
                     "AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))",
-                    _KEY,
+                    self._key,
                 ).fetchone()[0]
             )
         with contextlib.suppress(FileNotFoundError), self._beside.open() as file:

@@ -132,6 +132,34 @@ class AuditVerdict(models.Model):
         return self.problem or str(self.verified_at)
 
 
+class AuditVerification(models.Model):
+    """One verification of the audit: what it looked at, and what it found. An empty problem is none."""
+
+    class Way(models.TextChoices):
+        WATCH = "watch", _("In the background")
+        WHOLE = "whole", _("The whole log, by a command")
+        PAGE = "page", _("The newest blocks, by a person")
+
+    verified_at = models.DateTimeField(_("verified"))
+    way = models.CharField(_("way"), max_length=5, choices=Way)
+    size = models.BigIntegerField(_("blocks of the log"))
+    blocks = models.BigIntegerField(_("blocks with their rows"))
+    milliseconds = models.BigIntegerField(_("milliseconds"))
+    problem = models.TextField(_("problem"), blank=True)
+
+    class Meta:
+        verbose_name = _("verification")
+        verbose_name_plural = _("verifications")
+        ordering = ["-id"]
+        default_permissions = ("view",)
+        constraints = [
+            models.CheckConstraint(condition=Q(way__in=["watch", "whole", "page"]), name="audit_verification_way_known")
+        ]
+
+    def __str__(self) -> str:
+        return self.problem or str(self.verified_at)
+
+
 class AuditPolicy(RecordedModel):
     """How long the audit is kept: one row, edited by an operator."""
 

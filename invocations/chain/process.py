@@ -170,11 +170,13 @@ class SealingWork:
         if self._sweep is None:
             last = watching.verdict(self._log)
             self._sweep = checking.Sweep(self._log, self._keys, signed=last.size if last and not last.problem else 0)
+        began = time.monotonic()
         try:
             size = self._sweep.turn(_TURN_SECONDS)
         except Bad as bad:
             problem = str(bad)
         watching.keep(self._log, size, problem)
+        watching.record(self._log, "watch", size, self._sweep.looked_at, time.monotonic() - began, problem)
         if self._sweep.is_behind:
             self._compares_at = min(self._compares_at, time.monotonic() + _RETRY_SECONDS)
         if problem:
@@ -185,7 +187,9 @@ class SealingWork:
         if problem == self._alarm:
             return
         with contextlib.suppress(self._database.errors, Bad):
-            watching.keep(self._log, self._log.size(), problem)
+            size = self._log.size()
+            watching.keep(self._log, size, problem)
+            watching.record(self._log, "watch", size, 0, 0, problem)
         with contextlib.suppress(OSError, KeyProblem):
             self._publisher.testify(self._sealer)
         say("error", f"ALARM: the audit is sealed no more. {problem} Run `mcphub audit verify`.")

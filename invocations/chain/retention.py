@@ -1,8 +1,9 @@
 """Removes what the policy says: whole blocks of rows, or the bodies in them, under a signed tombstone.
 
-What a legal hold describes stays, and so do its whole blocks; so do blocks in which a key was introduced, which
-the verification of later blocks needs. A block is verified before anything of it goes: what was tampered with
-must not vanish. Each step is one transaction of the tombstone and what it removes.
+What a legal hold describes stays, and so do its whole blocks; so does what a target of shipping that retention waits
+for has not got, and blocks in which a key was introduced, which the verification of later blocks needs. A block is
+verified before anything of it goes: what was tampered with must not vanish. Each step is one transaction of the
+tombstone and what it removes.
 """
 
 from __future__ import annotations
@@ -73,9 +74,12 @@ def apply(
 
 def _plans(log: Log, kind: str, before: datetime) -> Iterator[RetentionPlan]:
     holds = list(AuditHold.objects.filter(released_at__isnull=True))
+    shipped = shipped_through(log, kind)
     run: list[Block] = []
     for block in _old(log, kind, before):
         neighbours = not run or block.number == run[-1].number + 1
+        if shipped is not None and block.header["first"] + block.header["count"] > shipped:
+            break  # so do all that follow
         kept = _is_kept(log, block, kind, holds)
         size = sum(each.header["count"] for each in run) + block.header["count"]
         if run and (not neighbours or kept or size > _MOST_ROWS or len(run) == _MOST_BLOCKS):
@@ -96,6 +100,30 @@ def _old(log: Log, kind: str, before: datetime) -> Iterator[Block]:
                 return
             yield block
         start = (last or 0) + 1
+
+
+def shipped_through(log: Log, kind: str) -> int | None:
+    """Give the position before which every target has got what retention would remove; None where none waits."""
+    condition = "" if kind == "rows" else " AND target.with_bodies = ?"
+    found: int | None = log.run(
+        "SELECT min(state.position) FROM invocations_shippingstate AS state JOIN invocations_shippingtarget AS target "  # noqa: S608
+        "ON target.id = state.target_id WHERE target.enabled = ? AND target.holds_retention = ? "
+        f"AND target.content = 'all'{condition}",
+        *([True] * (2 if kind == "rows" else 3)),
+    ).fetchone()[0]
+    return found
+
+
+def awaits_targets(log: Log, now: datetime | None = None) -> bool:
+    """Whether something that is due stays because a target of shipping has not got it."""
+    policy = AuditPolicy.current()
+    for kind, days in (("rows", policy.rows_days), ("bodies", policy.bodies_days)):
+        shipped = shipped_through(log, kind)
+        if days and shipped is not None:
+            for block in _old(log, kind, horizon(days, now)):
+                if block.header["first"] + block.header["count"] > shipped:
+                    return True
+    return False
 
 
 def _is_kept(log: Log, block: Block, kind: str, holds: list[AuditHold]) -> bool:

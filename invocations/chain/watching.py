@@ -273,6 +273,31 @@ def verdict(log: Log) -> Verdict | None:
     return Verdict(moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment, int(row[1]), row[2], row[3])
 
 
+KEPT_VERIFICATIONS = 10_000
+"""Of those that found nothing: five weeks of one every five minutes. Bad ones stay."""
+
+
+def record(log: Log, way: str, size: int, blocks: int, seconds: float, problem: str = "") -> None:
+    """Append a verification to those that are kept. `blocks`: so many were read with their rows.
+
+    One that finds what the last one found is not kept: it would be found every few minutes until somebody looks.
+    """
+    last = log.run("SELECT way, problem FROM invocations_auditverification ORDER BY id DESC LIMIT 1").fetchone()
+    if problem and last is not None and tuple(last) == (way, problem[:1000]):
+        return
+    newest = log.run(
+        "INSERT INTO invocations_auditverification (verified_at, way, size, blocks, milliseconds, problem) "
+        "VALUES (?, ?, ?, ?, ?, ?) RETURNING id",
+        log.moment(datetime.now(UTC)),
+        way,
+        size,
+        blocks,
+        round(seconds * 1000),
+        problem[:1000],
+    ).fetchone()[0]
+    log.run("DELETE FROM invocations_auditverification WHERE id <= ? AND problem = ''", newest - KEPT_VERIFICATIONS)
+
+
 def keep(log: Log, size: int, problem: str = "", *, is_whole: bool = False) -> None:
     """Write the verdict. One that is bad stays until a verification of the whole log finds nothing."""
     log.run(

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from mcphub.commands import audit_retention
+from mcphub.commands import audit_retention, audit_shipping
 from mcphub.commands.audit_log import open_log
 from mcphub.commands.stop import Stop, database_or_stop, start_django
 
@@ -28,7 +28,7 @@ _SEALING_SECONDS = 30
 
 def declare(parser: argparse.ArgumentParser) -> None:
     verbs = parser.add_subparsers(
-        metavar="verify|export|checkpoint|new-key|rotate-key|policy|hold|retain",
+        metavar="verify|export|checkpoint|new-key|rotate-key|policy|hold|retain|ship",
         required=True,
         title="verbs",
         dest="verb",
@@ -89,6 +89,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     )
     released.add_argument("name")
     released.add_argument("--reason", required=True, help="the reason; the audit keeps it")
+    audit_shipping.declare(verbs.add_parser("ship", help="show how far targets outside are; test one, rewind, join"))
     retain = verbs.add_parser("retain", help="apply the retention policy now; a running hub does it by itself")
     retain.add_argument("--dry-run", action="store_true", help="only say what would be removed")
 
@@ -108,12 +109,15 @@ def run(options: argparse.Namespace) -> int:
         "policy": audit_retention.policy,
         "hold": audit_retention.hold,
         "retain": audit_retention.retain,
+        "ship": audit_shipping.run,
     }
     try:
         if options.verb == "verify" and options.export is not None:
             return _verify_file(options)
         if options.verb == "new-key":
             return _new_key()
+        if options.verb == "ship" and options.action == "join":
+            return audit_shipping.join(options)
         with database_or_stop():
             first_run.migrate()
             return verbs[options.verb](options)
@@ -175,14 +179,17 @@ def _judged(log: Log, verify: Callable[[], Summary], options: argparse.Namespace
     from invocations.chain.verifier import Bad
 
     is_ours = not options.key and not options.checkpoint
+    began = time.monotonic()
     try:
         summary = verify()
     except Bad as bad:
         if is_ours:
             watching.keep(log, log.size(), str(bad), is_whole=True)
+            watching.record(log, "whole", log.size(), 0, time.monotonic() - began, str(bad))
         raise
     if is_ours:
         watching.keep(log, summary.blocks, is_whole=True)
+        watching.record(log, "whole", summary.blocks, summary.blocks, time.monotonic() - began)
     return summary
 
 

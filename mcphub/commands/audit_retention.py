@@ -85,7 +85,9 @@ def retain(options: argparse.Namespace) -> int:
             for plan in retention.due(log):
                 found[plan.kind] += plan.rows
             print(f"{found['rows']} rows would be removed, {found['bodies']} would lose their bodies")
-            return 0
-        rows, bodies = retention.apply(log, service.keys(), who=events.on_the_machine())
-    print(f"{rows} rows removed, {bodies} rows without bodies now")
+        else:
+            rows, bodies = retention.apply(log, service.keys(), who=events.on_the_machine())
+            print(f"{rows} rows removed, {bodies} rows without bodies now")
+        if retention.awaits_targets(log):
+            print("More is due, and waits for a target that has not got it: `mcphub audit ship` names it.")
     return 0

@@ -50,6 +50,8 @@ def show(request: HttpRequest) -> list[dict[str, object]]:
                 item(_("Redaction"), "visibility_off", "invocations_mcpredactionrule"),
                 item(_("Legal holds"), "gavel", "invocations_audithold"),
                 item(_("Retention"), "auto_delete", "invocations_auditpolicy"),
+                item(_("Verifications"), "fact_check", "invocations_auditverification"),
+                item(_("Shipping"), "outbox", "invocations_shippingtarget"),
             ],
         },
         {

@@ -64,6 +64,7 @@ def examine() -> Iterator[tuple[str, list[Finding]]]:
     subjects: dict[str, Callable[[], Iterator[Finding]]] = {
         "durability": _durability,
         "audit": _audit,
+        "shipping": _shipping,
         "tools": _tools,
         "upstreams": _upstreams,
         "history": _history,
@@ -238,6 +239,23 @@ def _audit() -> Iterator[Finding]:
             )
     finally:
         database.close()
+
+
+def _shipping() -> Iterator[Finding]:
+    from invocations.shipping import service
+    from invocations.shipping.models import ShippingTarget
+    from invocations.shipping.targets.kinds import missing
+
+    for row in ShippingTarget.objects.filter(enabled=True):
+        if why := missing(row):
+            yield Finding("wrong", f"The audit is not shipped to {row.name}: {why}", "Or switch the target off.")
+    for lag in service.lags():
+        if lag.is_behind:
+            yield Finding(
+                "wrong",
+                f"{lag.name} is {lag.rows} rows of the audit and {lag.seconds:.0f} s behind. {lag.problem}".rstrip(),
+                f"`mcphub audit ship test {lag.name}` tries it. Retention waits for it: switch it off if it is gone.",
+            )
 
 
 def _tools() -> Iterator[Finding]:

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 from channels.db import database_sync_to_async
 from django.db import connection
 from prometheus_client import CollectorRegistry, Metric, ProcessCollector, generate_latest
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from invocations.chain.models import AuditBlock
 from invocations.chain.service import log_on
 from invocations.chain.watching import verdict
+from invocations.shipping.service import Lag
 
 if TYPE_CHECKING:
     from mcphub.process.runtime import Hub
@@ -30,6 +31,35 @@ class _Gauges:
     def collect(self) -> Iterator[Metric]:
         for name, words, value in self._found:
             yield GaugeMetricFamily(name, words, value=value)
+
+
+class _ShippingLags:
+    """A collector of how far each target of shipping is. Names are those of rows, of which there are few."""
+
+    def __init__(self, lags: list[Lag]) -> None:
+        self._lags = lags
+
+    def collect(self) -> Iterator[Metric]:
+        rows = GaugeMetricFamily(
+            "mcphub_audit_shipping_lag_rows", "Sealed rows that a target has not got yet.", labels=["target"]
+        )
+        seconds = GaugeMetricFamily(
+            "mcphub_audit_shipping_lag_seconds",
+            "Since the oldest block was sealed that a target has not got; 0: it has all.",
+            labels=["target"],
+        )
+        failures = GaugeMetricFamily(
+            "mcphub_audit_shipping_failures", "Deliveries to a target that failed in a row.", labels=["target"]
+        )
+        delivered = CounterMetricFamily(
+            "mcphub_audit_shipping_rows", "Rows that a target has got, repeated ones included.", labels=["target"]
+        )
+        for each in self._lags:
+            rows.add_metric([each.name], each.rows)
+            seconds.add_metric([each.name], each.seconds)
+            failures.add_metric([each.name], each.failures)
+            delivered.add_metric([each.name], each.delivered)
+        yield from (rows, seconds, failures, delivered)
 
 
 async def exposition(hub: Hub) -> bytes:
@@ -55,6 +85,7 @@ async def exposition(hub: Hub) -> bytes:
     except Exception:
         found.append(("mcphub_database_up", "1: the database answered.", 0.0))
     registry = CollectorRegistry()
+    registry.register(_ShippingLags(hub.shipping.lags))
     registry.register(_Gauges(found))
     ProcessCollector(registry=registry)
     return bytes(generate_latest(registry))

@@ -30,6 +30,7 @@ from invocations.recovery import interrupted
 from invocations.recovery.open_calls import OpenCalls
 from invocations.redaction.records import Record, without_secrets
 from invocations.rest import live
+from invocations.shipping.service import Shipping
 from invocations.tasks import store as tasks
 from invocations.tasks.registry import TaskRegistry
 from mcphub.process import descriptors, first_run, loading, membership
@@ -84,6 +85,7 @@ class Hub:
         self.follower = bus.BusFollower()
         self.ledger = Ledger()
         self.sealing = Sealing()
+        self.shipping = Shipping()
         self._unrecorded: list[str] = []
         """Rows that were made past the application, as the last comparison found them."""
         self.open_calls = OpenCalls()
@@ -218,6 +220,7 @@ class Hub:
         await self.calls.stop()
         await self.ledger.stop()
         await asyncio.to_thread(self.sealing.stop)
+        await asyncio.to_thread(self.shipping.stop)
         await asyncio.to_thread(self.follower.stop)
         await egress.close_shared_client()
         with contextlib.suppress(Exception):
@@ -407,6 +410,7 @@ class Hub:
         logins.flush()
         bounded.flush()
         self.sealing.look()
+        self.shipping.look()
         self.open_calls.look()
         if sweep:
             store.sweep()
@@ -467,6 +471,8 @@ class Hub:
             parts["history"] = f"alarm: no event tells of {comparing.words_of(self._unrecorded)}"
         if self.sealing.alarm:
             parts["audit"] = f"alarm: {self.sealing.alarm}"
+        if words := self.shipping.behind:
+            parts["shipping"] = f"behind: {words}"
         if self.is_draining:
             parts["server"] = "stopping"
         return parts

@@ -21,6 +21,7 @@ from rest_framework.views import APIView
 from invocations.rest.audit import CheckpointViewSet, ConsistencyViewSet, EventViewSet, ExportViewSet, ProofViewSet
 from invocations.rest.calls import InvocationViewSet
 from invocations.rest.mappings import ErrorMappingViewSet
+from invocations.rest.shipping import ShippingTargetViewSet, VerificationViewSet
 from invocations.rest.tasks import TaskViewSet
 from mcphub.rest.replay import ReplayViewSet
 from sessions_app.rest.keys import KeyViewSet
@@ -91,6 +92,8 @@ router.register("error-mappings", ErrorMappingViewSet)
 router.register("audit/checkpoints", CheckpointViewSet, basename="checkpoint")
 router.register("audit/events", EventViewSet)
 router.register("audit/proofs", ProofViewSet, basename="proof")
+router.register("audit/shipping", ShippingTargetViewSet)
+router.register("audit/verifications", VerificationViewSet)
 
 urlpatterns = [
     *router.urls,

@@ -22,7 +22,7 @@ class Ready(HubConsumer):
     async def handle(self) -> None:
         parts = await self.hub.health()
         # What an operator chose to do without, or must look into, is said, and is no reason to send callers elsewhere.
-        fine = all(state == "ok" or state.startswith(("not promised", "alarm")) for state in parts.values())
+        fine = all(state == "ok" or state.startswith(("not promised", "alarm", "behind")) for state in parts.values())
         body = {"status": "ok" if fine else "unavailable", "parts": parts}
         await self.respond(200 if fine else 503, json.dumps(body))
 

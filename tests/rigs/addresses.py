@@ -14,6 +14,7 @@ from django.utils import timezone
 import mcphub.urls  # noqa: F401 - registers the pages of the admin
 from invocations.chain.models import AuditHold
 from invocations.models import McpRedactionRule
+from invocations.shipping.models import ShippingTarget
 from mcphub.chat.models import ChatApproval, ChatKey, ChatModel, ChatProvider, ChatSession, Query, ToolApproval
 from mcphub.login.invitations import invite
 from mcphub.login.models import LinkedIdentity, LoginProvider, SecondFactor
@@ -174,6 +175,7 @@ _MADE: dict[str, Callable[[], Any]] = {
     "invocations_mcptask": lambda: make.McpTaskFactory(over=True),
     "invocations_mcpredactionrule": lambda: McpRedactionRule.objects.create(place="$.a"),
     "invocations_audithold": lambda: AuditHold.objects.create(name="case", reason="court", principal="key:9"),
+    "invocations_shippingtarget": lambda: ShippingTarget.objects.create(name="siem", kind="folder", address="siem"),
     "chat_chatprovider": _provider,
     "chat_chatmodel": lambda: ChatModel.objects.create(provider=_provider(), name="m"),
     "chat_chatkey": lambda: ChatKey.objects.create(key=make.ApiKeyFactory(scopes=["chat"])),

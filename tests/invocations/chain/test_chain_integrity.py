@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import html
 from typing import Any
 
 import pytest
+from asgiref.sync import async_to_sync
 from django.db import connection
 from django.urls import reverse
 
 from invocations.admin import integrity as admin_integrity
-from invocations.chain import service
+from invocations.chain import service, verifier, watching
+from invocations.chain.models import AuditVerification
 from invocations.chain.verifier import Checkpoint
+from sessions_app.history.models import AuditEvent
 from tests.committed import without_rules
 from tests.invocations.chain.rows import fill
 from tests.rest import by_person
@@ -75,3 +79,41 @@ def test_published_checkpoints_must_agree_and_the_last_one_is_handed_out(databas
 
 def test_only_who_may_see_blocks_sees_the_page(transactional_db, page) -> None:
     assert by_person("invocations.view_mcptoolinvocation", is_staff=True).get(page).status_code == 403
+
+
+def test_what_the_page_finds_is_an_alarm_everywhere_and_every_verification_is_kept(
+    database, log, sealer, auditor, page
+) -> None:
+    fill(database, 2)
+    sealer.seal()
+    auditor.post(page)
+    with connection.cursor() as cursor, without_rules(cursor):
+        cursor.execute("UPDATE invocations_mcptoolinvocation SET tool_name = 'other'")
+    shown = auditor.post(page)
+    problem = watching.verdict(log).problem
+    assert "was changed after it was sealed" in problem
+    assert problem in html.unescape(shown.content.decode())
+    kept = AuditVerification.objects.order_by("id")
+    assert [(each.way, each.blocks, bool(each.problem)) for each in kept] == [("page", 1, False), ("page", 1, True)]
+
+
+def test_the_button_gives_an_export_that_verifies_to_who_may_read_bodies(
+    database, sealer, keys, auditor, page, tmp_path
+) -> None:
+    fill(database, 2)
+    sealer.seal()
+    address = reverse("admin:audit_export")
+    assert "Download a provable export" not in auditor.get(page).content.decode()
+    assert auditor.post(address).status_code == 403
+    reader = by_person("invocations.view_auditblock", "invocations.read_bodies", is_staff=True)
+    assert "Download a provable export" in reader.get(page).content.decode()
+    assert reader.get(address).status_code == 302
+    answer = reader.post(address)
+    file = tmp_path / "audit.jsonl"
+
+    async def whole() -> bytes:
+        return b"".join([piece async for piece in answer.streaming_content])
+
+    file.write_bytes(async_to_sync(whole)())
+    assert verifier.main([str(file), "--key", str(keys.public)]) == 0
+    assert AuditEvent.objects.filter(kind="audit.exported", subject_label=address).count() == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
 import pytest
 from django.db import connection
@@ -11,6 +12,7 @@ from django.db import connection
 from invocations.chain import checking, publishing, service, watching
 from invocations.chain.keys import KeyFolder, Signer, note, sign_checkpoint
 from invocations.chain.log import Log
+from invocations.chain.models import AuditVerification
 from invocations.chain.sealer import Sealer
 from invocations.chain.tables import AUDITED
 from invocations.chain.verifier import Bad, canonical
@@ -255,3 +257,20 @@ def test_a_row_that_is_changed_while_the_hub_runs_is_found_without_a_command(dat
     assert "was changed after it was sealed" in started[0].hears("not as it was sealed")
     started.pop().end()
     assert "was changed" in watching.verdict(log_of_three).problem
+
+
+def test_verifications_are_kept_up_to_a_bound_and_bad_ones_for_good(log_of_three, keys) -> None:
+    log = log_of_three
+    watching.record(log, "watch", 3, 3, 0.5, "Block 1 is missing.")
+    watching.record(log, "watch", 3, 3, 0.5, "Block 1 is missing.")
+    watching.record(log, "page", 3, 1, 0.1, "Block 1 is missing.")
+    log.run_many(
+        "INSERT INTO invocations_auditverification (verified_at, way, size, blocks, milliseconds, problem) "
+        "VALUES (?, 'watch', 3, 3, 1, '')",
+        [(log.moment(datetime.now(UTC)),)] * (watching.KEPT_VERIFICATIONS + 20),
+    )
+    watching.record(log, "whole", 3, 3, 2.0)
+    kept = AuditVerification.objects
+    assert kept.filter(problem="").count() == watching.KEPT_VERIFICATIONS
+    assert list(kept.exclude(problem="").values_list("way", flat=True).order_by("id")) == ["watch", "page"]
+    assert kept.order_by("-id").values_list("way", "milliseconds").first() == ("whole", 2000)

@@ -1,0 +1,98 @@
+"""A hub whose audit leaves the house: what its pages, probes, metrics and commands say, and kills in the middle."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from tests import forking
+from tests.invocations.shipping import rows
+from tests.rigs import console, shipping
+from tests.servers import Hub, free_port, postgres_database, until
+from tests.wire.speech import Speaker
+
+pytestmark = pytest.mark.program
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.rig)])
+def hub(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Hub]:
+    environment, flags = dict(shipping.SETTINGS), []
+    with ExitStack() as stack:
+        if request.param == "postgresql":
+            environment["MCPHUB_DATABASE_URL"] = stack.enter_context(postgres_database())
+            flags = ["--workers", "2"]
+        yield stack.enter_context(Hub(tmp_path / "hub", environment=environment, flags=flags))
+
+
+def test_a_shipping_process_that_is_killed_loses_nothing(hub: Hub) -> None:
+    found, figures = shipping.run(hub, 3, random.Random(5))
+    assert {promise: why for promise, why in found.items() if why} == {}
+    assert figures["calls"] > 0
+
+
+def _metric(hub: Hub, name: str) -> dict[str, float]:
+    headers = {"authorization": f"Bearer {hub.key}"}
+    found = {}
+    for line in httpx2.get(f"{hub.url}/metrics", headers=headers, timeout=60).text.splitlines():
+        if line.startswith(name + "{"):
+            target, value = line.removeprefix(name + '{target="').split('"} ')
+            found[target] = float(value)
+    return found
+
+
+def _ready(hub: Hub) -> tuple[int, str]:
+    answer = httpx2.get(f"{hub.url}/ready", timeout=60)
+    return answer.status_code, answer.json()["parts"].get("shipping", "")
+
+
+def test_a_target_that_is_away_is_said_everywhere_and_the_hub_stays_ready(hub: Hub) -> None:
+    away = f"http://127.0.0.1:{free_port()}/hook"
+    hub.operate(rows.add_target, name="siem", kind="webhook", address=away, secret="canary-secret")
+    hub.operate(rows.add_target, name="files", kind="folder", address="files")
+    with Speaker(hub.url, hub.key) as speaker:
+        assert speaker.modern_call("echo", {"text": "one"}).status_code == 200
+    until(lambda: _ready(hub)[1].startswith("behind: siem by "), 60)
+    assert _ready(hub)[0] == 200
+    assert _metric(hub, "mcphub_audit_shipping_lag_rows")["siem"] > 0
+    assert _metric(hub, "mcphub_audit_shipping_lag_seconds")["siem"] > 1
+    until(lambda: _metric(hub, "mcphub_audit_shipping_failures")["siem"] >= 3, 60)
+    until(lambda: _metric(hub, "mcphub_audit_shipping_rows_total")["files"] > 0, 60)
+    assert "The audit does not arrive at siem" in hub.log()
+
+    listed = forking.run("mcphub.cli", "audit", "ship", env=hub.environment, timeout=120)
+    assert listed.returncode == 1, listed.stderr
+    lines = {line.split()[1]: line for line in listed.stdout.splitlines()}
+    assert lines["siem"].startswith("fails")
+    assert lines["files"].startswith(("arrives", "waits"))
+    tried = forking.run("mcphub.cli", "audit", "ship", "test", "siem", env=hub.environment, timeout=120)
+    assert (tried.returncode, "did not arrive at siem" in tried.stderr) == (1, True)
+    assert hub.command("audit", "ship", "test", "files").startswith("The trial arrived")
+    wrong = forking.run(
+        "mcphub.cli", "audit", "ship", "rewind", "siem", "--block", "99999", env=hub.environment, timeout=120
+    )
+    assert (wrong.returncode, "no block 99998" in wrong.stderr) == (2, True)
+    assert "again from block 0" in hub.command("audit", "ship", "rewind", "files", "--block", "0", "--reason", "lost")
+
+    headers = {"authorization": f"Bearer {hub.key}"}
+    answer = httpx2.get(f"{hub.url}/api/audit/shipping/siem/", headers=headers, timeout=60)
+    told: dict[str, Any] = answer.json()
+    assert (told["position"], told["kind"], told["with_bodies"]) == (0, "webhook", False)
+    assert told["failures"] >= 3
+    assert "canary" not in answer.text
+    verdicts = until(
+        lambda: httpx2.get(f"{hub.url}/api/audit/verifications/", headers=headers, timeout=60).json()["results"], 60
+    )
+    assert (verdicts[0]["way"], verdicts[0]["problem"]) == ("watch", "")
+
+    cookies = hub.operate(console.log_in)
+    page = httpx2.get(f"{hub.url}/admin/invocations/shippingtarget/", cookies=cookies, timeout=60).text
+    assert "Does not arrive" in page
+    assert "canary-secret" not in page
+    page = httpx2.get(f"{hub.url}/admin/invocations/auditverification/", cookies=cookies, timeout=60).text
+    assert "As sealed" in page
