@@ -26,7 +26,7 @@ _TOOL, _WORDS = "far_echo", "by an agent"
 _ASKED, _ANSWER = "asked of a model", "That is the answer."
 _PROMPT = script(calls((_TOOL, {"text": _ASKED})), say(_ANSWER), prompt="Repeat it. ")
 _UNSAID = ("smolagents",)
-"""Frameworks that take no text for an answer, but a call of a function of their own."""
+"""Frameworks that take no text for an answer, but a call of a function of their own, and else ask and call again."""
 _PATIENCE_SECONDS = 300
 
 
@@ -47,9 +47,12 @@ def problem_of(framework: str, hub: Hub, key: str) -> str:
         return f"its call gave {said['called'][:200]}"
     rows_now = hub.rows(tool=_TOOL)
     made = rows_now[: len(rows_now) - before][::-1]  # they come newest first
-    if [row["arguments"] for row in made] != [{"text": _WORDS}, {"text": _ASKED}]:
-        return f"{len(made)} calls are on record, with {[row['arguments'] for row in made]}"
-    if framework not in _UNSAID and said["answered"] != _ANSWER:
+    texts = [row["arguments"]["text"] for row in made]
+    if framework in _UNSAID:
+        return "" if texts[:2] == [_WORDS, _ASKED] else f"the calls on record are {texts}"
+    if texts != [_WORDS, _ASKED]:
+        return f"the calls on record are {texts}"
+    if said["answered"] != _ANSWER:
         return f"of the model it heard {str(said['answered'])[:200]!r}"
     return ""
 
