@@ -77,7 +77,7 @@ AGENTS = {
     "fastmcp": ("fastmcp==4.1.2", "openai==3.57.0"),
     "mcp-use": ("mcp-use==1.7.1", "langchain-openai==1.7.4"),
     "agno": ("agno==3.1.10", "fastmcp==4.2.3", "openai==3.57.0"),
-    "google-adk": ("google-adk==2.13.0", "mcp==1.30.0"),
+    "google-adk": ("google-adk==2.13.0", "mcp==1.30.0", "litellm==1.110.2"),
     "autogen": ("autogen-ext[mcp,openai]==0.7.5", "autogen-agentchat==0.7.5", "autogen-core==0.7.5", "mcp==1.30.0"),
     "crewai": ("crewai-tools[mcp]==1.15.30",),
 }
