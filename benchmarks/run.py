@@ -21,7 +21,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks import calls, chat, edits, environments, holding, proxied
+from benchmarks import calls, chat, edits, environments, holding, policy, proxied
 from benchmarks.measuring import Bench, say, warn
 from benchmarks.servers import Failed, HubPlace, Pinning
 
@@ -31,6 +31,7 @@ PARTS = (
     "intents",
     "handshake",
     "tokens",
+    "policy",
     "tools",
     "postgres",
     "workers",
@@ -74,6 +75,7 @@ def main() -> int:
             "intents": lambda: calls.intents(bench, place),
             "handshake": lambda: calls.handshake(bench, place),
             "tokens": lambda: calls.tokens(bench, place),
+            "policy": lambda: policy.policy(bench, place),
             "tools": lambda: calls.tools(bench, place),
             "postgres": lambda: calls.postgres(bench, place),
             "workers": lambda: calls.workers(bench, place),

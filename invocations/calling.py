@@ -1,7 +1,7 @@
 """`call_tool`: the one way to a tool, for MCP, REST, chat and stdio alike.
 
-Visible? within the limits? arguments valid? a repeat? Then the intent is committed, the backend runs, and the
-outcome is committed before anybody hears of it. Every way out leaves one row.
+Visible? within the limits? arguments valid? a repeat? allowed by the rules? Then the intent is committed, the backend
+runs, and the outcome is committed before anybody hears of it. Every way out leaves one row.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from dataclasses import dataclass
 
 from django.conf import settings
 
-from invocations.call import repeats
+from invocations.call import policing, repeats
 from invocations.call.context import CallContext, Suspended
 from invocations.call.judging import DEEPEST_RESULT, Judge, is_deep
+from invocations.call.policing import Policing
 from invocations.call.refusals import Refusals
 from invocations.call.running import Call, RunningCalls, Stopped
 from invocations.call_source import CallSource
@@ -50,6 +51,7 @@ from sessions_app.protocol.errors import (
 from sessions_app.protocol.schemas import Explanation
 from tools_catalog.call.base import NOTHING, Json, ToolResult
 from tools_catalog.catalog.snapshot import Tool
+from tools_catalog.policy.rules import NO_RULING
 
 logger = logging.getLogger(__name__)
 
@@ -103,6 +105,7 @@ class Calls:
         self.rows = Rows(ledger.is_sqlite, process_id)
         self.refusals = Refusals(ledger, self.rows)
         self._judge = Judge()
+        self.policing = Policing(self._judge)
         self._longest_seconds = settings.MCPHUB_CALL_TIMEOUT_SECONDS
         self._records_every_intent = settings.MCPHUB_AUDIT_EVERY_INTENT
 
@@ -151,11 +154,20 @@ class Calls:
             is_limited = bool(tool.calls_per_minute or exchange.source.caller.calls_per_minute)
             if is_limited:
                 await take_tokens_of_call(self.ledger, exchange.source.caller, tool)
+            ruling = NO_RULING
+            if tool.policy is not None:
+                ruling = await self.policing.ruling(tool, exchange.source, request.arguments, text)
+                self.running.admit(exchange.source.caller.principal)  # others may have come meanwhile
         except HubError as error:
             return await self._refused(request, exchange, error, received, tool, is_valid=is_valid)
-        call = Call(request, exchange, tool, received, text)
+        call = Call(request, exchange, tool, received, text, ruling)
         self.running.add(call)
         try:
+            # The one place where a rule stops a call: what denies it, and what a person has to approve.
+            if (refusal := policing.refusal(ruling)) is not None:
+                if (first := await repeats.first_of(call.key)) is not None:
+                    return await self._repeat(call, first)
+                return await self._refused(request, exchange, refusal, received, tool, is_valid=True)
             return await self._carried_out(call, request, exchange, is_limited)
         finally:
             self.running.remove(call)

@@ -300,6 +300,22 @@ INVOCATION = AuditTable(
         ),
         Column("process_id", ValueOwner.RECORD, filters=(ColumnFilter("process"),)),
         Column(
+            "policy_rule",
+            ValueOwner.CALL,
+            attribute="ruling.rule",
+            is_optional=True,
+            filters=(ColumnFilter("policy_rule", help="The rule about calls that decided, by its name."),),
+        ),
+        Column("policy_version", ValueOwner.CALL, ColumnType.INTEGER, attribute="ruling.version", is_optional=True),
+        Column("policy_said", ValueOwner.CALL, attribute="ruling.said", is_optional=True),
+        Column(
+            "policy_watched",
+            ValueOwner.CALL,
+            attribute="ruling.watched",
+            is_optional=True,
+            filters=(ColumnFilter("policy_watched", Match.PRESENT, "A watching rule would have denied or asked."),),
+        ),
+        Column(
             "left_out",
             ValueOwner.RECORD,
             is_optional=True,

@@ -205,6 +205,20 @@ class McpToolInvocation(AppendOnly):
         blank=True,
         help_text=_("The client that a person let in, which called in the person's name; empty: a key, or the person."),
     )
+    policy_rule = models.CharField(  # noqa: DJ001 - null is outside the hash of older rows
+        _("rule"),
+        max_length=64,
+        null=True,
+        blank=True,
+        help_text=_("The rule about calls that decided; empty where none did."),
+    )
+    policy_version = models.PositiveIntegerField(_("version of the rule"), null=True, blank=True)
+    policy_said = models.CharField(  # noqa: DJ001 - as above
+        _("what the rule said"), max_length=200, null=True, blank=True
+    )
+    policy_watched = models.TextField(  # noqa: DJ001 - as above
+        _("what watching rules would have done"), null=True, blank=True
+    )
     client_name = models.CharField(_("client"), max_length=200, blank=True)
     client_version = models.CharField(_("client version"), max_length=100, blank=True)
     client_address = models.CharField(_("address"), max_length=64, blank=True)
@@ -295,6 +309,10 @@ class McpToolInvocation(AppendOnly):
             models.Index(fields=["method", "id"], condition=Q(method__isnull=False), name="invocation_by_method"),
             models.Index(fields=["target", "id"], condition=Q(target__isnull=False), name="invocation_by_target"),
             models.Index(fields=["asked_by", "id"], condition=Q(asked_by__isnull=False), name="invocation_questions"),
+            models.Index(
+                fields=["policy_rule", "id"], condition=Q(policy_rule__isnull=False), name="invocation_by_rule"
+            ),
+            models.Index(fields=["id"], condition=Q(policy_watched__isnull=False), name="invocation_watched"),
         ]
 
     def __str__(self) -> str:

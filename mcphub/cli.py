@@ -26,6 +26,7 @@ COMMANDS = {
     "profile": "list the commands that the hub may run as children",
     "provider": "add a provider of models for the chat",
     "catalog": "load tools from a bundle or a pack, or write the catalogue out",
+    "policy": "check rules about calls in a file, or try them on calls",
     "audit": "verify, export and ship the audit, publish a checkpoint, change its key, remove what is too old",
     "backup": "write database and keys of one moment into one encrypted file, while the hub runs",
     "restore": "put a backup into an empty data directory and database, and verify its audit",

@@ -41,6 +41,8 @@ class Caller:
     """Of the key with which it calls; of a person's key the principal names the person."""
     allowed_client: str | None = None
     """The client that a person let in, whose access token this is; its number or its issuer makes it its own."""
+    claims: str = ""
+    """Of its access token, as JSON, for rules about calls; empty where it has none or they are too long."""
     sources: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
     """Call sources built for this caller, a cache of this process. The next snapshot of keys starts with none."""
 

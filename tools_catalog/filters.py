@@ -8,7 +8,14 @@ from django.utils.translation import gettext_lazy as _
 from sessions_app.kit.lists.filters import Choices, During, ListFilter, OneOf, Rows, TextIs, YesOrNo
 from tools_catalog.kinds.http import HttpKind
 from tools_catalog.kinds.registry import choices
-from tools_catalog.models import HttpService, McpConnection, McpToolDefinition, McpToolset, McpUpstreamTool
+from tools_catalog.models import (
+    HttpService,
+    McpConnection,
+    McpPolicyRule,
+    McpToolDefinition,
+    McpToolset,
+    McpUpstreamTool,
+)
 from tools_catalog.models.content import PromptBackend, ResourceBackend
 
 _ENABLED = YesOrNo(name="enabled", label="")
@@ -84,6 +91,12 @@ TOOLSET_FILTERS: tuple[ListFilter, ...] = (
     OneOf(name="mode", label="", choices=McpToolset.Mode.choices),
     _ENABLED,
     _GROUPS,
+)
+POLICY_FILTERS: tuple[ListFilter, ...] = (
+    OneOf(name="effect", label="", choices=McpPolicyRule.Effect.choices),
+    OneOf(name="applies_to", label="", choices=McpPolicyRule.AppliesTo.choices),
+    _ENABLED,
+    YesOrNo(name="watching", label=""),
 )
 CONNECTION_FILTERS: tuple[ListFilter, ...] = (
     OneOf(

@@ -52,6 +52,8 @@ class McpToolInvocationAdmin(CallListAdmin):
             head.append("shown_note")
         if obj is not None and _left_out(obj):
             head.append("shown_left_out")
+        if obj is not None and (obj.policy_said or obj.policy_watched):
+            head.append("shown_policy")
         if obj is not None and obj.turn_id:
             head.append("shown_turn")
         if obj is not None and _task(obj) is not None:
@@ -187,6 +189,7 @@ class McpToolInvocationAdmin(CallListAdmin):
     shown_error = column(_("error"), lambda row: _body(row, "error"))
     caller = column(_("caller"), lambda row: f"{clipped(row.caller_label, 150)} ({row.principal})")
     shown_allowed_client = column(_("allowed client"), lambda row: clipped(row.allowed_client or "-", 150))
+    shown_policy = column(_("rules about calls"), lambda row: _ruled(row))
     shown_invocation = column(_("invocation"), lambda row: copyable(row.invocation_id, "invocation"))
     shown_request = column(
         _("request id"),
@@ -264,6 +267,14 @@ def _once(row: McpToolInvocation, name: str, read: Callable[[], _T]) -> _T:
         kept[name] = read()
     found: _T = kept[name]
     return found
+
+
+def _ruled(row: McpToolInvocation) -> str:
+    """Say which rule decided with what, and what watching rules would have done."""
+    words = [f"{row.policy_rule}@{row.policy_version}: {row.policy_said}"] if row.policy_said else []
+    if row.policy_watched:
+        words.append(_t("Watching rules would have: %(what)s") % {"what": row.policy_watched})
+    return clipped(" · ".join(words), 500)
 
 
 def _left_out(row: McpToolInvocation) -> dict[str, Json]:

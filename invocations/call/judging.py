@@ -11,7 +11,9 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 from sessions_app.protocol import json, schemas
 from sessions_app.protocol.errors import ServerBusy
@@ -41,15 +43,28 @@ class Judge:
 
         A value whose check takes longer than the `seconds` of the judge does not fit.
         """
+        self._admit(principal)
+        found: Explanation | None = await self._worked(principal, _checked, validator.schema, text, self._seconds)
+        return found
+
+    async def answered(self, module: str, task: bytes, seconds: float, principal: str) -> Json:
+        """Give what a module of the hub answers to a task, in a process of its own; None where it takes longer, or
+        fails. Raises ServerBusy."""
+        self._admit(principal)
+        return await self._worked(principal, _answered, module, task, seconds)
+
+    def _admit(self, principal: str) -> None:
         if self._waiting.total() >= _MOST or self._waiting[principal] >= _MOST_OF_CALLER:
             busy = ServerBusy("Too many values wait to be checked against a costly schema. Try again in a moment.")
             busy.retry_after_seconds = 1
             raise busy
+
+    async def _worked(self, principal: str, work: Callable[..., Any], *asked: object) -> Any:
         loop = asyncio.get_running_loop()
         self._waiting[principal] += 1
-        work = self._threads.submit(_checked, validator.schema, text, self._seconds)
-        work.add_done_callback(lambda _: self._leave(loop, principal))
-        return await asyncio.wrap_future(work)
+        future = self._threads.submit(work, *asked)
+        future.add_done_callback(lambda _: self._leave(loop, principal))
+        return await asyncio.wrap_future(future)
 
     def _leave(self, loop: asyncio.AbstractEventLoop, principal: str) -> None:
         # In the worker's thread, or on the loop where the wait was given up before the work began.
@@ -67,21 +82,33 @@ class Judge:
 def _checked(schema: dict[str, json.Json], text: str, seconds: float) -> Explanation | None:
     task = b'{"schema":%b,"value":%b}' % (json.dumps(schema), text.encode())
     try:
-        done = subprocess.run(  # noqa: S603 - fixed words; what is foreign goes in by the pipe
-            [sys.executable, "-m", f"{schemas.__package__}.apart"],
-            input=task,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            timeout=seconds,
-            # Nothing of the hub's own environment, which may hold keys.
-            env={"PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)},
-            check=True,
-        )
+        done = _run(f"{schemas.__package__}.apart", task, seconds)
     except (subprocess.TimeoutExpired, subprocess.CalledProcessError):
         words = f"cannot be checked against the schema within {seconds:g} s; send fewer or smaller values"
         return Explanation(f"the value {words}.", [{"path": "", "message": words}])
-    found = json.loads_stored(done.stdout.decode())
+    found = json.loads_stored(done.decode())
     return None if found is None else Explanation(found["sentence"], found["violations"])
+
+
+def _answered(module: str, task: bytes, seconds: float) -> Json:
+    try:
+        return json.loads_stored(_run(module, task, seconds).decode())
+    except (subprocess.TimeoutExpired, subprocess.CalledProcessError):
+        return None
+
+
+def _run(module: str, task: bytes, seconds: float) -> bytes:
+    done = subprocess.run(  # noqa: S603 - fixed words; what is foreign goes in by the pipe
+        [sys.executable, "-m", module],
+        input=task,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        timeout=seconds,
+        # Nothing of the hub's own environment, which may hold keys.
+        env={"PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)},
+        check=True,
+    )
+    return done.stdout
 
 
 def is_deep(value: Json, text: str) -> bool:

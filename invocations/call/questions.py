@@ -17,6 +17,7 @@ from invocations.subject import RowSubject
 from sessions_app.protocol import json
 from sessions_app.protocol.errors import AuditUnavailable, Cancelled, HubError
 from sessions_app.protocol.json import Json
+from tools_catalog.policy.rules import NO_RULING
 
 if TYPE_CHECKING:
     from invocations.calling import Calls
@@ -30,6 +31,7 @@ class Question:
     key: Key | None = None
     session: str | None = None
     request_json: str | None = None
+    ruling = NO_RULING
 
     def __init__(self, calls: Calls, work: Call | Read, method: str, params: Mapping[str, Json]) -> None:
         """`params`: as the client gets them."""

@@ -26,6 +26,7 @@ from sessions_app.protocol import json
 from sessions_app.protocol.errors import AuditUnavailable, HubError, ToolFailure
 from tools_catalog.call.base import Json
 from tools_catalog.catalog.snapshot import Tool
+from tools_catalog.policy.rules import NO_RULING, Ruling
 
 logger = logging.getLogger(__name__)
 
@@ -118,6 +119,7 @@ class Refusals:
             error=recorded,
             left_out=kept.marks,
             invocation_id=error.invocation_id,
+            ruling=error.ruling if isinstance(error.ruling, Ruling) else NO_RULING,
         )
         await self._ledger.append(Outcome(row, error.invocation_id))
         return rendered

@@ -17,6 +17,7 @@ from django.db.models.functions import Concat
 from django.utils import timezone
 
 from invocations.call.running import RunningCalls
+from invocations.ledger.records import Key, Verdict
 from sessions_app.protocol import errors
 from sessions_app.protocol.json import Json
 
@@ -48,6 +49,30 @@ def _read(invocation_id: str) -> McpToolInvocation | Removed | None:
         return None
     row = found.first()
     return Removed() if row is None else row
+
+
+async def first_of(key: Key | None) -> Verdict | None:
+    """Give the call that was first under a key; None where there is none. Raises AuditUnavailable."""
+    if key is None:
+        return None
+    try:
+        found = await _first(key)
+    except DatabaseError as error:
+        raise errors.AuditUnavailable from error
+    if found is None:
+        return None
+    verdict = Verdict()
+    verdict.first_invocation_id, verdict.first_fingerprint = found
+    return verdict
+
+
+@sync_to_async
+def _first(key: Key) -> tuple[str, str] | None:
+    from invocations.models import McpIdempotencyKey
+
+    close_old_connections()
+    rows = McpIdempotencyKey.objects.filter(scope=key[0], key=key[1])
+    return rows.values_list("invocation_id", "fingerprint").first()
 
 
 async def outcome_of(invocation_id: str, running: RunningCalls, seconds: float) -> McpToolInvocation | Removed | None:

@@ -24,6 +24,7 @@ from sessions_app.protocol import json
 from sessions_app.protocol.errors import ServerBusy
 from sessions_app.protocol.json import Json
 from tools_catalog.catalog.snapshot import Tool
+from tools_catalog.policy.rules import NO_RULING, Ruling
 
 if TYPE_CHECKING:
     from invocations.exchange import CallExchange, CallRequest
@@ -134,7 +135,15 @@ class UnrecordedWork(Work):
 class Call(Work):
     """One call under way: what its rows will say, and when and why it ends before its time."""
 
-    def __init__(self, request: CallRequest, exchange: CallExchange, tool: Tool, received: float, text: str) -> None:
+    def __init__(
+        self,
+        request: CallRequest,
+        exchange: CallExchange,
+        tool: Tool,
+        received: float,
+        text: str,
+        ruling: Ruling = NO_RULING,
+    ) -> None:
         """`text`: the arguments as canonical JSON."""
         self.invocation_id = new_invocation_id()
         # Neither request nor exchange: the ledger may hold a call longer than they are wanted, and they are large.
@@ -161,6 +170,7 @@ class Call(Work):
         elif self.session is not None and self.request_json is not None:
             self.key = (f"session:{self.session}", _short(self.request_json), self._fingerprint())
         self.watch = exchange.watch
+        self.ruling = ruling
 
     def stored_with(self, outcome: str) -> StoredBodies | None:
         """How the bodies are recorded once there is a result or an error; None where all are as they are."""
@@ -189,6 +199,7 @@ class Read(Work):
     """One read under way, and what its row will say. It may be made again at will, so nothing makes it a repeat."""
 
     key: Key | None = None
+    ruling = NO_RULING
 
     def __init__(
         self,

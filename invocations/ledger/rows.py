@@ -19,6 +19,7 @@ from invocations.subject import RowSubject
 from sessions_app.protocol import json
 from sessions_app.protocol.json import Json
 from tools_catalog.catalog.snapshot import Tool
+from tools_catalog.policy.rules import NO_RULING, Ruling
 
 _ENVELOPE_CALL, _ENVELOPE_TOOL, _ENVELOPE_SOURCE = map(
     ENVELOPE.reader, (ValueOwner.CALL, ValueOwner.TOOL, ValueOwner.SOURCE)
@@ -56,6 +57,9 @@ class Recorded(Protocol):
     def key(self) -> Key | None: ...
     @property
     def session(self) -> str | None: ...
+    @property
+    def ruling(self) -> Ruling:
+        """What the rules about calls said of it."""
 
 
 class Rows:
@@ -82,7 +86,7 @@ class Rows:
         params = f'{{"arguments":{call.arguments},"name":{json.canonical(tool.target or tool.name)}}}'
         context = source.recovery_facts
         of_tool = _TOOL_CONTEXT(_TOOL(tool))
-        if of_tool or (call.stored is not None and call.stored.left_out):
+        if of_tool or call.ruling is not NO_RULING or (call.stored is not None and call.stored.left_out):
             context = _with_more(context, call, of_tool)
         return (
             _ENVELOPE_CALL(call)
@@ -169,6 +173,7 @@ class Rows:
         left_out: str | None = None,
         invocation_id: str = "",
         occurrences: int = 1,
+        ruling: Ruling = NO_RULING,
     ) -> Row:
         """Give the row of calls that were not made; `result` is what a model was told instead, as canonical JSON.
 
@@ -181,6 +186,7 @@ class Rows:
             None if request_id is None else json.canonical(request_id),
             arguments,
             digest,
+            ruling,
         )
         return (
             _CALL(refused)
@@ -215,11 +221,17 @@ class RefusedCall:
     request_json: str | None
     arguments: str
     digest: str
+    ruling: Ruling = NO_RULING
 
 
 def _with_more(context: str, call: Recorded, of_tool: dict[str, ColumnValue]) -> str:
     """Add to an envelope's context what only the call knows and recovery must repeat."""
     more: dict[str, Json] = {**json.loads_stored(context), **of_tool}
+    ruling = call.ruling
+    if ruling.rule is not None:
+        more |= {"policy_rule": ruling.rule, "policy_version": ruling.version, "policy_said": ruling.said}
+    if ruling.watched is not None:
+        more["policy_watched"] = ruling.watched
     if call.stored is not None and call.stored.left_out:
         more |= {"left_out": call.stored.left_out, "arguments_digest": call.digest}
     return json.canonical(more)

@@ -91,7 +91,8 @@ def _narrowed(column: Column, each: ColumnFilter) -> Callable[[Rows, Any], Rows]
     match each.match:
         case Match.PRESENT:
             absent = Q(**{f"{name}__isnull": True}) if column.is_optional else Q(**{name: ""})
-            return lambda rows, is_wanted: rows.filter(~absent if is_wanted else absent)
+            present = Q(**{f"{name}__isnull": False}) if column.is_optional else ~absent
+            return lambda rows, is_wanted: rows.filter(present if is_wanted else absent)
         case Match.LEFT_OUT:
             partly = Q(**{f"{name}__isnull": False}) | Q(is_erased())
             return lambda rows, is_wanted: rows.filter(partly if is_wanted else ~partly)
@@ -148,6 +149,7 @@ _CONSOLE: dict[str, dict[str, Any]] = {
     },
     "duration_ms": {"label": ""},
     "connection": {"label": _("connection (short name)"), "facet": _("Connection")},
+    "policy_rule": {"label": _("rule about calls (exact name)"), "facet": _("Rule about calls")},
     "chat": {},
     "turn": {"label": _("turn of a chat")},
     "arguments": {"label": _('argument, such as $.city="Berlin"')},

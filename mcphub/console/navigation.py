@@ -59,6 +59,7 @@ def show(request: HttpRequest) -> list[dict[str, object]]:
             "items": [
                 item(_("Tools"), "build", "tools_catalog_mcptooldefinition", "t"),
                 item(_("Toolsets"), "category", "tools_catalog_mcptoolset"),
+                item(_("Rules about calls"), "policy", "tools_catalog_mcppolicyrule"),
                 item(_("Services"), "api", "tools_catalog_httpservice"),
                 item(_("Connections"), "lan", "tools_catalog_mcpconnection", "c"),
                 item(_("Upstream offers"), "inbox", "tools_catalog_mcpupstreamtool", "u"),

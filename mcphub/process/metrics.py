@@ -77,6 +77,10 @@ async def exposition(hub: Hub) -> bytes:
         ),
         ("mcphub_audit_alarm", "1: the last verification is bad, or too old.", float(bool(hub.sealing.alarm))),
     ]
+    found += [
+        (f"mcphub_policy_{effect}", f"Calls that rules decided so since the process started: {effect}.", float(count))
+        for effect, count in sorted(hub.calls.policing.decisions.items())
+    ]
     if (free := hub.ledger.disk.free_bytes) is not None:
         found.append(("mcphub_disk_free_bytes", "Free on the disk of a SQLite database.", float(free)))
     try:

@@ -32,6 +32,7 @@ from tools_catalog.rest.connections import ConnectionViewSet
 from tools_catalog.rest.content import PromptViewSet, ResourceViewSet
 from tools_catalog.rest.launch import LaunchProfileViewSet, SecretViewSet
 from tools_catalog.rest.offers import OfferViewSet
+from tools_catalog.rest.policy import PolicyRuleViewSet
 from tools_catalog.rest.selections import ServiceViewSet, ToolsetViewSet
 from tools_catalog.rest.tools import ToolDefinitionViewSet, ToolVersionViewSet
 
@@ -85,6 +86,7 @@ router.register("offers", OfferViewSet)
 router.register("keys", KeyViewSet)
 router.register("services", ServiceViewSet)
 router.register("toolsets", ToolsetViewSet)
+router.register("policy-rules", PolicyRuleViewSet)
 router.register("resources", ResourceViewSet)
 router.register("prompts", PromptViewSet)
 router.register("waiting-changes", WaitingChangeViewSet)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, ClassVar
 
 from django.contrib import messages
@@ -94,7 +94,7 @@ class GuardedModel(RecordedModel):
             for name in self.JUDGED_BY
             if chosen is None or name in chosen
         )
-        for name, careful in self.GUARDED.items():
+        for name, careful in self.careful_values(stored).items():
             if chosen is not None and name not in chosen and not is_moved:
                 continue
             wanted = getattr(self, name)
@@ -102,6 +102,11 @@ class GuardedModel(RecordedModel):
             if wanted not in (kept, careful):
                 self._held = {**self._held, name: (kept, wanted)}
                 setattr(self, name, kept)
+
+    def careful_values(self, stored: Mapping[str, Any] | None) -> Mapping[str, Any]:
+        """Give which fields are held back of this save, with their careful values. `stored`: the guarded fields of the
+        row as it stands; None for a new one."""
+        return self.GUARDED
 
     def admitted_links(self, links: Mapping[str, Iterable[models.Model]]) -> dict[str, list[models.Model]]:
         """Give which links may be set now, of those that are wanted. Called before the row is saved."""
@@ -144,8 +149,8 @@ class GuardedModel(RecordedModel):
         self.waiting_change = WaitingChange.objects.create(
             **about,
             subject_label=recording.name_of(self)[:200],
-            before={name: before for name, (before, _after) in held.items()},
-            after={name: after for name, (_before, after) in held.items()},
+            before={name: _written(before) for name, (before, _after) in held.items()},
+            after={name: _written(after) for name, (_before, after) in held.items()},
             digest=recording.digest_of(type(self)._base_manager.get(pk=self.pk)),
             reason=self.change_reason[:500],
             via=edit.via,
@@ -155,6 +160,11 @@ class GuardedModel(RecordedModel):
         )
         record("proposed", self.waiting_change, actor=actor, reason=self.change_reason)
         _tell(edit)
+
+
+def _written(value: object) -> Json:
+    """Give a field's value as JSON; saving reads a moment from its text."""
+    return value.isoformat() if isinstance(value, datetime) else value
 
 
 def record(deed: str, change: WaitingChange, *, actor: events.Actor, reason: str) -> None:

@@ -11,7 +11,7 @@
     │    BodyTimeout  PayloadTooLarge  UnsupportedMediaType  RateLimited  ServerBusy
     │    AuditUnavailable  ServerError
     └─ ToolFailure                a model may act on it -> result with isError
-         ArgumentsInvalid  ToolTimeout  Cancelled  Interrupted  ConnectionFailed
+         ArgumentsInvalid  PolicyDenied  ApprovalUnavailable  ToolTimeout  Cancelled  Interrupted  ConnectionFailed
          EgressRefused  TransportError  UpstreamError  ExecutionError  AskFailed  ResultInvalid
 
 An error carries an internal `code` from the closed list `INTERNAL_CODES`; `McpErrorMapping` turns that into
@@ -82,6 +82,8 @@ class HubError(Exception):
         self.invocation_id = ""
         """The row in the audit that tells of this failure, where there is one."""
         self._own_id = ""
+        self.ruling: object = None
+        """What the rules about calls said, for the record."""
         super().__init__(self.message)
 
     @property
@@ -346,6 +348,18 @@ class ToolFailure(HubError):
 class ArgumentsInvalid(ToolFailure):
     code = "invalid_arguments"
     sentence = "The arguments do not match the tool's input schema."
+
+
+class PolicyDenied(ToolFailure):
+    """`rule` and its version are on record, not said: the caller hears the rule's own words."""
+
+    code = "policy_denied"
+    sentence = "A rule of this hub denies the call."
+
+
+class ApprovalUnavailable(ToolFailure):
+    code = "approval_unavailable"
+    sentence = "A person would have to approve the call, and this hub cannot ask one yet."
 
 
 class ToolTimeout(ToolFailure):

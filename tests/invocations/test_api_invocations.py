@@ -410,6 +410,10 @@ def test_the_members_of_a_row_are_the_promised_ones(auditor, rows):
         "asked_by",
         "left_out",
         "process_id",
+        "policy_rule",
+        "policy_version",
+        "policy_said",
+        "policy_watched",
         "bodies_hidden",
     }
 

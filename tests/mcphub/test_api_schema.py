@@ -116,12 +116,17 @@ def test_every_address_is_described(schema):
         ("/api/tool-definitions/{name}/versions/", "get"),
         *(
             (path, method)
-            for path in ("/api/resources/", "/api/prompts/", "/api/services/", "/api/toolsets/")
+            for path in ("/api/resources/", "/api/prompts/", "/api/services/", "/api/toolsets/", "/api/policy-rules/")
             for method in ("get", "post")
         ),
         *(
             (path, method)
-            for path in ("/api/resources/{id}/", "/api/prompts/{name}/", "/api/toolsets/{slug}/")
+            for path in (
+                "/api/resources/{id}/",
+                "/api/prompts/{name}/",
+                "/api/toolsets/{slug}/",
+                "/api/policy-rules/{name}/",
+            )
             for method in ("get", "put", "patch", "delete")
         ),
         *(("/api/services/{slug}/", method) for method in ("get", "put", "patch")),

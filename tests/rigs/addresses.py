@@ -22,7 +22,7 @@ from mcphub.signin.models import Issuer
 from sessions_app.history.reading import history_of
 from sessions_app.models import RateLimitBucket, WaitingChange
 from tests import factories as make
-from tools_catalog.models import HttpService, McpToolset, Secret
+from tools_catalog.models import HttpService, McpPolicyRule, McpToolset, Secret
 
 
 def patterns(under: Any = None, before: str = "") -> Iterator[str]:
@@ -167,6 +167,7 @@ _MADE: dict[str, Callable[[], Any]] = {
     "tools_catalog_mcpupstreamtool": _offer,
     "tools_catalog_secret": _secret,
     "tools_catalog_httpservice": lambda: HttpService.objects.create(slug="git", url="https://git.example.org/rest"),
+    "tools_catalog_mcppolicyrule": lambda: McpPolicyRule.objects.create(name="watcher", watching=True),
     "tools_catalog_mcptoolset": lambda: McpToolset.objects.create(slug="few", patterns="e*"),
     "tools_catalog_mcpresource": make.McpResourceFactory,
     "tools_catalog_mcpprompt": make.McpPromptFactory,

@@ -19,9 +19,8 @@ from sessions_app.kit.admin.parts import column
 from sessions_app.kit.shown import clipped, mono, visible
 from tools_catalog.admin.switch import SwitchActions
 from tools_catalog.admin.tool_list import token_words
-from tools_catalog.catalog.toolsets import matches
 from tools_catalog.filters import TOOLSET_FILTERS
-from tools_catalog.models import McpAlias, McpToolDefinition, McpToolset
+from tools_catalog.models import McpToolDefinition, McpToolset
 
 if TYPE_CHECKING:
     from django.utils.safestring import SafeString
@@ -106,13 +105,4 @@ def _once(row: McpToolset, what: str, find: Callable[[], _Found]) -> _Found:
 
 def _names(row: McpToolset) -> list[str]:
     """Give the names of the tools that the row selects now, by choice or by pattern."""
-    return _once(row, "names", lambda: _selected(row))
-
-
-def _selected(row: McpToolset) -> list[str]:
-    chosen, patterns = set(row.tools.values_list("name", flat=True)), row.patterns.split()
-    if not patterns:
-        return sorted(chosen)
-    known = [(name, name) for name in McpToolDefinition.objects.values_list("name", flat=True)]
-    known += McpAlias.objects.live().filter(tool__isnull=False).values_list("name", "tool__name")
-    return sorted(chosen | {name for called, name in known if matches(called, patterns)})
+    return _once(row, "names", row.names)

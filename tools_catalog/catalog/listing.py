@@ -13,7 +13,7 @@ import logging
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from django.conf import settings
 from django.utils.crypto import salted_hmac
@@ -22,10 +22,16 @@ from sessions_app.protocol import json, revisions
 from sessions_app.protocol.errors import InvalidParams
 from sessions_app.protocol.json import Json
 
+if TYPE_CHECKING:
+    from tools_catalog.catalog.selection import Tool
+
 logger = logging.getLogger(__name__)
 
 _MAC_BYTES = 16
 _CHARACTERS_OF_A_TOKEN = 4
+MOST_PAGES = 1_000
+"""That are kept; rules may make a list for each principal."""
+_NONE: frozenset[str] = frozenset()
 Groups: TypeAlias = Literal["all"] | frozenset[int]
 """Of a caller: those that something is reserved to."""
 
@@ -34,7 +40,13 @@ class Audience(Protocol):
     """What of a caller decides which entries it sees."""
 
     @property
+    def principal(self) -> str: ...
+    @property
+    def label(self) -> str: ...
+    @property
     def groups(self) -> frozenset[int]: ...
+    @property
+    def claims(self) -> str: ...
     @property
     def sees_everything(self) -> bool: ...
 
@@ -94,10 +106,23 @@ class Listing:
         texts = (json.dumps(entry.definition).decode() for entry in self._entries.values() if entry.enabled)
         return estimated_tokens(sum(map(len, texts)))
 
+    @cached_property
+    def _governed(self) -> dict[str, Tool]:
+        """Those that rules about calls concern, which are known once the list is made."""
+        return {
+            position: entry  # type: ignore[misc]  # a tool alone has a policy
+            for position, entry in self._entries.items()
+            if getattr(entry, "policy", None) is not None
+        }
+
+    def _hidden_from(self, caller: Audience) -> frozenset[str]:
+        """Give the positions of what rules hide from the caller."""
+        return frozenset(at for at, tool in self._governed.items() if tool.hidden_by(caller) is not None)
+
     @property
     def is_public(self) -> bool:
         """Whether every caller sees the same list, so that caches may share it."""
-        return not self._restricting and not self._varies
+        return not self._restricting and not self._varies and not self._governed
 
     def page(self, caller: Audience, version: str, tail: bytes = b"", cursor: object = None) -> bytes:
         """Give a list's result as bytes, in the form of the protocol `version`: the first page, or that of `cursor`.
@@ -106,14 +131,18 @@ class Listing:
         InvalidParams for a cursor that is not of this list.
         """
         audience: Groups = "all" if caller.sees_everything else caller.groups & self._restricting
-        if cursor is None and (made := self._pages.get((version, audience, tail, 0))) is not None:
+        hidden = self._hidden_from(caller) if self._governed else _NONE
+        if len(self._pages) > MOST_PAGES:
+            self._pages.clear()
+            self._parts.clear()
+        if cursor is None and (made := self._pages.get((version, audience, hidden, tail, 0))) is not None:
             return made
         begin = 0
         after = None if cursor is None else self._position(cursor, version, audience)
-        positions, parts = self._encoded(caller, version, audience)
+        positions, parts = self._encoded(caller, version, audience, hidden)
         if after is not None:
             begin = bisect_right(positions, after)
-        key = (version, audience, tail, begin)
+        key = (version, audience, hidden, tail, begin)
         if (made := self._pages.get(key)) is not None:
             return made
         end = begin + self._size
@@ -126,19 +155,21 @@ class Listing:
             self._pages[key] = made
         return made
 
-    def _encoded(self, caller: Audience, version: str, audience: Groups) -> tuple[list[str], list[bytes]]:
-        kept = self._parts.get((version, audience))
+    def _encoded(
+        self, caller: Audience, version: str, audience: Groups, hidden: frozenset[str]
+    ) -> tuple[list[str], list[bytes]]:
+        kept = self._parts.get((version, audience, hidden))
         if kept is not None:
             return kept
         revision = revisions.revision(version)
         shown = [
             (position, json.dumps(self._shaped(revision, entry.definition)))
             for position, entry in self._entries.items()
-            if entry.enabled and is_visible(entry, caller)
+            if entry.enabled and position not in hidden and is_visible(entry, caller)
         ]
         made = [position for position, _ in shown], [part for _, part in shown]
         if len(shown) > self._size:
-            self._parts[version, audience] = made
+            self._parts[version, audience, hidden] = made
         return made
 
     def _cursor(self, position: str, version: str, audience: Groups) -> str:

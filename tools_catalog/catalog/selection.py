@@ -14,6 +14,7 @@ from sessions_app.protocol.errors import InvalidParams, ToolDisabled, ToolNotFou
 from sessions_app.protocol.json import Json
 from tools_catalog.call import base
 from tools_catalog.catalog.listing import Audience, Entry, Listing, is_visible
+from tools_catalog.policy.rules import Ruling, ToolPolicy
 
 
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, kw_only=True)
@@ -47,9 +48,15 @@ class Tool:
     """What the record of a call has instead of its name, where it is no call of a tool."""
     why_not: str = ""
     """Why the tool is not served although it is switched on."""
+    policy: ToolPolicy | None = None
+    """The rules that concern its calls, set once the snapshot knows its toolsets; None where there are none."""
 
     def visible_to(self, caller: Audience) -> bool:
-        return is_visible(self, caller)
+        return is_visible(self, caller) and self.hidden_by(caller) is None
+
+    def hidden_by(self, caller: Audience) -> Ruling | None:
+        """Give what the rules say that hide the tool from the caller; None where none does."""
+        return None if self.policy is None else self.policy.hides(self, caller)
 
     @property
     def is_for_models(self) -> bool:
@@ -141,10 +148,13 @@ class Selection:
         tool = self.tools.get(name)
         if tool is None and self.aliases:
             tool = self.tools.get(self.real_name(name))
-        if tool is None or (tool.groups and not tool.visible_to(caller)):
-            raise ToolNotFound(
+        ruling = None
+        if tool is None or (tool.groups and not is_visible(tool, caller)) or (ruling := tool.hidden_by(caller)):
+            error = ToolNotFound(
                 f"There is no tool named {json.dumps(name[:100]).decode()}. {self.where_names_are}", tool=name[:100]
             )
+            error.ruling = ruling
+            raise error
         if not tool.enabled:
             why = tool.why_not or "It is switched off. Ask the hub's operator to enable it, or choose another."
             raise ToolDisabled(f"The tool {name} is not served. {why}", tool=name)

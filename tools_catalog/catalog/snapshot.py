@@ -25,6 +25,7 @@ from tools_catalog.catalog.selection import Alias, Selection, Tool
 from tools_catalog.catalog.toolsets import ReadChoice, Toolset, ToolsetNotFound, matches
 from tools_catalog.kinds.registry import KINDS, Basis, by_approval, kind_of
 from tools_catalog.kinds.upstream import UpstreamKind, Upstreams
+from tools_catalog.policy.rules import Policy
 from tools_catalog.vault import read_secrets
 
 if TYPE_CHECKING:
@@ -56,8 +57,10 @@ class Catalog(Selection):
         upstreams: Upstreams | None = None,
         toolsets: Iterable[Toolset] = (),
         aliases: Iterable[Alias] = (),
+        policy: Policy | None = None,
     ) -> None:
         super().__init__(tools, aliases=aliases)
+        self.policy = policy or Policy()
         self.upstreams = upstreams or Upstreams()
         self.toolsets = {toolset.slug: toolset for toolset in toolsets}
         self._compiled = dict(compiled or {})
@@ -85,7 +88,11 @@ class Catalog(Selection):
         grounds = _grounds()
         renamed = McpToolDefinition.objects.called(name)
         name = name if renamed is None else renamed.name
-        now = cls(cls._read(McpToolDefinition.objects.filter(name=name), grounds, {})[0]).find(name, caller)
+        tools = cls._read(McpToolDefinition.objects.filter(name=name), grounds, {})[0]
+        policy = read_policy()
+        if policy.rules:
+            policy.assign(tools, {toolset.slug: frozenset(toolset.tools) for toolset in _toolsets(tools, [], {})})
+        now = cls(tools).find(name, caller)
         if version in ("", now.version):
             return now
         past = McpToolVersion.objects.filter(tool__name=name, version=version).first()
@@ -132,10 +139,14 @@ class Catalog(Selection):
         aliases = _aliases()
         upstreams = cast("Upstreams", grounds[UpstreamKind.name])
         toolsets = _toolsets(tools, aliases, before.toolsets if before is not None else {})
-        return cls(tools, compiled, upstreams, toolsets, aliases)
+        policy = read_policy()
+        policy.assign(tools, {toolset.slug: frozenset(toolset.tools) for toolset in toolsets})
+        return cls(tools, compiled, upstreams, toolsets, aliases, policy)
 
     def with_toolsets(self) -> Catalog:
         """Give the same tools with the toolsets as they are now: who makes one need not wait for all tools."""
+        if self.policy.names_toolsets:
+            return self.load(self)
         now = copy(self)
         toolsets = _toolsets(self.tools.values(), _aliases(), self.toolsets)
         now.toolsets = {toolset.slug: toolset for toolset in toolsets}
@@ -184,6 +195,33 @@ class Catalog(Selection):
                 )
             )
         return tools, compiled
+
+
+def read_policy() -> Policy:
+    """Read the rules about calls."""
+    from django.contrib.auth.models import Group
+
+    from tools_catalog.models.policy import read_rules
+
+    rules = read_rules()
+    return Policy(rules, dict(Group.objects.values_list("pk", "name")) if rules else None)
+
+
+def ruled(row: McpToolDefinition) -> RuledRow:
+    """Give what rules about calls read of a row, without compiling it."""
+    connection = row.configuration.get("connection") if row.backend in by_approval() else None
+    return RuledRow(row.name, row.version, connection, row.read_only, definition_of(row))
+
+
+@dataclass(frozen=True, slots=True)
+class RuledRow:
+    """A tool as rules see it."""
+
+    name: str
+    version: str
+    connection: str | None
+    read_only: bool
+    definition: dict[str, Any]
 
 
 def definition_of(row: McpToolDefinition) -> dict[str, Json]:

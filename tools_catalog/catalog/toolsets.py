@@ -18,7 +18,7 @@ from sessions_app.protocol.json import Json
 from tools_catalog.call.base import ToolResult
 from tools_catalog.call.content import text_block
 from tools_catalog.call.context import ToolContext
-from tools_catalog.catalog.listing import Audience, is_visible
+from tools_catalog.catalog.listing import Audience
 from tools_catalog.catalog.offers import Prompts, Resources
 from tools_catalog.catalog.searching import Index
 from tools_catalog.catalog.selection import Alias, Selection, Tool
@@ -225,7 +225,7 @@ class Toolset(Selection):
         return {
             name: tool
             for name, tool in self.tools.items()
-            if tool.enabled and tool.is_for_models and is_visible(tool, caller)
+            if tool.enabled and tool.is_for_models and tool.visible_to(caller)
         }
 
     def search(self, query: str, limit: int, caller: Audience) -> dict[str, Json]:

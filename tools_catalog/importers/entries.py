@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from django.contrib.auth.models import Group
@@ -140,7 +141,7 @@ def save(kind: Kind, report: Report, wanted: dict[str, Json], *, reason: str, ov
     links = {name: _present(name, wanted[name]) for name in LINKS if name in wanted and name in members}
     relinked = {name: names for name, names in links.items() if names != linked(row, name)}
     if not is_new and (changes or relinked):
-        was = {column: (getattr(row, column), value) for column, value in changes.items()}
+        was = {column: (_written(getattr(row, column)), _written(value)) for column, value in changes.items()}
         report.differences[label] = {**was, **{name: (linked(row, name), names) for name, names in relinked.items()}}
     for column, value in changes.items():
         setattr(row, column, value)
@@ -184,9 +185,15 @@ def _rows(name: str, names: list[str]) -> list[Any]:
 
 def _same(one: Json, other: Json) -> bool:
     """Whether two JSON values are equal; a number's kind is not told apart, the order of names is."""
+    if isinstance(one, datetime) or isinstance(other, datetime):
+        return bool(one == other)
     if isinstance(one, (int, float)) and isinstance(other, (int, float)):
         return one == other
     return (one is not None and other is not None and json.dumps(one) == json.dumps(other)) or one is other
+
+
+def _written(value: Any) -> Json:
+    return value.isoformat() if isinstance(value, datetime) else value
 
 
 def linked(row: Any, name: str) -> list[str]:

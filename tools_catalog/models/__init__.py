@@ -6,6 +6,7 @@ from tools_catalog.models.content import McpPrompt, McpResource
 from tools_catalog.models.definitions import McpToolDefinition, McpToolVersion
 from tools_catalog.models.launch import LaunchProfile
 from tools_catalog.models.links import McpConnectionLink
+from tools_catalog.models.policy import McpPolicyRule
 from tools_catalog.models.secrets import Secret
 from tools_catalog.models.services import HttpService, ImportedOperation
 from tools_catalog.models.toolsets import McpToolset
@@ -19,6 +20,7 @@ __all__ = [
     "McpAlias",
     "McpConnection",
     "McpConnectionLink",
+    "McpPolicyRule",
     "McpPrompt",
     "McpResource",
     "McpToolDefinition",

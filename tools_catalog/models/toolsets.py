@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from fnmatch import fnmatchcase
 
 from django.contrib.auth.models import Group
 from django.core.exceptions import ValidationError
@@ -120,6 +121,20 @@ class McpToolset(LoadableModel):
         self.patterns = " ".join(self.patterns.split())
         self.read_patterns = " ".join(self.read_patterns.split())
         super().save(*args, **kwargs)
+
+    def names(self) -> list[str]:
+        """Give the names of the tools that it selects now, by choice or by pattern, a former name as the present."""
+        from tools_catalog.models.aliases import McpAlias
+        from tools_catalog.models.definitions import McpToolDefinition
+
+        chosen, patterns = set(self.tools.values_list("name", flat=True)), self.patterns.split()
+        if not patterns:
+            return sorted(chosen)
+        known = [(name, name) for name in McpToolDefinition.objects.values_list("name", flat=True)]
+        known += McpAlias.objects.live().filter(tool__isnull=False).values_list("name", "tool__name")
+        return sorted(
+            chosen | {name for called, name in known if any(fnmatchcase(called, pattern) for pattern in patterns)}
+        )
 
     @property
     def path(self) -> str:

@@ -5,6 +5,7 @@ Authentication and errors are the ones that REST_FRAMEWORK names; this floor kno
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, cast
 
 from django.contrib.auth.models import Group
@@ -30,8 +31,9 @@ from sessions_app.kit.rest.writing import (
 )
 from sessions_app.protocol.errors import MethodNotAllowed
 from sessions_app.protocol.json import Json
+from tools_catalog.catalog.snapshot import read_policy, ruled
 from tools_catalog.filters import TOOL_FILTERS
-from tools_catalog.models import McpToolDefinition, McpToolVersion
+from tools_catalog.models import McpToolDefinition, McpToolset, McpToolVersion
 
 _Row = TypeVar("_Row", bound=Model)
 
@@ -42,6 +44,8 @@ class _Key(Protocol):
     """What a key is to the catalogue."""
 
     scopes: list[str]
+    principal: str
+    caller_label: str
 
     def held_groups(self) -> QuerySet[Any]:
         """Give the groups whose rows it sees now."""
@@ -247,7 +251,34 @@ def visible_rows(rows: QuerySet[_Row], request: Request) -> QuerySet[_Row]:
     model: Any = rows.model
     reserved, column = model.groups.through.objects, f"{model._meta.model_name}_id"
     open_to_key = reserved.filter(group__in=key.held_groups()).values(column)
-    return rows.filter(Q(pk__in=open_to_key) | ~Q(pk__in=reserved.values(column)))
+    seen = rows.filter(Q(pk__in=open_to_key) | ~Q(pk__in=reserved.values(column)))
+    if model is McpToolDefinition and (hidden := _hidden_by_rules(key)):
+        return seen.exclude(pk__in=hidden)
+    return seen
+
+
+def _hidden_by_rules(key: _Key) -> list[int]:
+    """Give the tools that rules about calls hide from a key, as they do from MCP's lists."""
+    policy = read_policy()
+    if not policy.rules:
+        return []
+    caller = _KeyAsPrincipal(key.principal, key.caller_label, frozenset(key.held_groups().values_list("pk", flat=True)))
+    toolsets = {row.slug: frozenset(row.names()) for row in McpToolset.objects.filter(enabled=True)}
+    hidden = []
+    for row in McpToolDefinition.objects.all():
+        tool = ruled(row)
+        rules = policy.of(tool, toolsets)
+        if rules is not None and rules.hides(tool, caller) is not None:
+            hidden.append(row.pk)
+    return hidden
+
+
+@dataclass(frozen=True, slots=True)
+class _KeyAsPrincipal:
+    principal: str
+    label: str
+    groups: frozenset[int]
+    claims: str = ""
 
 
 def runs_the_catalogue(request: Request) -> bool:

@@ -16,6 +16,7 @@ from mcphub.signin.issuers.trust import Judgement, TokenRefused, Trust
 from sessions_app.caller import Caller
 from sessions_app.history import bounded
 from sessions_app.kit.shown import clipped
+from sessions_app.protocol import json
 from sessions_app.protocol.errors import ServerBusy, Unauthenticated
 from sessions_app.protocol.json import Json
 from sessions_app.tokens import AccessGrant
@@ -27,6 +28,8 @@ SIGNED_SECONDS = 300.0
 """So long a signed token is taken without another look at its keys and its person."""
 ASKED_SECONDS = 60.0
 """So long an issuer's answer about a token holds."""
+LONGEST_CLAIMS = 16_000
+"""Characters of a token's claims, as JSON, that rules about calls may read."""
 REFUSED_SECONDS = 30.0
 """So long the hub does not ask again about a token that the issuer did not know."""
 _MOST_REFUSED = 5000
@@ -143,6 +146,12 @@ async def _granted(rule: Trust, judged: Judgement, claims: Mapping[str, Json], s
     )
 
 
+def claims_text(claims: Mapping[str, Json]) -> str:
+    """Give claims as rules about calls read them; empty where there are too many: then no rule finds its claim."""
+    text = json.canonical(dict(claims))
+    return text if len(text) <= LONGEST_CLAIMS else ""
+
+
 def _caller(rule: Trust, judged: Judgement, claims: Mapping[str, Json]) -> Caller:
     user = persons.person_of(rule, judged.subject, claims)
     client = f"{clipped(judged.client, 100) or 'a client'} ({rule.name})"
@@ -152,4 +161,5 @@ def _caller(rule: Trust, judged: Judgement, claims: Mapping[str, Json]) -> Calle
         scopes=judged.scopes,
         groups=frozenset(user.groups.values_list("pk", flat=True)) | judged.groups,
         allowed_client=client,
+        claims=claims_text(claims),
     )

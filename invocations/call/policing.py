@@ -1,0 +1,151 @@
+"""What the rules about calls say of one call, and the record of it."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from datetime import timedelta
+
+from asgiref.sync import sync_to_async
+from django.db import DatabaseError, close_old_connections
+from django.utils import timezone
+
+from invocations.call.judging import Judge
+from invocations.call_source import CallSource
+from sessions_app.protocol import json
+from sessions_app.protocol.errors import ApprovalUnavailable, AuditUnavailable, HubError, PolicyDenied
+from sessions_app.protocol.json import Json
+from tools_catalog.catalog.selection import Tool
+from tools_catalog.policy.rules import (
+    ASK,
+    DENY,
+    NO_RULING,
+    Facts,
+    Finding,
+    Rule,
+    Ruling,
+    ToolPolicy,
+    arguments_for,
+    combined,
+    finding,
+)
+
+RECENT_SECONDS = 3_600
+MOST_RECENT = 10_000
+"""Calls of a principal that are counted."""
+EVALUATION_SECONDS = 5.0
+
+
+class Policing:
+    """Decides about calls by the rules that concern them. One a process."""
+
+    def __init__(self, judge: Judge) -> None:
+        self._judge = judge
+        self.decisions: Counter[str] = Counter()
+        """Of this process since its start, by `deny`, `ask`, `allow`, `none` and `watched`."""
+
+    async def ruling(self, tool: Tool, source: CallSource, arguments: dict[str, Json], text: str) -> Ruling:
+        """Give what the rules say. `text`: the arguments as canonical JSON. Asks the database for `recent` alone."""
+        policy = tool.policy
+        if policy is None:
+            return NO_RULING
+        now = time.time()
+        findings = policy.findings(tool, source.caller, now)
+        pending = policy.pending(now) if policy.dynamic else []
+        if pending:
+            findings = (*findings, *await self._asked(policy, pending, tool, source, arguments, text, now))
+            findings = tuple(sorted(findings, key=lambda each: (-each.rule.priority, each.rule.name)))
+        made = combined(findings)
+        self.decisions[made.effect or "none"] += 1
+        if made.watched:
+            self.decisions["watched"] += 1
+        return made
+
+    async def _asked(
+        self,
+        policy: ToolPolicy,
+        rules: list[Rule],
+        tool: Tool,
+        source: CallSource,
+        arguments: dict[str, Json],
+        text: str,
+        now: float,
+    ) -> list[Finding]:
+        recent = await recent_of(source.caller.principal) if policy.reads_recent else None
+        facts = Facts(arguments, client_context(source), now, recent)
+        context = policy.context(tool, source.caller, facts)
+        found, costly = [], []
+        for rule in rules:
+            if rule.condition is not None and rule.condition.may_hold(len(text)):
+                costly.append(rule)
+                continue
+            context["args"] = arguments_for(rule, arguments)
+            found.append(finding(rule, context))
+        if costly:
+            found += await self._apart(costly, context, arguments, now, source.caller.principal)
+        return found
+
+    async def _apart(
+        self, rules: list[Rule], context: dict[str, object], arguments: dict[str, Json], now: float, principal: str
+    ) -> list[Finding]:
+        """Evaluate what may take long in another process, within a bound."""
+        plain: dict[str, Json] = {name: value for name, value in context.items() if name != "time"}
+        asked = [
+            {
+                "text": rule.condition.text if rule.condition is not None else "true",
+                "context": {**plain, "args": dict(arguments_for(rule, arguments))},
+                "time": now,
+            }
+            for rule in rules
+        ]
+        task = json.dumps(asked)
+        answers = await self._judge.answered("tools_catalog.policy.apart", task, EVALUATION_SECONDS, principal)
+        if answers is None:
+            why = f"it takes longer than {EVALUATION_SECONDS:g} s for these arguments"
+            return [Finding(rule, False, why) for rule in rules]
+        return [
+            Finding(rule, said) if isinstance(said, bool) else Finding(rule, False, str(said))
+            for rule, said in zip(rules, answers, strict=True)
+        ]
+
+
+def refusal(ruling: Ruling) -> HubError | None:
+    """Give the error of a call that must not be made now; None where it may."""
+    error: HubError
+    if ruling.effect == DENY:
+        error = PolicyDenied(ruling.words or None)
+    elif ruling.effect == ASK:
+        words = "A person has to approve the call, and this hub cannot ask for approvals yet. It was not made."
+        error = ApprovalUnavailable(f"{words} {ruling.words}".strip())
+    else:
+        return None
+    error.ruling = ruling
+    return error
+
+
+def client_context(source: CallSource) -> dict[str, Json]:
+    return {
+        "name": source.client_name,
+        "version": source.client_version,
+        "transport": source.transport,
+        "address": source.client_address,
+    }
+
+
+async def recent_of(principal: str) -> dict[str, int]:
+    """Count the calls of a principal in the last hour, over all processes. Raises AuditUnavailable."""
+    try:
+        return await _recent(principal)
+    except DatabaseError as error:
+        raise AuditUnavailable from error
+
+
+@sync_to_async
+def _recent(principal: str) -> dict[str, int]:
+    from invocations.models import McpToolInvocation
+
+    close_old_connections()
+    since = timezone.now() - timedelta(seconds=RECENT_SECONDS)
+    calls = McpToolInvocation.objects.filter(principal=principal, started_at__gte=since, method__isnull=True)
+    statuses = Counter(calls.order_by("-id").values_list("status", flat=True)[:MOST_RECENT])
+    return {"calls": statuses.total(), "errors": statuses["error"]}

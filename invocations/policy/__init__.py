@@ -1,0 +1,1 @@
+"""What the rules about calls would have said of calls on record."""

@@ -1,0 +1,193 @@
+"""What a rule would have said of the calls on record, before it is switched on; and what watching rules did say."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.db.models import Max
+
+from invocations.models import McpToolInvocation
+from sessions_app.models import ApiKey
+from sessions_app.protocol.json import Json
+from tools_catalog.catalog.snapshot import RuledRow, definition_of
+from tools_catalog.models import McpToolDefinition, McpToolset
+from tools_catalog.policy.rules import Facts, Finding, Rule
+from tools_catalog.policy.trying import Call, finding_of
+
+MOST_CALLS = 10_000
+MOST_SECONDS = 1.5
+"""The page waits for it; what was not looked at by then is said."""
+MOST_SHOWN = 20
+_CHUNK = 500
+_COLUMNS = (
+    *(
+        "id",
+        "invocation_id",
+        "tool_name",
+        "tool_version",
+        "principal",
+        "caller_label",
+        "arguments",
+        "left_out",
+        "connection",
+    ),
+    *("client_name", "client_version", "client_address", "transport", "started_at", "status", "method", "duplicate_of"),
+)
+
+
+@dataclass(slots=True)
+class Verdicts:
+    """Of one rule over the newest calls."""
+
+    looked_at: int = 0
+    concerned: int = 0
+    held: int = 0
+    failed: int = 0
+    """Whose condition could not be decided, which denies."""
+    incomplete: int = 0
+    """Concerned calls of whose arguments the record holds a part."""
+    is_cut_short: bool = False
+    """The time was up before all were looked at."""
+    shown: list[tuple[Any, Finding]] = field(default_factory=list)
+    reasons: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def stopped(self) -> int:
+        return self.held + self.failed
+
+
+def verdicts(rule: Rule, *, most: int = MOST_CALLS, seconds: float = MOST_SECONDS) -> Verdicts:
+    """Try a rule on the newest calls. Groups are those of today; what the record left out is missing."""
+    found, until = Verdicts(), time.monotonic() + seconds
+    known = _Known(rule)
+    last = _newest() + 1
+    seen = 0
+    while seen < most:
+        rows = McpToolInvocation.objects.filter(pk__lt=last)
+        chunk = list(rows.order_by("-pk").only(*_COLUMNS)[: min(_CHUNK, most - seen)])
+        seen += len(chunk)
+        calls = [row for row in chunk if row.method is None and not row.duplicate_of and row.tool_version]
+        known.learn(row.tool_name for row in calls)
+        known.meet({row.principal: row.caller_label for row in calls})
+        for row in calls:
+            _look(rule, row, known, found)
+            if time.monotonic() > until:
+                found.is_cut_short = True
+                return found
+        if len(chunk) < _CHUNK:
+            break
+        last = chunk[-1].pk
+    return found
+
+
+def watched(most: int = MOST_CALLS) -> dict[str, Counter[str]]:
+    """Count what watching rules would have done in the newest calls: rule -> `deny` or `ask` -> how often."""
+    rows = McpToolInvocation.objects.filter(policy_watched__isnull=False, pk__gt=_newest() - most)
+    counts: dict[str, Counter[str]] = {}
+    for text in rows.values_list("policy_watched", flat=True):
+        for said in text.split(", "):
+            name, _, effect = said.partition(" ")
+            counts.setdefault(name.partition("@")[0], Counter())[effect] += 1
+    return counts
+
+
+def decided(most: int = MOST_CALLS) -> Counter[str]:
+    """Count how often each rule decided in the newest calls."""
+    rows = McpToolInvocation.objects.filter(policy_rule__isnull=False, pk__gt=_newest() - most)
+    return Counter(rows.values_list("policy_rule", flat=True))
+
+
+def _newest() -> int:
+    found: int | None = McpToolInvocation.objects.aggregate(newest=Max("pk"))["newest"]
+    return found or 0
+
+
+def _look(rule: Rule, row: McpToolInvocation, known: _Known, found: Verdicts) -> None:
+    found.looked_at += 1
+    tool = known.tool(row)
+    if tool is None or not rule.concerns(tool, known.toolsets):
+        return
+    found.concerned += 1
+    found.incomplete += "arguments" in (row.left_out or {})
+    arguments = row.arguments if isinstance(row.arguments, dict) else {}
+    client: dict[str, Json] = {
+        "name": row.client_name,
+        "version": row.client_version,
+        "transport": row.transport,
+        "address": row.client_address,
+    }
+    facts = Facts(arguments, client, row.started_at.timestamp())
+    call = Call(tool=tool, principal=known.principal(row), facts=facts, toolsets=known.toolsets)
+    said = finding_of(rule, call)
+    found.held += said.holds
+    if said.failed:
+        found.failed += 1
+        found.reasons[said.failed] += 1
+    if (said.holds or said.failed) and len(found.shown) < MOST_SHOWN:
+        found.shown.append((row, said))
+
+
+class _Known:
+    """Tools, callers and toolsets of today, read once."""
+
+    def __init__(self, rule: Rule) -> None:
+        self._tools: dict[str, McpToolDefinition | None] = {}
+        self._definitions: dict[str, dict[str, Json]] = {}
+        self._principals: dict[str, dict[str, Json]] = {}
+        self.toolsets: dict[str, frozenset[str]] = {}
+        if rule.applies_to == "toolset":
+            chosen = McpToolset.objects.filter(slug__in=rule.target.split())
+            self.toolsets = {row.slug: frozenset(row.names()) for row in chosen}
+
+    def learn(self, names: Iterable[str]) -> None:
+        new = set(names) - self._tools.keys()
+        if new:
+            self._tools |= dict.fromkeys(new)
+            self._tools |= {row.name: row for row in McpToolDefinition.objects.filter(name__in=new)}
+
+    def tool(self, row: McpToolInvocation) -> RuledRow | None:
+        known = self._tools.get(row.tool_name)
+        if known is None:
+            return None
+        if row.tool_name not in self._definitions:
+            self._definitions[row.tool_name] = definition_of(known)
+        return RuledRow(
+            row.tool_name, row.tool_version, row.connection, known.read_only, self._definitions[row.tool_name]
+        )
+
+    def meet(self, callers: Mapping[str, str]) -> None:
+        """Read callers that are not known yet: principal -> label on record."""
+        new = {principal: label for principal, label in callers.items() if principal not in self._principals}
+        self._principals |= principals_now(new) if new else {}
+
+    def principal(self, row: McpToolInvocation) -> dict[str, Json]:
+        return self._principals[row.principal]
+
+
+def principals_now(callers: Mapping[str, str]) -> dict[str, dict[str, Json]]:
+    """Give principals as conditions see them, with the groups of today. Claims are not on record.
+
+    `callers`: principal -> the label that it has where it is no more.
+    """
+    from django.contrib.auth.models import User
+
+    numbers: dict[str, set[int]] = {"user": set(), "key": set()}
+    for principal in callers:
+        kind, _, number = principal.partition(":")
+        if kind in numbers and number.isdecimal() and len(number) < 19:
+            numbers[kind].add(int(number))
+    users = User.objects.prefetch_related("groups").in_bulk(numbers["user"])
+    keys = ApiKey.objects.prefetch_related("groups").in_bulk(numbers["key"])
+    there: dict[str, Any] = {f"user:{number}": user for number, user in users.items()}
+    there |= {f"key:{number}": key for number, key in keys.items()}
+    made: dict[str, dict[str, Json]] = {}
+    for principal, label in callers.items():
+        row = there.get(principal)
+        groups = sorted(group.name for group in row.groups.all()) if row is not None else []
+        shown = label if row is None else getattr(row, "caller_label", "") or str(row)
+        made[principal] = {"id": principal, "label": shown, "groups": groups, "claims": {}}
+    return made

@@ -1,0 +1,68 @@
+"""REST over rules about calls."""
+
+from __future__ import annotations
+
+from rest_framework import serializers
+
+from sessions_app.history import guarding
+from sessions_app.kit.rest.writing import ReasonedSerializer, StrictInteger
+from tools_catalog.filters import POLICY_FILTERS
+from tools_catalog.models import McpPolicyRule
+from tools_catalog.rest.removable import RemovableViewSet, described, permissions
+
+
+class PolicyRuleSerializer(ReasonedSerializer):
+    """A rule about calls: when it holds, and what follows."""
+
+    priority = StrictInteger(required=False, min_value=-1000, max_value=1000)
+    is_in_force = serializers.BooleanField(read_only=True, help_text="It is enabled and does not only watch.")
+
+    class Meta:
+        model = McpPolicyRule
+        fields = [
+            "name",
+            "version",
+            "effect",
+            "applies_to",
+            "target",
+            "condition",
+            "words",
+            "priority",
+            "enabled",
+            "watching",
+            "is_in_force",
+            "valid_from",
+            "valid_until",
+            "ask_decider",
+            "ask_group",
+            "ask_needed",
+            "ask_seconds",
+            "created_at",
+            "updated_at",
+            "reason",
+        ]
+        read_only_fields = ["version", "created_at", "updated_at"]
+
+
+@described(
+    "rule about calls",
+    "Rules about calls, by name",
+    on_removal="The record of calls that it decided keeps its name. One in force is switched off first.",
+)
+class PolicyRuleViewSet(RemovableViewSet):
+    queryset = McpPolicyRule.objects.all()
+    serializer_class = PolicyRuleSerializer
+    filters = POLICY_FILTERS
+    ordering = ("name",)
+    lookup_field = "name"
+    lookup_value_regex = "[^/]+"
+    required_scope = {"read": "catalog:write", "write": "catalog:write"}
+    required_permission = permissions("mcppolicyrule")
+    missing = "There is no such rule. GET /api/policy-rules/ lists them."
+
+    def perform_destroy(self, instance: McpPolicyRule) -> None:  # type: ignore[override]
+        if instance.is_in_force and guarding.needs_second_person():
+            raise serializers.ValidationError(
+                {"enabled": ['The rule is in force. Switch it off first: PATCH {"enabled": false}.']}
+            )
+        super().perform_destroy(instance)
