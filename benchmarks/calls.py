@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import subprocess
+import sys
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -76,6 +78,53 @@ def calls(bench: Bench, place: Place) -> None:
                     f"{_clients(clients)}: the client was {busy:.0%} busy against bare ASGI, so its rate may be the "
                     "client's; the ratio of processor time does not depend on that."
                 )
+
+
+def traces(bench: Bench, place: Place) -> None:
+    """What traces cost, sent to a collector that takes them at once: none, one in a hundred, all."""
+    part = "traces"
+    with contextlib.ExitStack() as running:
+        address = running.enter_context(_collector())
+        off = running.enter_context(hub("off", place.hub("sqlite")))
+        servers = [off.with_tool("traces off", RECORDED)]
+        for share, words in (("0.01", "1 % traced"), ("1", "all traced")):
+            traced = place.hub(f"traced-{share}")
+            traced.settings = {"MCPHUB_OTLP_ENDPOINT": address, "MCPHUB_TRACE_SHARE": share}
+            servers.append(running.enter_context(hub(words, traced)).with_tool(words, RECORDED))
+        for clients in (1, 32):
+            found = bench.turns(part, servers, clients)
+            for each in servers[1:]:
+                what = f"{each.name} / {servers[0].name}, {_clients(clients)}"
+                bench.compare(part, what, found[each.name], found[servers[0].name])
+
+
+@contextlib.contextmanager
+def _collector() -> Iterator[str]:
+    """Give the address of a program that takes what it is sent, and forgets it."""
+    words = [sys.executable, "-u", "-c", _COLLECTOR]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            yield f"http://127.0.0.1:{int(process.stdout.readline())}"
+        finally:
+            process.kill()
+
+
+_COLLECTOR = """
+from http.server import BaseHTTPRequestHandler, HTTPServer
+class Taker(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    def do_POST(self):
+        self.rfile.read(int(self.headers["content-length"]))
+        self.send_response(200)
+        self.send_header("content-length", "0")
+        self.end_headers()
+    def log_message(self, *words):
+        pass
+server = HTTPServer(("127.0.0.1", 0), Taker)
+print(server.server_address[1])
+server.serve_forever()
+"""
 
 
 def intents(bench: Bench, place: Place) -> None:

@@ -29,6 +29,7 @@ _RESULTS = Path(__file__).parent / "results"
 PARTS = (
     "calls",
     "intents",
+    "traces",
     "handshake",
     "tokens",
     "policy",
@@ -73,6 +74,7 @@ def main() -> int:
         steps: dict[str, Callable[[], None]] = {
             "calls": lambda: calls.calls(bench, place),
             "intents": lambda: calls.intents(bench, place),
+            "traces": lambda: calls.traces(bench, place),
             "handshake": lambda: calls.handshake(bench, place),
             "tokens": lambda: calls.tokens(bench, place),
             "policy": lambda: policy.policy(bench, place),

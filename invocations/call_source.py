@@ -60,6 +60,9 @@ class CallSource:
     client_address: str = ""
     client_capabilities: Mapping[str, Any] = field(default_factory=dict)
     trace_id: str = ""
+    """That of the client's context, or of the hub's own span where it began the trace."""
+    span_id: str | None = None
+    """Of the hub's span for the request; None where it is not sampled."""
     in_session: bool = False
     """The session is a real one: it must be live, and its request ids are used once."""
     continues: str | None = None

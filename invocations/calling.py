@@ -7,6 +7,7 @@ runs, and the outcome is committed before anybody hears of it. Every way out lea
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import logging
 import re
 import time
@@ -22,6 +23,7 @@ from invocations.call.policing import Policing
 from invocations.call.refusals import Refusals
 from invocations.call.running import Call, RunningCalls, Stopped
 from invocations.call_source import CallSource
+from invocations.columns import INVOCATION, Row
 from invocations.configuration import Configuration
 from invocations.exchange import CallExchange, CallRequest
 from invocations.ledger.limits import take_tokens_of_call
@@ -33,6 +35,7 @@ from invocations.mapping.error_map import as_result
 from invocations.redaction import records
 from invocations.redaction.hiding import Hidden
 from sessions_app.caller import Caller
+from sessions_app.kit import tracing
 from sessions_app.protocol import json
 from sessions_app.protocol.errors import (
     ArgumentsInvalid,
@@ -55,6 +58,7 @@ from tools_catalog.policy.rules import NO_RULING
 
 logger = logging.getLogger(__name__)
 
+_RESULT = INVOCATION.position("result")
 LONGEST_IDEMPOTENCY_KEY = 255
 IDEMPOTENCY_KEY = re.compile(rf"[\x21-\x7e]{{1,{LONGEST_IDEMPOTENCY_KEY}}}")
 
@@ -130,6 +134,13 @@ class Calls:
         Raises ProtocolError or Refused for a call that was not made, AuditUnavailable where it could not
         be recorded. A ToolFailure does not come out: it is the CallResult, with `is_error`.
         """
+        with tracing.of_call() as span:
+            if span.is_recording:
+                source = dataclasses.replace(exchange.source, trace_id=span.trace_id, span_id=span.span_id)
+                exchange = dataclasses.replace(exchange, source=source)
+            return await self._answered(request, exchange)
+
+    async def _answered(self, request: CallRequest, exchange: CallExchange) -> CallResult:
         received = time.time()
         tool: Tool | None = None
         is_valid = False
@@ -142,6 +153,7 @@ class Calls:
             if request.idempotency_key is not None and not IDEMPOTENCY_KEY.fullmatch(request.idempotency_key):
                 raise InvalidParams("An idempotency key has 1 to 255 visible ASCII characters, such as a UUID.")
             tool = (request.selection or exchange.configuration.catalog).find(request.name, exchange.source.caller)
+            tracing.current().is_of_tool(tool.name)
             if request.check is not None:
                 request.check(tool)
             await self.admit(exchange.source.caller.principal)
@@ -188,6 +200,10 @@ class Calls:
     async def intend(self, call: Recorded) -> Verdict:
         """Commit the intent; give what the commit found."""
         intent = Intent(self.rows.envelope(call), call.invocation_id, call.key, call.session)
+        with tracing.span("mcphub.ledger.intent"):
+            return await self._committed(call, intent)
+
+    async def _committed(self, call: Recorded, intent: Intent) -> Verdict:
         committed = self.ledger.append(intent)
         intent.on_abandoned = lambda verdict: self._disown(
             call, verdict, Cancelled() if committed.cancelled() else AuditUnavailable()
@@ -243,13 +259,26 @@ class Calls:
                 raise asyncio.CancelledError  # whoever gave the call up is told so once it is on record
             if not verdict.session_alive or verdict.first_invocation_id:
                 return await self._not_made(call, verdict, request, exchange)
+            if (span := tracing.current()).is_recording:
+                self._tell(span, call, row)
             if end.failure is not None and not end.is_result:
                 raise end.failure
+            if end.failure is not None:
+                span.failed(tracing.TOOL_ERROR, code)
             assert end.wire is not None
             hidden = call.stored.hidden if call.stored is not None else None
             return CallResult(call.invocation_id, end.wire, code, hidden=hidden)
         finally:
             del end, task  # what is raised here holds this frame, and the task may hold what is raised
+
+    @staticmethod
+    def _tell(span: tracing.Span | tracing.NoSpan, call: Call, row: Row) -> None:
+        """Say in the span of a call what its row says, the bodies as they are on record."""
+        span.set("mcphub.invocation.id", call.invocation_id)
+        if span.tells_bodies:
+            span.set("gen_ai.tool.call.arguments", call.arguments)
+            if isinstance(result := row[_RESULT], str):
+                span.set("gen_ai.tool.call.result", result)
 
     async def _run(self, call: Call, request: CallRequest, exchange: CallExchange) -> _End:
         context, began = (
@@ -291,7 +320,8 @@ class Calls:
         try:
             if runner is not None:
                 return await call.run(runner(call, arguments, context))
-            return await call.run(tool.backend.call(arguments, context))
+            with tracing.span("mcphub.backend"):
+                return await call.run(tool.backend.call(arguments, context))
         except Stopped as stopped:
             if stopped.why == "timeout":
                 raise ToolTimeout(
@@ -336,7 +366,8 @@ class Calls:
 
     async def record(self, outcome: Outcome) -> Verdict:
         """Commit the outcome; raise AuditUnavailable where another process has closed the call."""
-        verdict = await self.ledger.append(outcome)
+        with tracing.span("mcphub.ledger.outcome"):
+            verdict = await self.ledger.append(outcome)
         if verdict.superseded:
             error = AuditUnavailable(
                 "The call was taken for dead and recorded as interrupted, so its answer is withheld. "
@@ -367,6 +398,7 @@ class Calls:
             raise error
         rendered = await self.refusals.record(request, exchange, error, received, tool, is_valid=is_valid)
         if isinstance(error, ToolFailure):
+            tracing.current().failed(tracing.TOOL_ERROR, error.code)
             wire = as_result(rendered)
             return CallResult(error.invocation_id, wire, error.code)
         try:

@@ -272,6 +272,7 @@ INVOCATION = AuditTable(
         Column("client_version", ValueOwner.SOURCE, filters=(ColumnFilter("client_version"),)),
         Column("client_address", ValueOwner.SOURCE, filters=(ColumnFilter("client_address"),)),
         Column("trace_id", ValueOwner.SOURCE, filters=(ColumnFilter("trace_id", skips_blank=True),)),
+        Column("span_id", ValueOwner.SOURCE, is_optional=True),
         Column(
             "continues",
             ValueOwner.SOURCE,

@@ -223,6 +223,7 @@ class McpToolInvocation(AppendOnly):
     client_version = models.CharField(_("client version"), max_length=100, blank=True)
     client_address = models.CharField(_("address"), max_length=64, blank=True)
     trace_id = models.CharField(_("trace"), max_length=64, blank=True)
+    span_id = models.CharField(_("span"), max_length=16, null=True, blank=True)  # noqa: DJ001 - as `continues`
     continues = models.CharField(  # noqa: DJ001 - null is outside the index, and outside the hash of older rows
         _("continues"),
         max_length=36,

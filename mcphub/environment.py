@@ -86,6 +86,22 @@ def address(name: str, schemes: Sequence[str], example: str) -> str:
     return value
 
 
+def template(name: str, places: Sequence[str], example: str) -> str:
+    """An address of http or https in which `{name}` stands for each of the places that it wants."""
+    value = text(name)
+    try:
+        # Filled and read: what stands between braces must be a place, and nothing else a brace.
+        parts = urlsplit(value.format(**dict.fromkeys(places, "0")))
+        is_address = parts.scheme in ("http", "https") and bool(parts.hostname)
+        is_filled = any(f"{{{place}}}" in value for place in places)
+    except (ValueError, LookupError, AttributeError):
+        is_address = is_filled = False
+    if value and not (is_address and is_filled):
+        named = " and ".join(f"{{{place}}}" for place in places)
+        raise ImproperlyConfigured(f"{name} is no address with {named} in it; write {example}.")
+    return value
+
+
 def networks(name: str, default: tuple[str, ...]) -> tuple[str, ...]:
     """A list of IP addresses and networks, such as `10.0.0.7, fd00::/8`."""
     found = names(name) or default

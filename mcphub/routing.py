@@ -5,10 +5,12 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+from django.conf import settings
+
 from mcphub.chat.endpoints import routes as chat
 from mcphub.process import runtime
 from mcphub.process.django_places import Application, DjangoPlaces
-from mcphub.transports import health, refused, remote, sse, streamable_http, wellknown
+from mcphub.transports import health, own_port, refused, remote, sse, streamable_http, wellknown
 from sessions_app import transports
 from sessions_app.transports import ClientTransport
 
@@ -51,13 +53,16 @@ class Router:
 
     def __init__(self, django_application: Application) -> None:
         self._django = DjangoPlaces(django_application)
-        self._consumers = {
-            spelling: consumer for path, consumer in CONSUMERS.items() for spelling in (path, path + "/")
-        }
+        self._own_port: int = settings.MCPHUB_METRICS_PORT
+        served = {path: consumer for path, consumer in CONSUMERS.items() if not (self._own_port and path == "/metrics")}
+        self._consumers = {spelling: consumer for path, consumer in served.items() for spelling in (path, path + "/")}
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "http":
             path = scope["path"]
+            if self._own_port and scope["server"][1] == self._own_port:
+                await own_port.application(scope, receive, send)
+                return
             consumer = self._consumers.get(path)
             if consumer is None and path.startswith(chat.ROOTS):
                 consumer = next((each for prefix, each in chat.PREFIXES if path.startswith(prefix)), None)

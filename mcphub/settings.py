@@ -377,6 +377,25 @@ MCPHUB_EGRESS_PROXY = env.text("MCPHUB_EGRESS_PROXY")
 if MCPHUB_EGRESS_PROXY and not MCPHUB_EGRESS_PROXY.startswith(("http://", "https://")):
     raise ImproperlyConfigured("MCPHUB_EGRESS_PROXY is not the address of a proxy; write http://proxy.example:3128.")
 
+# Traces and metrics ----------------------------------------------------------------------------------
+
+MCPHUB_OTLP_ENDPOINT = env.address("MCPHUB_OTLP_ENDPOINT", ("http", "https"), "http://collector.example:4318")
+"""Where traces and durations go by OTLP over HTTP, without `/v1/traces`; empty: nowhere. It needs `mcphub[otel]`."""
+MCPHUB_TRACE_SHARE = env.number("MCPHUB_TRACE_SHARE", 1, least=0, most=1)
+"""Of the traces that the hub begins, so many are recorded."""
+MCPHUB_TRACE_FOLLOW_CLIENTS = env.flag("MCPHUB_TRACE_FOLLOW_CLIENTS", True)
+"""Whether a client whose context says that it is sampled, or not, decides for its requests; off: the share does."""
+MCPHUB_TRACE_BODIES = env.flag("MCPHUB_TRACE_BODIES")
+"""Spans tell arguments and results of calls too, as the audit records them."""
+MCPHUB_TRACE_URL = env.template("MCPHUB_TRACE_URL", ("trace_id", "span_id"), "https://jaeger.example/trace/{trace_id}")
+"""Where the console's pages of calls lead to for their traces."""
+MCPHUB_METRICS_PORT = env.whole("MCPHUB_METRICS_PORT", 0, least=0, most=65535)
+"""A port of its own for `/metrics`, without a key, and the probes; 0: `/metrics` is where clients come, with a key."""
+MCPHUB_METRICS_HOST = env.text("MCPHUB_METRICS_HOST", "127.0.0.1")
+"""Where that port is."""
+MCPHUB_METRICS_TOOLS = env.whole("MCPHUB_METRICS_TOOLS", 500, least=1, most=10_000)
+"""Tools that `/metrics` tells apart; the others are `other`."""
+
 # Clients and REST ------------------------------------------------------------------------------------
 
 REST_FRAMEWORK = {
@@ -470,6 +489,8 @@ LOGGING = {
         "httpcore2": {"level": "WARNING"},
         # It logs what an upstream answered, in which a secret may stand; the hub tells itself what failed.
         "mcp": {"level": "CRITICAL"},
+        # Of a collector that is away it tells at each batch; the hub tells once.
+        "opentelemetry": {"handlers": [], "level": "WARNING", "propagate": False},
     },
 }
 

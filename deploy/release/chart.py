@@ -39,8 +39,12 @@ EVERYTHING = NEEDED | {
     "persistence": {"enabled": True, "storageClass": "shared"},
     "ingress": {"enabled": True, "host": "hub.example", "className": "nginx", "tlsSecret": "hub-tls"},
     "autoscaling": {"enabled": True},
-    "networkPolicy": {"databaseTo": [{"ipBlock": {"cidr": "10.0.0.0/8"}}], "from": [{"podSelector": {}}]},
-    "serviceMonitor": {"enabled": True, "tokenSecret": "mcphub-metrics"},
+    "networkPolicy": {
+        "databaseTo": [{"ipBlock": {"cidr": "10.0.0.0/8"}}],
+        "from": [{"podSelector": {}}],
+        "metricsFrom": [{"podSelector": {}}],
+    },
+    "serviceMonitor": {"enabled": True},
     "podAnnotations": {"team": "tools"},
     "nodeSelector": {"disk": "ssd"},
     "tolerations": [{"key": "tools", "operator": "Exists"}],
@@ -49,7 +53,7 @@ REFUSED = {
     "no database": {name: value for name, value in NEEDED.items() if name != "database"},
     "no host": NEEDED | {"allowedHosts": []},
     "an unknown member": NEEDED | {"replica": 3},
-    "a monitor without a key": NEEDED | {"serviceMonitor": {"enabled": True}},
+    "a port of metrics that only root may open": NEEDED | {"metrics": {"port": 80}},
     "a variable of another program": NEEDED | {"settings": {"PATH": "/bin"}},
 }
 KINDS = {"Deployment", "Job", "Service", "ServiceAccount", "PodDisruptionBudget", "NetworkPolicy"}

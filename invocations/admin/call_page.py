@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any, TypeVar
 from urllib.parse import urlencode
 
+from django.conf import settings
 from django.contrib import admin
 from django.contrib.admin.utils import quote
 from django.core.exceptions import PermissionDenied
@@ -195,7 +196,7 @@ class McpToolInvocationAdmin(CallListAdmin):
         _("request id"),
         lambda row: mono("-") if row.request_id is None else copyable(pretty(row.request_id), "request"),
     )
-    shown_trace = column(_("trace"), lambda row: copyable(row.trace_id, "trace") if row.trace_id else mono("-"))
+    shown_trace = column(_("trace"), lambda row: _trace(row))
     shown_process = column(_("process"), lambda row: copyable(row.process_id, "process"))
 
     shown_digests = column(
@@ -294,3 +295,18 @@ def _body(row: McpToolInvocation, name: str) -> SafeString:
         return block
     address = reverse("admin:invocation_body", args=[row.pk, name])
     return format_html('{}<p><a class="hub-link" href="{}">{}</a></p>', block, address, _t("Download the whole"))
+
+
+def _trace(row: McpToolInvocation) -> SafeString:
+    """Give the id, with a link where the hub's own span is sampled and the deployment says where traces are."""
+    if not row.trace_id:
+        return mono("-")
+    shown = copyable(row.trace_id, "trace")
+    # Both are hexadecimal where the hub wrote them; scheme and host are those of the operator's template.
+    if not (settings.MCPHUB_TRACE_URL and row.span_id and row.trace_id.isalnum() and row.span_id.isalnum()):
+        return shown
+    address = settings.MCPHUB_TRACE_URL.format(trace_id=row.trace_id, span_id=row.span_id)
+    words = _t("Open the trace")
+    return format_html(
+        '{} <a class="hub-link" href="{}" rel="noreferrer noopener" target="_blank">{}</a>', shown, address, words
+    )

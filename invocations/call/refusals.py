@@ -14,6 +14,7 @@ from django.conf import settings
 from invocations.call_source import CallSource
 from invocations.configuration import Configuration
 from invocations.exchange import CallExchange, CallRequest
+from invocations.ledger.counting import OTHER
 from invocations.ledger.records import Outcome, new_invocation_id
 from invocations.ledger.rows import Rows
 from invocations.ledger.writer import Ledger
@@ -83,6 +84,13 @@ class Refusals:
         Raises AuditUnavailable when it cannot be committed. Sets `error.invocation_id` where a row is its own.
         """
         source, errors = exchange.source, exchange.configuration.errors
+        self._rows.counts.count(
+            "tools/call" if tool is None else tool.method or "tools/call",
+            OTHER if tool is None else tool.name,
+            OTHER if tool is None else tool.connection or "",
+            error.code,
+            None,
+        )
         name = request.name if isinstance(request.name, str) else ""
         place = (source.caller.principal, error.code, "" if tool is None else tool.method or "")
         flood = self._floods.get(place)

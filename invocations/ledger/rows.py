@@ -13,6 +13,7 @@ from django.conf import settings
 from invocations.call_source import CallSource, clip
 from invocations.columns import ENVELOPE, INVOCATION, ColumnValue, Row, ValueOwner, in_context
 from invocations.configuration import Configuration
+from invocations.ledger.counting import CallCounts
 from invocations.ledger.records import Key, new_invocation_id
 from invocations.redaction.bodies import StoredBodies
 from invocations.subject import RowSubject
@@ -67,6 +68,7 @@ class Rows:
 
     def __init__(self, is_sqlite: bool, process_id: str) -> None:
         self.process_id = process_id
+        self.counts = CallCounts()
         self._limit = settings.MCPHUB_AUDIT_BODY_CHARACTERS
         self._zone = "" if is_sqlite else "+00"
         self._second = -1
@@ -119,6 +121,8 @@ class Rows:
         The duration is of a monotonic clock; `finished_at` follows from it.
         """
         tool, moment = call.tool, self.moment
+        if not duplicate_of:
+            self.counts.count(tool.method or "tools/call", tool.name, tool.connection or "", code, elapsed_seconds)
         received = moment(call.received)
         error = json_code = retryable = None
         if rendered is not None:

@@ -167,6 +167,8 @@ class HubProtocol(CoalescingProtocol):
     def connection_made(self, transport: object) -> None:
         super().connection_made(transport)
         self.address = self.client[0] if self.client else ""
+        if self.server is not None and self.server[1] == (settings.MCPHUB_METRICS_PORT or None):
+            return  # clients that take every place must not keep the probes out
         self._is_taken = self._connections.take(self)
         if not self._is_taken:
             self._refuse(ServerBusy("The hub has too many connections open. Try again in a moment."), 503)

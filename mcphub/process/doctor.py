@@ -25,7 +25,7 @@ from invocations.ledger.disk import LOW
 from invocations.recovery import interrupted
 from mcphub import checks
 from mcphub import environment as env
-from mcphub.process import known_data
+from mcphub.process import known_data, telemetry
 from sessions_app.kit.database import Dedicated, driver
 from tools_catalog import bindings
 from tools_catalog.bindings import TOOL, Destination
@@ -70,6 +70,7 @@ def examine() -> Iterator[tuple[str, list[Finding]]]:
         "history": _history,
         "keys and people": _keys,
         "processes": _processes,
+        "traces": _traces,
     }
     for subject, check in subjects.items():
         yield subject, list(check())
@@ -93,6 +94,19 @@ def _settings() -> Iterator[Finding]:
     if settings.MCPHUB_ALLOW_ANONYMOUS:
         yield Finding(
             "hint", "Any program on this machine may call tools without a key.", "Unset MCPHUB_ALLOW_ANONYMOUS."
+        )
+
+
+def _traces() -> Iterator[Finding]:
+    if not settings.MCPHUB_OTLP_ENDPOINT:
+        return
+    if not telemetry.is_installed():
+        yield Finding("wrong", "MCPHUB_OTLP_ENDPOINT is set, and OpenTelemetry's SDK is missing.", telemetry.MEND)
+    elif why := telemetry.unreachable():
+        yield Finding(
+            "wrong",
+            f"The collector of traces at {settings.MCPHUB_OTLP_ENDPOINT} takes nothing: {why}",
+            "Start it, or mend MCPHUB_OTLP_ENDPOINT. Until then calls go on and spans are lost.",
         )
 
 

@@ -1,7 +1,13 @@
-"""Metrics for Prometheus: the state of the process and of the sealing. Read at each scrape, never on a call."""
+"""Metrics for Prometheus: process, calls by tool and outcome, sealing. Read at each scrape.
+
+Each process tells of itself, under the label `worker`; whichever is asked asks the others of its `mcphub serve`, so a
+scrape has them all, and counters never jump from one process to another.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import time
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
@@ -9,93 +15,179 @@ from typing import TYPE_CHECKING
 from channels.db import database_sync_to_async
 from django.db import connection
 from prometheus_client import CollectorRegistry, Metric, ProcessCollector, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
 from invocations.chain.models import AuditBlock
 from invocations.chain.service import log_on
 from invocations.chain.watching import verdict
+from invocations.ledger.counting import BUCKETS, CallCounts
 from invocations.shipping.service import Lag
+from mcphub.process import siblings
 
 if TYPE_CHECKING:
     from mcphub.process.runtime import Hub
 
 CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
+_SIBLING_SECONDS = 2
+_BOUNDS = [*(f"{bound:g}" for bound in BUCKETS), "+Inf"]
 
 
-class _Gauges:
-    """A collector of given values."""
+class _Found:
+    """A collector of families that are there already, each sample under the label `worker` where one is named."""
 
-    def __init__(self, found: Iterable[tuple[str, str, float]]) -> None:
-        self._found = list(found)
-
-    def collect(self) -> Iterator[Metric]:
-        for name, words, value in self._found:
-            yield GaugeMetricFamily(name, words, value=value)
-
-
-class _ShippingLags:
-    """A collector of how far each target of shipping is. Names are those of rows, of which there are few."""
-
-    def __init__(self, lags: list[Lag]) -> None:
-        self._lags = lags
+    def __init__(self, families: Iterable[Metric], worker: str = "") -> None:
+        self._families = list(families)
+        self._worker = worker
 
     def collect(self) -> Iterator[Metric]:
-        rows = GaugeMetricFamily(
-            "mcphub_audit_shipping_lag_rows", "Sealed rows that a target has not got yet.", labels=["target"]
-        )
-        seconds = GaugeMetricFamily(
-            "mcphub_audit_shipping_lag_seconds",
-            "Since the oldest block was sealed that a target has not got; 0: it has all.",
-            labels=["target"],
-        )
-        failures = GaugeMetricFamily(
-            "mcphub_audit_shipping_failures", "Deliveries to a target that failed in a row.", labels=["target"]
-        )
-        delivered = CounterMetricFamily(
-            "mcphub_audit_shipping_rows", "Rows that a target has got, repeated ones included.", labels=["target"]
-        )
-        for each in self._lags:
-            rows.add_metric([each.name], each.rows)
-            seconds.add_metric([each.name], each.seconds)
-            failures.add_metric([each.name], each.failures)
-            delivered.add_metric([each.name], each.delivered)
-        yield from (rows, seconds, failures, delivered)
+        for family in self._families:
+            if self._worker:
+                family.samples = [
+                    each._replace(labels={"worker": self._worker, **each.labels}) for each in family.samples
+                ]
+            yield family
 
 
 async def exposition(hub: Hub) -> bytes:
-    """Give the metrics in Prometheus's text format. Where the database does not answer, its part is missing."""
-    found = [
-        ("mcphub_up", "The process serves; 0 while it drains.", float(not hub.is_draining)),
-        ("mcphub_calls_running", "Calls under way in this process.", float(len(hub.calls.running))),
-        ("mcphub_ledger_waiting", "Records that wait for their commit.", float(hub.ledger.waiting)),
-        ("mcphub_ledger_failing", "1: the last commit of the ledger failed.", float(hub.ledger.failing is not None)),
-        ("mcphub_tools", "Tools in the catalogue of this process.", float(len(hub.configuration.catalog.tools))),
-        (
-            "mcphub_tool_list_tokens",
-            "About how many tokens tools/list is to a model: a quarter of its characters.",
-            float(hub.configuration.catalog.tool_list.estimated_tokens),
-        ),
-        ("mcphub_audit_alarm", "1: the last verification is bad, or too old.", float(bool(hub.sealing.alarm))),
-    ]
-    found += [
-        (f"mcphub_policy_{effect}", f"Calls that rules decided so since the process started: {effect}.", float(count))
-        for effect, count in sorted(hub.calls.policing.decisions.items())
-    ]
-    if (free := hub.ledger.disk.free_bytes) is not None:
-        found.append(("mcphub_disk_free_bytes", "Free on the disk of a SQLite database.", float(free)))
+    """Give the metrics of all workers in Prometheus's text format. Where the database does not answer, its part is
+    missing."""
+    found: list[Metric] = []
     try:
         found += await database_sync_to_async(_sealing)()
-        found.append(("mcphub_database_up", "1: the database answered.", 1.0))
+        is_up = 1.0
     except Exception:
-        found.append(("mcphub_database_up", "1: the database answered.", 0.0))
+        is_up = 0.0
+    found.append(GaugeMetricFamily("mcphub_database_up", "1: the database answered.", is_up))
+    others = [number for number in range(len(siblings.PLACE.paths)) if number != siblings.PLACE.number]
+    told = await asyncio.gather(*(_of_sibling(siblings.PLACE.paths[number]) for number in others))
+    reached = GaugeMetricFamily("mcphub_worker_up", "1: the worker told of itself at this scrape.", labels=["worker"])
+    reached.add_metric([str(siblings.PLACE.number)], 1.0)
+    for number, text in zip(others, told, strict=True):
+        reached.add_metric([str(number)], float(bool(text)))
+    found.append(reached)
+    found += _shipping(hub.shipping.lags)
+    return _joined([_text(_Found(found)), own(hub), *filter(None, told)])
+
+
+def own(hub: Hub) -> bytes:
+    """Give what this process alone knows."""
+    worker = str(siblings.PLACE.number)
+    families: list[Metric] = [
+        GaugeMetricFamily(name, words, value)
+        for name, words, value in (
+            ("mcphub_up", "The process serves; 0 while it drains.", float(not hub.is_draining)),
+            ("mcphub_calls_running", "Calls under way in this process.", float(len(hub.calls.running))),
+            ("mcphub_ledger_waiting", "Records that wait for their commit.", float(hub.ledger.waiting)),
+            (
+                "mcphub_ledger_failing",
+                "1: the last commit of the ledger failed.",
+                float(hub.ledger.failing is not None),
+            ),
+            ("mcphub_tools", "Tools in the catalogue of this process.", float(len(hub.configuration.catalog.tools))),
+            (
+                "mcphub_tool_list_tokens",
+                "About how many tokens tools/list is to a model: a quarter of its characters.",
+                float(hub.configuration.catalog.tool_list.estimated_tokens),
+            ),
+            ("mcphub_audit_alarm", "1: the last verification is bad, or too old.", float(bool(hub.sealing.alarm))),
+        )
+    ]
+    if (free := hub.ledger.disk.free_bytes) is not None:
+        families.append(GaugeMetricFamily("mcphub_disk_free_bytes", "Free on the disk of a SQLite database.", free))
+    if (sent := hub.telemetry.deliveries) is not None:
+        failing = float(sent.failing is not None)
+        families.append(GaugeMetricFamily("mcphub_traces_failing", "1: the collector took nothing last.", failing))
+        spans = CounterMetricFamily("mcphub_spans", "Spans by what became of them.", labels=["outcome"])
+        spans.add_metric(["sent"], sent.sent)
+        spans.add_metric(["lost"], sent.lost)
+        families.append(spans)
+    ruled = CounterMetricFamily("mcphub_policy_decisions", "Calls by what rules said of them.", labels=["effect"])
+    for effect, count in sorted(hub.calls.policing.decisions.items()):
+        ruled.add_metric([effect], count)
+    families.append(ruled)
+    families += _calls(hub.calls.rows.counts)
+    families += ProcessCollector(registry=None).collect()
+    return _text(_Found(families, worker))
+
+
+def _shipping(lags: Iterable[Lag]) -> list[Metric]:
+    """Give how far each target of shipping is. Names are those of rows, of which there are few."""
+    labels = ["target"]
+    rows = GaugeMetricFamily(
+        "mcphub_audit_shipping_lag_rows", "Sealed rows that a target has not got yet.", None, labels
+    )
+    seconds = GaugeMetricFamily(
+        "mcphub_audit_shipping_lag_seconds",
+        "Since the oldest block was sealed that a target has not got; 0: it has all.",
+        labels=labels,
+    )
+    failures = GaugeMetricFamily(
+        "mcphub_audit_shipping_failures", "Deliveries to a target that failed in a row.", labels=labels
+    )
+    delivered = CounterMetricFamily(
+        "mcphub_audit_shipping_rows", "Rows that a target has got, repeated ones included.", labels=labels
+    )
+    for each in lags:
+        rows.add_metric([each.name], each.rows)
+        seconds.add_metric([each.name], each.seconds)
+        failures.add_metric([each.name], each.failures)
+        delivered.add_metric([each.name], each.delivered)
+    return [rows, seconds, failures, delivered]
+
+
+def _calls(counts: CallCounts) -> list[Metric]:
+    names = ["method", "tool", "connection"]
+    outcomes = CounterMetricFamily(
+        "mcphub_calls", "Calls and reads by what they came to.", labels=[*names, "outcome", "code"]
+    )
+    for (series, code), count in list(counts.outcomes.items()):
+        outcomes.add_metric([*series, "error" if code else "ok", code], count)
+    durations = HistogramMetricFamily("mcphub_call_duration_seconds", "How long what was called took.", labels=names)
+    for series, buckets in list(counts.durations.items()):
+        total, summed = 0, []
+        for bound, count in zip(_BOUNDS, buckets, strict=True):
+            total += count
+            summed.append((bound, float(total)))
+        durations.add_metric(list(series), summed, counts.seconds[series])
+    return [outcomes, durations]
+
+
+def _text(collector: _Found) -> bytes:
     registry = CollectorRegistry()
-    registry.register(_ShippingLags(hub.shipping.lags))
-    registry.register(_Gauges(found))
-    ProcessCollector(registry=registry)
+    registry.register(collector)
     return bytes(generate_latest(registry))
 
 
-def _sealing() -> list[tuple[str, str, float]]:
+def _joined(texts: Iterable[bytes]) -> bytes:
+    """Give several expositions as one: a family's head stands once, before the samples of all."""
+    families: dict[str, list[str]] = {}
+    for text in texts:
+        lines: list[str] = []
+        for line in text.decode().splitlines():
+            if line.startswith("# HELP "):
+                name = line.split(" ", 3)[2]
+                is_new = name not in families
+                lines = families.setdefault(name, [])
+                if is_new:
+                    lines.append(line)
+            elif not line.startswith("# TYPE ") or len(lines) == 1:
+                lines.append(line)
+    return "".join(f"{line}\n" for lines in families.values() for line in lines).encode()
+
+
+async def _of_sibling(path: str) -> bytes:
+    """Give what another worker tells; nothing where it does not in time."""
+    with contextlib.suppress(OSError, TimeoutError):
+        async with asyncio.timeout(_SIBLING_SECONDS):
+            reader, writer = await asyncio.open_unix_connection(path)
+            try:
+                return await reader.read()
+            finally:
+                writer.close()
+    return b""
+
+
+def _sealing() -> list[Metric]:
     log = log_on(connection)
     highest = log.highest()
     last = AuditBlock.objects.order_by("-number").defer("header", "nodes").first()
@@ -111,8 +203,15 @@ def _sealing() -> list[tuple[str, str, float]]:
     judged = verdict(log)
     verified = judged.verified_at.timestamp() if judged is not None else 0.0
     return [
-        ("mcphub_audit_unsealed_rows", "Rows of the audit that are not sealed yet, about.", float(waiting)),
-        ("mcphub_audit_seal_lag_seconds", "Since the last block was sealed, while rows wait; else 0.", max(0.0, age)),
-        ("mcphub_audit_verified_seconds", "When the audit was verified last, as Unix time; 0: never.", verified),
-        ("mcphub_audit_blocks", "Blocks of the audit.", float(last.number + 1 if last is not None else 0)),
+        GaugeMetricFamily(name, words, value)
+        for name, words, value in (
+            ("mcphub_audit_unsealed_rows", "Rows of the audit that are not sealed yet, about.", float(waiting)),
+            (
+                "mcphub_audit_seal_lag_seconds",
+                "Since the last block was sealed, while rows wait; else 0.",
+                max(0.0, age),
+            ),
+            ("mcphub_audit_verified_seconds", "When the audit was verified last, as Unix time; 0: never.", verified),
+            ("mcphub_audit_blocks", "Blocks of the audit.", float(last.number + 1 if last is not None else 0)),
+        )
     ]

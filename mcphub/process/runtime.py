@@ -33,11 +33,12 @@ from invocations.rest import live
 from invocations.shipping.service import Shipping
 from invocations.tasks import store as tasks
 from invocations.tasks.registry import TaskRegistry
-from mcphub.process import descriptors, first_run, loading, membership
+from mcphub.process import descriptors, first_run, loading, membership, metrics, siblings
 from mcphub.process.body_deadlines import BodyDeadlines
 from mcphub.process.garbage import GarbageWatch
 from mcphub.process.membership import Membership
 from mcphub.process.open_transports import OpenTransports
+from mcphub.process.telemetry import Telemetry
 from mcphub.server import resources
 from mcphub.server.listening import Streams
 from mcphub.server.pending_input import PendingInputRequests
@@ -83,6 +84,7 @@ class Hub:
         self._own = Membership(self.process_id, self.host)
         self.transports = OpenTransports(self.process_id)
         self.follower = bus.BusFollower()
+        self.telemetry = Telemetry()
         self.ledger = Ledger()
         self.sealing = Sealing()
         self.shipping = Shipping()
@@ -147,11 +149,15 @@ class Hub:
         self._is_resubscribing = False
         self._reload = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
+        self._told: asyncio.Server | None = None
+        """Tells other workers of this one's metrics."""
         self._drained: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         self.loop = asyncio.get_running_loop()
         live.begin()
+        await asyncio.to_thread(self.telemetry.start, self.process_id)
+        self._told = await siblings.answer(lambda: metrics.own(self))
         await self.upstreams.relay.start(settings.MCPHUB_DATA_DIR / "run", self.process_id[:16])
         self._not_durable = await database_sync_to_async(_durability)()
         await database_sync_to_async(self._own.enter)(self.upstreams.relay.address)
@@ -222,6 +228,9 @@ class Hub:
         await asyncio.to_thread(self.sealing.stop)
         await asyncio.to_thread(self.shipping.stop)
         await asyncio.to_thread(self.follower.stop)
+        await self.telemetry.stop()
+        if self._told is not None:
+            self._told.close()
         await egress.close_shared_client()
         with contextlib.suppress(Exception):
             await database_sync_to_async(self._flush)()
@@ -310,6 +319,7 @@ class Hub:
         self._end_callers(now.keys.ended(before.keys, time.time()))
         if bus.TOOLS_CHANGED in stale:
             self.upstreams.follow(now.catalog.upstreams.specs, now.catalog.upstreams.undiscovered)
+            self.calls.rows.counts.keep_only(now.catalog.tools)
         if stale & {bus.TOOLS_CHANGED, bus.TOOLSETS_CHANGED}:
             self.streams.tell_list_changed("tools")
         is_chosen_anew = before.catalog.reads != now.catalog.reads

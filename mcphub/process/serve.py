@@ -20,7 +20,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from mcphub import environment as env
 from mcphub.commands.stop import Stop, database_or_stop, start_django
-from mcphub.process import address, descriptors, supervisor
+from mcphub.process import address, descriptors, siblings, supervisor
 
 if TYPE_CHECKING:
     from mcphub.process.connections import Connections
@@ -83,15 +83,34 @@ def serve(listen: Listen) -> int:
         signal.signal(number, _leave)
     descriptors.raise_limit()
     sockets = _bind(listen)
+    own = _bind_metrics(listen)
     # What a start makes stays: to look through it again and again for garbage is a tenth of its time.
     gc.disable()
     start_django()
     _prepare(listen)
-    if listen.workers > 1:
+    if listen.workers == 1:
+        return _work([sockets[0], *own], ready=lambda: _say_ready(listen))
+    meeting = siblings.Meeting(listen.workers)
+
+    def work(number: int, *, ready: Callable[[], None]) -> int:
+        meeting.enter(number)
+        mine = [number, number + listen.workers]
+        both = [*sockets, *own]
+        for other, listener in enumerate(both):
+            if other not in mine:
+                listener.close()
+        return _work([both[each] for each in mine if each < len(both)], ready=ready)
+
+    try:
         return supervisor.supervise(
-            sockets, work=_work, ready=lambda: _say_ready(listen), drain_seconds=_drain_seconds()
+            [*sockets, *own],
+            listen.workers,
+            work=work,
+            ready=lambda: _say_ready(listen),
+            drain_seconds=_drain_seconds(),
         )
-    return _work(sockets[0], ready=lambda: _say_ready(listen))
+    finally:
+        meeting.end()
 
 
 def _leave(*_: object) -> NoReturn:
@@ -119,18 +138,35 @@ def _bind(listen: Listen) -> list[socket.socket]:
     in the parent, so that connections which wait for a worker that died reach its successor.
     """
     try:
-        family, _, _, _, where = socket.getaddrinfo(
-            listen.host, listen.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        if listen.workers == 1:
-            return [_socket(family, where)]
-        # Sharing a port is possible for any process of this user: make sure that none has it.
-        probe = _socket(family, where)
-        probe.listen(1)
-        probe.close()
-        return [_socket(family, where, shared=True) for _ in range(listen.workers)]
+        return _sockets(listen.host, listen.port, listen.workers)
     except OSError as error:
         raise _cannot_listen(listen.host, listen.port, error) from error
+
+
+def _bind_metrics(listen: Listen) -> list[socket.socket]:
+    """Take the port for metrics and probes, where there is one of its own: again a socket for each worker."""
+    # Read here and not from the settings, which are not loaded before the ports are taken; they read the same again.
+    port = env.whole("MCPHUB_METRICS_PORT", 0, least=0, most=65535)
+    host = env.text("MCPHUB_METRICS_HOST", "127.0.0.1")
+    if not port:
+        return []
+    if port == listen.port:
+        raise Stop(f"mcphub serve: MCPHUB_METRICS_PORT is {port}, where clients come; name another.")
+    try:
+        return _sockets(host, port, listen.workers)
+    except OSError as error:
+        raise _cannot_listen(host, port, error, "MCPHUB_METRICS_HOST", "MCPHUB_METRICS_PORT") from error
+
+
+def _sockets(host: str, port: int, workers: int) -> list[socket.socket]:
+    family, _, _, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+    if workers == 1:
+        return [_socket(family, where)]
+    # Sharing a port is possible for any process of this user: make sure that none has it.
+    probe = _socket(family, where)
+    probe.listen(1)
+    probe.close()
+    return [_socket(family, where, shared=True) for _ in range(workers)]
 
 
 def _socket(family: int, where: tuple[object, ...], *, shared: bool = False) -> socket.socket:
@@ -143,13 +179,13 @@ def _socket(family: int, where: tuple[object, ...], *, shared: bool = False) -> 
     return made
 
 
-def _cannot_listen(host: str, port: int, error: OSError) -> Stop:
+def _cannot_listen(host: str, port: int, error: OSError, of_host: str = "--host", of_port: str = "--port") -> Stop:
     if isinstance(error, socket.gaierror):
-        return Stop(f"mcphub serve: {host!r} is no address of this machine; name another with --host.")
+        return Stop(f"mcphub serve: {host!r} is no address of this machine; name another with {of_host}.")
     advice = {
-        98: "another program has the port; name another with --port",
-        13: "this user may not open the port; name one above 1023 with --port",
-        99: "the address is not one of this machine's; name another with --host",
+        98: f"another program has the port; name another with {of_port}",
+        13: f"this user may not open the port; name one above 1023 with {of_port}",
+        99: f"the address is not one of this machine's; name another with {of_host}",
     }.get(error.errno or 0, error.strerror or str(error))
     return Stop(f"mcphub serve: it cannot listen on {_bracketed(host)}:{port}: {advice}.")
 
@@ -271,18 +307,19 @@ def configure(connections: Connections) -> uvicorn.Config:
     )
 
 
-def _work(listener: socket.socket, *, ready: Callable[[], None]) -> int:
-    """Serve on `listener` in this process until told to stop; give the exit status."""
+def _work(listeners: list[socket.socket], *, ready: Callable[[], None]) -> int:
+    """Serve on `listeners` in this process until told to stop; give the exit status."""
     server = HubServer(ready)
     with _stopped_by_signals(server):
+        for listener in listeners:
+            try:
+                # The port may have been taken between bind and here by another start at the same moment.
+                listener.listen(_BACKLOG)
+            except OSError as error:
+                host, port = listener.getsockname()[:2]
+                raise _cannot_listen(host, port, error) from error
         try:
-            # The port may have been taken between bind and here by another start at the same moment.
-            listener.listen(_BACKLOG)
-        except OSError as error:
-            host, port = listener.getsockname()[:2]
-            raise _cannot_listen(host, port, error) from error
-        try:
-            server.run(handles_of(listener))
+            server.run([*handles_of(listeners[0]), *listeners[1:]])
         except SystemExit:
             print("mcphub serve: the hub could not start; the log above says why.", file=sys.stderr)
             return 1

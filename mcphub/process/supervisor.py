@@ -33,9 +33,9 @@ _START_SECONDS = 60
 
 
 class ServeWorker(Protocol):
-    """Serves on a socket until SIGTERM, calls `ready` once it accepts connections, gives an exit status."""
+    """Serves as the worker of this number until SIGTERM, calls `ready` once it accepts connections, gives a status."""
 
-    def __call__(self, listener: socket.socket, *, ready: Callable[[], None]) -> int: ...
+    def __call__(self, number: int, *, ready: Callable[[], None]) -> int: ...
 
 
 @dataclass(slots=True, eq=False)
@@ -49,21 +49,32 @@ class _Worker:
 
 
 def supervise(
-    sockets: Sequence[socket.socket], *, work: ServeWorker, ready: Callable[[], None], drain_seconds: float
+    sockets: Sequence[socket.socket],
+    workers: int,
+    *,
+    work: ServeWorker,
+    ready: Callable[[], None],
+    drain_seconds: float,
 ) -> int:
-    """Run one worker for each socket until SIGTERM or SIGINT; give the exit status.
+    """Run so many workers, who share the sockets among them, until SIGTERM or SIGINT; give the exit status.
 
     `ready` is called once, when all workers accept connections. A worker that dies is replaced. One that
     cannot start ends the hub: the first time at once, a replacement after `_FAILED_STARTS` attempts.
     """
-    return _Supervisor(sockets, work, ready, drain_seconds).run()
+    return _Supervisor(sockets, workers, work, ready, drain_seconds).run()
 
 
 class _Supervisor:
     def __init__(
-        self, sockets: Sequence[socket.socket], work: ServeWorker, ready: Callable[[], None], drain_seconds: float
+        self,
+        sockets: Sequence[socket.socket],
+        workers: int,
+        work: ServeWorker,
+        ready: Callable[[], None],
+        drain_seconds: float,
     ) -> None:
         self._sockets = sockets
+        self._count = workers
         self._work = work
         self._ready = ready
         self._patience_seconds = drain_seconds + _KILL_AFTER_SECONDS
@@ -78,7 +89,7 @@ class _Supervisor:
 
     def run(self) -> int:
         self._listen_for_signals()
-        for number in range(len(self._sockets)):
+        for number in range(self._count):
             self._start(number)
         exit_status = 0
         while not self._stopping:
@@ -131,10 +142,7 @@ class _Supervisor:
             os.dup2(2, 1)  # standard output is the parent's, for its one line
             os.close(self._lifeline[1])
             threading.Thread(target=self._die_with_parent, daemon=True, name="mcphub-lifeline").start()
-            for other, listener in enumerate(self._sockets):
-                if other != number:
-                    listener.close()
-            exit_status = self._work(self._sockets[number], ready=lambda: _tell(writer))
+            exit_status = self._work(number, ready=lambda: _tell(writer))
         except Stop as stop:
             print(stop, file=sys.stderr)
         except BaseException:

@@ -19,8 +19,9 @@ from invocations.exchange import CallExchange
 from mcphub.server import failures, methods, task_forms
 from mcphub.server.input_rounds import InputRounds
 from mcphub.server.session_input import SessionInput
-from sessions_app import bus
+from sessions_app import bus, transports
 from sessions_app.caller import Caller
+from sessions_app.kit import tracing
 from sessions_app.protocol import envelope, json, jsonrpc, revisions
 from sessions_app.protocol.errors import (
     AskFailed,
@@ -44,6 +45,8 @@ Result: TypeAlias = dict[str, Json] | bytes
 Handler: TypeAlias = Callable[[Any, dict[str, Json]], Awaitable[Result]]
 """A method of MCP: takes the exchange and the params."""
 Value = TypeVar("Value")
+_LONGEST_IN_SPAN = 256
+"""Characters of what a client writes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +89,18 @@ def encoded(hub: Hub, request: jsonrpc.Request, outcome: bytes | Failure) -> byt
     return outcome
 
 
+@dataclass(frozen=True, slots=True)
+class HttpRequest:
+    """What a span tells of the HTTP request that carries one of MCP."""
+
+    version: str
+    port: int
+    """Of the client."""
+    trace: tracing.TraceContext | None
+    """Whose span it belongs under, as its headers say. A request of MCP is only linked with that: several may share
+    one of HTTP, and its own `_meta` says where it belongs (OpenTelemetry, MCP)."""
+
+
 @dataclass(slots=True, kw_only=True)
 class McpExchange(CallExchange):
     """One request and its client, as methods see them."""
@@ -99,6 +114,8 @@ class McpExchange(CallExchange):
     """What the transport's own means say of it, as HTTP's header does."""
     headers: envelope.RoutingHeaders | None = None
     """Of a self-describing request, whose headers must agree with its body."""
+    http: HttpRequest | None = None
+    """What carries the request, where spans are recorded and HTTP does."""
     toolset: str = ""
     """The name of the toolset whose address the request came to; empty: the whole catalogue."""
 
@@ -138,7 +155,52 @@ class McpExchange(CallExchange):
 
     async def result(self) -> Result:
         """Give the result of the method. Raises whatever it raises; MethodNotFound for one that the era has not."""
+        parent = tracing.sent_context(self.request.params.get("_meta"))
+        if not tracing.is_on():
+            if parent is not None:
+                self._belongs_to(parent.trace_id, None)
+            return await self._result()
+        with self._span(parent) as span:
+            if span.is_recording:
+                self._tell(span)
+            if parent is not None or span.is_recording:
+                self._belongs_to(span.trace_id or (parent.trace_id if parent else ""), span.span_id or None)
+            return await self._result()
+
+    async def _result(self) -> Result:
         raise NotImplementedError
+
+    def _belongs_to(self, trace_id: str, span_id: str | None) -> None:
+        """Have the rows of this request say to which trace and span it belongs."""
+        self.source = dataclasses.replace(self.source, trace_id=trace_id, span_id=span_id)
+
+    def _span(self, parent: tracing.TraceContext | None) -> tracing.Operation | tracing.NoSpan:
+        """Give the span of the request, by OpenTelemetry's conventions for MCP."""
+        method, source = self.request.method, self.source
+        name = method if method in methods.STATELESS or method in methods.HANDSHAKE else tracing.OTHER
+        is_pipe = source.transport == transports.STDIO.name
+        labels: dict[str, tracing.Attribute] = {**(tracing.TRANSPORT_PIPE if is_pipe else tracing.TRANSPORT_HTTP)}
+        if source.protocol_version:
+            labels["mcp.protocol.version"] = source.protocol_version
+        if method == "tools/call":
+            labels["gen_ai.operation.name"] = "execute_tool"
+        return tracing.served(name, labels, parent=parent, link=self.http.trace if self.http is not None else None)
+
+    def _tell(self, span: tracing.Operation | tracing.NoSpan) -> None:
+        """Say in a span what no duration is told apart by."""
+        params, source = self.request.params, self.source
+        span.set("jsonrpc.request.id", str(self.request.id)[:_LONGEST_IN_SPAN])
+        if source.in_session:
+            span.set("mcp.session.id", source.session_id)
+        if source.client_address:
+            span.set("client.address", source.client_address)
+        if self.http is not None:
+            span.set("client.port", self.http.port)
+            span.set("network.protocol.version", self.http.version)
+        if isinstance(uri := params.get("uri"), str):
+            span.set("mcp.resource.uri", uri[:_LONGEST_IN_SPAN])
+        if self.request.method == "prompts/get" and isinstance(prompt := params.get("name"), str):
+            span.set("gen_ai.prompt.name", prompt[:_LONGEST_IN_SPAN])
 
     # Where eras differ for a method -----------------------------------------------------------------
 
@@ -163,7 +225,7 @@ class McpExchange(CallExchange):
 class StatelessExchange(McpExchange):
     """Of a request that describes itself (MCP 2026-07-28)."""
 
-    async def result(self) -> Result:
+    async def _result(self) -> Result:
         return await methods.STATELESS[self.request.method](self, self.request.params)
 
     @property
@@ -207,7 +269,7 @@ class SessionExchange(McpExchange):
             **more,
         )
 
-    async def result(self) -> Result:
+    async def _result(self) -> Result:
         if not self.is_touched and self.request.method != "tools/call":
             await self.hub.touch_session(self.session.session_id)
         return await self._handler()(self, self.request.params)
@@ -277,12 +339,11 @@ async def stateless_source(
     known: CallSource | None = caller.sources.get(key)
     if (
         known is not None
-        and climbed.trace_parent is None
         and climbed.client_capabilities == known.client_capabilities
         and hub.sessions.recall(known.session_id)
     ):
         return known
-    name, version, trace = climbed.client_name or "", climbed.client_version or "", climbed.trace_parent
+    name, version = climbed.client_name or "", climbed.client_version or ""
     session_id = await hub.sessions.implicit(
         caller, transport=transport, client_name=name, client_version=version, protocol_version=climbed.protocol_version
     )
@@ -295,10 +356,8 @@ async def stateless_source(
         client_version=version,
         client_address=address,
         client_capabilities=climbed.client_capabilities,
-        trace_id=trace.split("-")[1] if trace else "",
     )
-    if trace is None:
-        caller.remember(key, source)
+    caller.remember(key, source)
     return source
 
 

@@ -17,11 +17,12 @@ from django.conf import settings
 from invocations.configuration import Configuration
 from mcphub.process import runtime
 from mcphub.server import failures
+from mcphub.server.exchange import HttpRequest
 from mcphub.transports import checked_headers, refused
 from mcphub.transports.checked_headers import CheckedHeaders
 from sessions_app import endpoints
 from sessions_app.caller import ANONYMOUS, Caller
-from sessions_app.kit import decoding
+from sessions_app.kit import decoding, tracing
 from sessions_app.protocol import envelope, errors, json, jsonrpc, revisions
 from sessions_app.protocol.errors import (
     BodyTimeout,
@@ -38,6 +39,7 @@ from tools_catalog.catalog.selection import Selection
 
 logger = logging.getLogger(__name__)
 
+_TRACE_HEADERS = (b"traceparent", b"tracestate")
 JSON = (b"content-type", b"application/json")
 SSE = ((b"content-type", b"text/event-stream"), (b"cache-control", b"no-cache"), (b"x-accel-buffering", b"no"))
 Headers = Iterable[tuple[bytes, bytes]]
@@ -197,6 +199,16 @@ class HubConsumer(AsyncConsumer):
         """Give the tools of this address; raise ToolsetNotFound where it leads nowhere for this caller."""
         catalog = self.configuration.catalog
         return catalog.toolset(self.toolset, self.caller) if self.toolset else catalog
+
+    def http(self) -> HttpRequest | None:
+        """Give what a span tells of this request; None where none are recorded."""
+        if not tracing.is_on():
+            return None
+        context = {
+            name.decode(): value.decode("latin-1") for name, value in self.scope["headers"] if name in _TRACE_HEADERS
+        }
+        client = self.scope.get("client")
+        return HttpRequest(self.scope["http_version"], client[1] if client else 0, tracing.sent_context(context))
 
     @property
     def client_address(self) -> str:

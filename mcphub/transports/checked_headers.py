@@ -19,6 +19,7 @@ from sessions_app.protocol.errors import Forbidden, InvalidRequest, MisdirectedR
 Pairs = Iterable[tuple[bytes, bytes]]
 
 _HOST = re.compile(r"[A-Za-z0-9._\-\[\]:]{1,255}")
+_OF_ONE_REQUEST = frozenset({b"content-length", b"traceparent", b"tracestate"})
 _MOST_KEPT = 2000
 _LARGEST_KEPT = 2048
 """Bytes of headers; what is larger, as with long tokens of proxies, is read anew each time."""
@@ -73,8 +74,8 @@ def keep(pairs: Pairs, checked: CheckedHeaders) -> None:
 
 
 def _key(pairs: Pairs) -> tuple[tuple[bytes, bytes], ...]:
-    # The length belongs to the body, and would make nearly every request another.
-    return tuple([pair for pair in pairs if pair[0] != b"content-length"])
+    # The length belongs to the body and a trace to one request: they would make nearly every request another.
+    return tuple([pair for pair in pairs if pair[0] not in _OF_ONE_REQUEST])
 
 
 def _check_origin(origin: str, own_host: str | None) -> None:

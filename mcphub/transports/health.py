@@ -3,8 +3,18 @@
 from __future__ import annotations
 
 from mcphub.process import metrics
+from mcphub.process.runtime import Hub
 from mcphub.transports.base import HubConsumer
 from sessions_app.protocol import json
+from sessions_app.protocol.json import Json
+
+
+async def readiness(hub: Hub) -> tuple[bool, dict[str, Json]]:
+    """Say whether the hub can serve, and of each part how it is."""
+    parts = await hub.health()
+    # What an operator chose to do without, or must look into, is said, and is no reason to send callers elsewhere.
+    is_fine = all(state == "ok" or state.startswith(("not promised", "alarm", "behind")) for state in parts.values())
+    return is_fine, {"status": "ok" if is_fine else "unavailable", "parts": dict(parts)}
 
 
 class Live(HubConsumer):
@@ -20,11 +30,8 @@ class Ready(HubConsumer):
     needs_caller = False
 
     async def handle(self) -> None:
-        parts = await self.hub.health()
-        # What an operator chose to do without, or must look into, is said, and is no reason to send callers elsewhere.
-        fine = all(state == "ok" or state.startswith(("not promised", "alarm", "behind")) for state in parts.values())
-        body = {"status": "ok" if fine else "unavailable", "parts": parts}
-        await self.respond(200 if fine else 503, json.dumps(body))
+        is_fine, said = await readiness(self.hub)
+        await self.respond(200 if is_fine else 503, json.dumps(said))
 
 
 class Metrics(HubConsumer):

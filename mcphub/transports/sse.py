@@ -97,6 +97,7 @@ class SseMessages(HubConsumer):
                 self.client_address,
                 configuration=self.configuration,
                 channel=channel,
+                http=self.http(),
                 toolset=self.toolset,
                 is_touched=True,
             )

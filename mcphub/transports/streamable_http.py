@@ -89,6 +89,7 @@ class StreamableHttpEndpoint(HubConsumer):
             watch=response.watch,
             gone=self.gone,
             headers=self.headers,
+            http=self.http(),
             idempotency_key=self.headers.idempotency_key,
             toolset=self.toolset,
         )
@@ -146,6 +147,7 @@ class StreamableHttpEndpoint(HubConsumer):
             configuration=self.configuration,
             channel=response,
             watch=response.watch,
+            http=self.http(),
             idempotency_key=self.headers.idempotency_key,
             toolset=self.toolset,
         )

@@ -13,6 +13,7 @@ from django.utils.translation import gettext_lazy as _
 
 from sessions_app import bus, transports
 from sessions_app.history import events
+from sessions_app.kit import tracing
 from sessions_app.kit.fields import JSONText
 from sessions_app.kit.shown import clipped
 from sessions_app.protocol.lifecycle import TERMINAL, SessionEvent, SessionState, advance
@@ -37,6 +38,7 @@ class McpSessionQuerySet(models.QuerySet["McpSession"]):
                 ResourceSubscription.objects.filter(session=row).delete()
                 bus.publish(bus.SESSION_ENDED, row.session_id)
                 ended.append(row.session_id)
+                _tell_duration(row)
             if ended:
                 StreamEvent.objects.filter(session_id__in=ended).delete()
         return len(ended)
@@ -57,6 +59,16 @@ class McpSessionQuerySet(models.QuerySet["McpSession"]):
                     reason=reason,
                 )
         return count
+
+
+def _tell_duration(row: McpSession) -> None:
+    if not tracing.is_on() or row.ended_at is None:
+        return
+    is_pipe = row.transport == transports.STDIO.name
+    labels = {**(tracing.TRANSPORT_PIPE if is_pipe else tracing.TRANSPORT_HTTP)}
+    if row.protocol_version:
+        labels["mcp.protocol.version"] = row.protocol_version
+    tracing.session_ended("server", (row.ended_at - row.created_at).total_seconds(), labels)
 
 
 class McpSession(models.Model):

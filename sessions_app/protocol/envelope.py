@@ -63,7 +63,6 @@ NAMED_BY: Mapping[str, str] = MappingProxyType(
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _DECIMAL = re.compile(r"-?[0-9]{1,20}(\.0{1,20})?")
-_TRACE_PARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(-.{0,200})?")
 _ANNOTATION = "x-mcp-header"
 _HEADER_TYPES = frozenset({"string", "integer", "boolean"})
 
@@ -80,7 +79,6 @@ class Envelope:
     client_capabilities: dict[str, Json]
     log_level: str | None
     progress_token: str | int | None
-    trace_parent: str | None
     meta: dict[str, Json]
 
 
@@ -206,9 +204,6 @@ def _envelope(request: Request, version: str, meta: dict[str, Json]) -> Envelope
     token = meta.get("progressToken")
     if not (token is None or isinstance(token, str) or _is_integer(token)):
         raise InvalidParams("progressToken must be a string or an integer.")
-    trace = meta.get("traceparent")
-    if trace is not None and not (isinstance(trace, str) and _TRACE_PARENT.fullmatch(trace)):
-        trace = None
     return Envelope(
         request,
         version,
@@ -218,7 +213,6 @@ def _envelope(request: Request, version: str, meta: dict[str, Json]) -> Envelope
         meta[CLIENT_CAPABILITIES],
         level,
         token,
-        trace,
         meta,
     )
 

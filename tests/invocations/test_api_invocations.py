@@ -399,6 +399,7 @@ def test_the_members_of_a_row_are_the_promised_ones(auditor, rows):
         "client_version",
         "client_address",
         "trace_id",
+        "span_id",
         "continues",
         "turn_id",
         "tool_call_id",

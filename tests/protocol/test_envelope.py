@@ -64,7 +64,6 @@ def test_a_request_in_order_becomes_an_envelope():
         client_capabilities={"elicitation": {}},
         log_level="info",
         progress_token="p1",
-        trace_parent="00-" + "a" * 32 + "-" + "b" * 16 + "-01",
         meta=value["params"]["_meta"],
     )
 
@@ -72,7 +71,7 @@ def test_a_request_in_order_becomes_an_envelope():
 def test_what_a_client_may_leave_out_is_none():
     found = climb(body(), headers(), METHODS)
     assert (found.client_info, found.client_name, found.client_version) == (None, None, None)
-    assert (found.log_level, found.progress_token, found.trace_parent) == (None, None, None)
+    assert (found.log_level, found.progress_token) == (None, None)
 
 
 NO_META = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "t"}}
@@ -168,11 +167,6 @@ def test_an_unsupported_version_is_told_which_are_served():
 def test_a_notification_has_no_header_rules(routing):
     value = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}
     assert climb(value, routing, METHODS) == Notification("notifications/cancelled", {"requestId": 1})
-
-
-@pytest.mark.parametrize("trace", ["garbage", 1, None, "00-" + "A" * 32 + "-" + "b" * 16 + "-01", "x" * 10_000])
-def test_a_garbled_trace_is_dropped(trace):
-    assert climb(body(meta={"traceparent": trace}), headers(), METHODS).trace_parent is None
 
 
 def test_odd_client_names_are_not_names():

@@ -15,7 +15,8 @@ def scrape(hub: Hub, key: str) -> httpx2.Response:
 def figures(hub: Hub) -> dict[str, float]:
     answer = scrape(hub, hub.key)
     assert answer.headers["content-type"].startswith("text/plain")
-    return {each.name: each.samples[0].value for each in text_string_to_metric_families(answer.text)}
+    families = text_string_to_metric_families(answer.text)
+    return {each.name: each.samples[0].value for each in families if each.samples}
 
 
 def test_only_who_may_read_the_audit_is_told(hub: Hub, keys: dict[str, str]) -> None:

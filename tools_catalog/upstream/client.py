@@ -13,7 +13,9 @@ import itertools
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Final
+from urllib.parse import urlsplit
 
+from sessions_app.kit import tracing
 from sessions_app.protocol import envelope, errors
 from sessions_app.protocol.json import Json
 from tools_catalog.call.context import ToolContext
@@ -82,6 +84,7 @@ class UpstreamClient:
         self._policy = policy
         self._secret = secret
         self._introduction = Introduction(hub_version=version, can_ask=can_ask, seconds=spec.connect_seconds)
+        self._place = _place(spec)
         self._like = like
         self._account = account
         self._is_unprobed = is_unprobed
@@ -98,10 +101,12 @@ class UpstreamClient:
         self.calls = CallsUnderWay()
         self.serves_all = spec.transport == STDIO
         """No call needs a session of its own: a process is one, and a request that describes itself needs none."""
+        self.serves = False
+        """It has been opened well."""
         self.closed = asyncio.Event()
         self.why_closed = ""
         self.last_words = LastWords()
-        self.last_used = asyncio.get_running_loop().time()
+        self.last_used = self._opened_at = asyncio.get_running_loop().time()
         self._incoming = Incoming(
             secret,
             self.calls,
@@ -174,6 +179,12 @@ class UpstreamClient:
         Raises SessionLost where nothing ran, UpstreamError for the upstream's own error, ConnectionFailed,
         TransportError, ResultInvalid.
         """
+        with self._span(method, params) as span:
+            return await self._answered(method, span.injected(params), context, follows_tasks)
+
+    async def _answered(
+        self, method: str, params: Mapping[str, Json], context: ToolContext | None, follows_tasks: bool
+    ) -> dict[str, Json]:
         self.last_used = asyncio.get_running_loop().time()
         transport = self._transport
         if transport is None or self.closed.is_set():
@@ -199,6 +210,14 @@ class UpstreamClient:
         finally:
             del self.calls.requests[id_]
         return result_of(message, self._error)
+
+    def _span(self, method: str, params: Mapping[str, Json]) -> tracing.Operation | tracing.NoSpan:
+        """Give the span of a request to the upstream. What it is about is named as the catalogue approved it."""
+        if not tracing.is_on():
+            return tracing.NO_SPAN
+        is_tool = method == "tools/call"
+        target = params.get("name") if is_tool or method == "prompts/get" else ""
+        return tracing.sent(method, str(target or ""), self._place, params, is_tool=is_tool)
 
     async def ask(self, method: str, params: Mapping[str, Json]) -> dict[str, Json]:
         """Send a request that belongs to no call."""
@@ -248,6 +267,7 @@ class UpstreamClient:
         await self._transport.open()
         agreed = await self._way_to_agree()(self._transport, self._introduction, self._ids)
         self._transport, self.era, self.probed = agreed.transport, agreed.era, agreed.probed
+        self.serves = True
         keeps_nothing = not self.era.asks_within_calls and not self._spec.is_personal
         self.serves_all = self.serves_all or keeps_nothing
         if self._like is None:
@@ -278,6 +298,9 @@ class UpstreamClient:
         return StatelessHttp(self._spec, http, self._incoming)
 
     async def _end(self) -> None:
+        if self.serves:
+            lasted = asyncio.get_running_loop().time() - self._opened_at
+            tracing.session_ended("client", lasted, {**self._place, "mcp.protocol.version": self.era.version})
         if self._following is not None:
             self._following.cancel()
             await asyncio.gather(self._following, return_exceptions=True)
@@ -315,3 +338,17 @@ class UpstreamClient:
         if not self.era.takes_core_tasks:
             return [core_tasks.without_support(tool) for tool in tools]
         return tools
+
+
+def _place(spec: ConnectionSpec) -> dict[str, tracing.Attribute]:
+    """Give what spans and durations tell of where an upstream is."""
+    if spec.transport == STDIO:
+        return {**tracing.TRANSPORT_PIPE, "mcphub.connection": spec.slug}
+    url = urlsplit(spec.url)
+    port = url.port or (443 if url.scheme == "https" else 80)
+    return {
+        **tracing.TRANSPORT_HTTP,
+        "mcphub.connection": spec.slug,
+        "server.address": url.hostname or "",
+        "server.port": port,
+    }

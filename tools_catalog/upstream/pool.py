@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from sessions_app.kit import tracing
 from sessions_app.protocol import mcp_apps
 from sessions_app.protocol.errors import AskFailed, ConnectionFailed
 from tools_catalog.call.context import ToolContext
@@ -101,7 +102,7 @@ class Pool:
         while True:
             if address := self._holders.get(slug):
                 try:
-                    return await self.relay.request(address, slug, method, params, context, offer)
+                    return await self.relay.request(address, slug, method, _traced(params), context, offer)
                 except NotThere:
                     self._holders.pop(slug, None)
             try:
@@ -121,7 +122,7 @@ class Pool:
         try:
             address = await self._environment.address(process_id) if self._environment.address is not None else ""
             if address:
-                return await self.relay.request(address, slug, method, params, context, offer)
+                return await self.relay.request(address, slug, method, _traced(params), context, offer)
         except NotThere:
             pass
         raise AskFailed(GONE)
@@ -201,3 +202,8 @@ class Pool:
     def _own(self, task: asyncio.Task[Any]) -> None:
         self._leaving.add(task)
         task.add_done_callback(self._leaving.discard)
+
+
+def _traced(params: dict[str, Any]) -> dict[str, Any]:
+    """Give the params of a request that another process sends: they say which span it belongs under."""
+    return dict(tracing.current().injected(params))

@@ -31,6 +31,8 @@ env:
   - {name: MCPHUB_PUBLIC_URL, value: {{ .Values.publicUrl | quote }}}
   - {name: MCPHUB_ALLOWED_HOSTS, value: {{ join "," .Values.allowedHosts | quote }}}
   - {name: MCPHUB_BEHIND_PROXY, value: "1"}
+  - {name: MCPHUB_METRICS_PORT, value: {{ .Values.metrics.port | quote }}}
+  - {name: MCPHUB_METRICS_HOST, value: "0.0.0.0"}
   - {name: MCPHUB_WORKERS, value: {{ .Values.workers | quote }}}
   {{- with .Values.audit.checkpointWebhook }}
   - {name: MCPHUB_CHECKPOINT_WEBHOOK, value: {{ . | quote }}}
