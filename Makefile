@@ -8,6 +8,7 @@
 # make rig-openapi-survey   public OpenAPI documents as tools, and their operations called; brings packages of npm
 # make rig-published   servers as npm and PyPI publish them, behind a hub; not among the rigs, for it installs a gigabyte:
 #              python -m tests.clients.install first
+# make rig-agents   fifteen agent frameworks at /mcp and at /v1; by name too, for it installs gigabytes. ARGS="crewai agno"
 # make check   what must be clean before a commit
 # make pictures   those of docs/operators.md, by a browser that goes through a hub; needs Chromium. ARGS="--only calls"
 # make tool-api   docs/tool-api.md, from signatures and docstrings
@@ -78,7 +79,7 @@ rigs: $(VENV)/.installed-dev
 	@$(MAKE) --no-print-directory -k -j$(RIGS_AT_ONCE) -Otarget $(RIGS)
 
 # By name only: it brings packages of a hundred MB, and takes minutes.
-BY_NAME := rig-openapi-survey rig-published
+BY_NAME := rig-openapi-survey rig-published rig-agents
 rig-openapi-survey: WORDS = openapi_survey --seed $(SEED) $(ARGS)
 
 RIGS := $(addprefix rig-,rest-contract kill-nine-cluster nth-statement-postgresql nth-statement kill-nine-postgresql \
@@ -109,6 +110,7 @@ rig-children: WORDS = children --seed $(SEED) --cycles $(CYCLES) --kills $(KILLS
 rig-streams: WORDS = streams --seconds $(STREAM_SECONDS) --heartbeat $(BEAT_SECONDS)
 rig-streams-postgresql: WORDS = streams --seconds $(STREAM_SECONDS) --heartbeat $(BEAT_SECONDS) --database postgresql
 rig-published: WORDS = published
+rig-agents: WORDS = agents $(ARGS)
 $(RIGS) $(BY_NAME): $(VENV)/.installed-dev
 	@$(BIN)/python -m tests.rigs.$(WORDS)
 

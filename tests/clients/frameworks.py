@@ -1,11 +1,13 @@
-"""Agent frameworks that others wrote, each at `/mcp` of a hub: `frameworks.py FRAMEWORK ADDRESS KEY TOOL`.
+"""Agent frameworks that others wrote, each at a hub: `frameworks.py FRAMEWORK ADDRESS KEY TOOL MODELS PROMPT`.
 
-Lists the tools as the framework makes them for a model, calls TOOL by what the framework calls it, and writes JSON:
-`{"tools": […], "called": text}`. Runs in an environment of its own (see `install.AGENTS`); each imports what it needs.
+Lists the tools as the framework makes them for a model, calls TOOL by what the framework calls it, then asks the model
+`default` at MODELS, the hub's `/v1`, by PROMPT, with the tools of `/mcp`. Writes JSON: `{"tools": […], "called": text,
+"answered": text}`. Runs in an environment of its own (see `install.AGENTS`); each imports what it needs.
 """
 
 import asyncio
 import json
+import os
 import sys
 
 WORDS = {"text": "by an agent"}
@@ -142,11 +144,176 @@ async def crewai(url, headers, tool):
     return await asyncio.to_thread(work)
 
 
+async def ask_openai_agents(url, headers, models, key, prompt):
+    from agents import Agent, OpenAIChatCompletionsModel, Runner, set_tracing_disabled
+    from agents.mcp import MCPServerStreamableHttp
+    from openai import AsyncOpenAI
+
+    set_tracing_disabled(True)
+    model = OpenAIChatCompletionsModel(model="default", openai_client=AsyncOpenAI(base_url=models, api_key=key))
+    async with MCPServerStreamableHttp(params={"url": url, "headers": headers}) as server:
+        return (await Runner.run(Agent(name="asks", model=model, mcp_servers=[server]), prompt)).final_output
+
+
+async def ask_pydantic_ai(url, headers, models, key, prompt):
+    from pydantic_ai import Agent
+    from pydantic_ai.models.openai import OpenAIChatModel
+    from pydantic_ai.providers.openai import OpenAIProvider
+
+    try:
+        from pydantic_ai.mcp import MCPToolset as Server
+    except ImportError:
+        from pydantic_ai.mcp import MCPServerStreamableHTTP as Server
+    model = OpenAIChatModel("default", provider=OpenAIProvider(base_url=models, api_key=key))
+    return (await Agent(model, toolsets=[Server(url, headers=headers)]).run(prompt)).output
+
+
+async def ask_langchain(url, headers, models, key, prompt):
+    from langchain.agents import create_agent
+    from langchain_mcp_adapters.client import MultiServerMCPClient
+    from langchain_openai import ChatOpenAI
+
+    client = MultiServerMCPClient({"hub": {"transport": "streamable_http", "url": url, "headers": headers}})
+    agent = create_agent(ChatOpenAI(model="default", base_url=models, api_key=key), await client.get_tools())
+    said = await agent.ainvoke({"messages": [{"role": "user", "content": prompt}]})
+    return said["messages"][-1].content
+
+
+async def ask_llama_index(url, headers, models, key, prompt):
+    from llama_index.core.agent.workflow import FunctionAgent
+    from llama_index.llms.openai_like import OpenAILike
+    from llama_index.tools.mcp import BasicMCPClient, McpToolSpec
+
+    found = await McpToolSpec(client=BasicMCPClient(url, headers=headers)).to_tool_list_async()
+    model = OpenAILike(
+        model="default", api_base=models, api_key=key, is_chat_model=True, is_function_calling_model=True
+    )
+    return str(await FunctionAgent(tools=found, llm=model).run(prompt))
+
+
+async def ask_smolagents(url, headers, models, key, prompt):
+    from smolagents import MCPClient, OpenAIModel, ToolCallingAgent
+
+    def work():
+        with MCPClient({"url": url, "transport": "streamable-http", "headers": headers}) as found:
+            model = OpenAIModel(model_id="default", api_base=models, api_key=key)
+            # It takes a call of its own `final_answer` for an end, and asks once more where there was none.
+            return str(ToolCallingAgent(tools=list(found), model=model, max_steps=1, verbosity_level=0).run(prompt))
+
+    return await asyncio.to_thread(work)
+
+
+async def ask_fastmcp(url, headers, models, key, prompt):
+    """FastMCP has no agent: its client's tools, passed on by OpenAI's client."""
+    from fastmcp import Client
+    from fastmcp.client.transports import StreamableHttpTransport
+    from openai import AsyncOpenAI
+
+    model = AsyncOpenAI(base_url=models, api_key=key)
+    said = [{"role": "user", "content": prompt}]
+    async with Client(StreamableHttpTransport(url, headers=headers)) as client:
+        functions = [
+            {"type": "function", "function": {"name": each.name, "parameters": each.inputSchema}}
+            for each in await client.list_tools()
+        ]
+        while True:
+            answer = await model.chat.completions.create(model="default", messages=said, tools=functions)
+            message = answer.choices[0].message
+            if not message.tool_calls:
+                return message.content
+            said.append(message.model_dump(exclude_none=True))
+            for call in message.tool_calls:
+                result = await client.call_tool(call.function.name, json.loads(call.function.arguments))
+                said.append({"role": "tool", "tool_call_id": call.id, "content": result.content[0].text})
+
+
+async def ask_mcp_use(url, headers, models, key, prompt):
+    from langchain_openai import ChatOpenAI
+    from mcp_use import MCPAgent, MCPClient
+
+    client = MCPClient({"mcpServers": {"hub": {"url": url, "headers": headers}}})
+    agent = MCPAgent(llm=ChatOpenAI(model="default", base_url=models, api_key=key), client=client, max_steps=5)
+    try:
+        return str(await agent.run(prompt))
+    finally:
+        await client.close_all_sessions()
+
+
+async def ask_agno(url, headers, models, key, prompt):
+    from agno.agent import Agent
+    from agno.models.openai.like import OpenAILike
+    from agno.tools.mcp import MCPTools, StreamableHTTPClientParams
+
+    given = StreamableHTTPClientParams(url=url, headers=headers)
+    async with MCPTools(transport="streamable-http", server_params=given) as toolkit:
+        model = OpenAILike(id="default", base_url=models, api_key=key)
+        return str((await Agent(model=model, tools=[toolkit], telemetry=False).arun(prompt)).content)
+
+
+async def ask_google_adk(url, headers, models, key, prompt):
+    from google.adk.agents import LlmAgent
+    from google.adk.models.lite_llm import LiteLlm
+    from google.adk.runners import InMemoryRunner
+    from google.adk.tools.mcp_tool import McpToolset, StreamableHTTPConnectionParams
+    from google.genai import types
+
+    toolset = McpToolset(connection_params=StreamableHTTPConnectionParams(url=url, headers=headers))
+    model = LiteLlm(model="openai/default", api_base=models, api_key=key)
+    runner = InMemoryRunner(LlmAgent(name="asks", model=model, tools=[toolset]), app_name="asks")
+    session = await runner.session_service.create_session(app_name="asks", user_id="somebody")
+    question = types.Content(role="user", parts=[types.Part(text=prompt)])
+    said = ""
+    async for event in runner.run_async(user_id="somebody", session_id=session.id, new_message=question):
+        parts = event.content.parts if event.content is not None else []
+        said = "".join(part.text or "" for part in parts or []) or said
+    await toolset.close()
+    return said
+
+
+async def ask_autogen(url, headers, models, key, prompt):
+    from autogen_agentchat.agents import AssistantAgent
+    from autogen_ext.models.openai import OpenAIChatCompletionClient
+    from autogen_ext.tools.mcp import StreamableHttpServerParams, mcp_server_tools
+
+    can = {
+        "vision": False,
+        "function_calling": True,
+        "json_output": False,
+        "structured_output": False,
+        "family": "unknown",
+    }
+    model = OpenAIChatCompletionClient(model="default", base_url=models, api_key=key, model_info=can)
+    found = await mcp_server_tools(StreamableHttpServerParams(url=url, headers=headers))
+    agent = AssistantAgent("asks", model_client=model, tools=found, reflect_on_tool_use=True)
+    return str((await agent.run(task=prompt)).messages[-1].content)
+
+
+async def ask_crewai(url, headers, models, key, prompt):
+    from crewai import LLM, Agent
+    from crewai_tools import MCPServerAdapter
+
+    def work():
+        with MCPServerAdapter({"url": url, "transport": "streamable-http", "headers": headers}) as found:
+            model = LLM(model="openai/default", base_url=models, api_key=key)
+            words = {"role": "asks", "goal": "to know", "backstory": "none"}
+            return str(Agent(**words, llm=model, tools=list(found)).kickoff(prompt).raw)
+
+    return await asyncio.to_thread(work)
+
+
 def main():
-    framework, url, key, tool = sys.argv[1:]
-    work = globals()[framework.replace("-", "_")]
-    tools, called = asyncio.run(work(url, {"Authorization": f"Bearer {key}"}, tool))
-    print(json.dumps({"tools": sorted(tools), "called": called}))
+    framework, url, key, tool, models, prompt = sys.argv[1:]
+    # Nothing of a rig is told to those who wrote the frameworks.
+    os.environ |= {
+        "MCP_USE_ANONYMIZED_TELEMETRY": "false",
+        "CREWAI_DISABLE_TELEMETRY": "true",
+        "OTEL_SDK_DISABLED": "true",
+    }
+    os.environ |= {"AGNO_TELEMETRY": "false", "CREWAI_TRACING_ENABLED": "false"}
+    name, headers = framework.replace("-", "_"), {"Authorization": f"Bearer {key}"}
+    tools, called = asyncio.run(globals()[name](url, headers, tool))
+    answered = asyncio.run(globals()[f"ask_{name}"](url, headers, models, key, prompt))
+    print(json.dumps({"tools": sorted(tools), "called": called, "answered": answered}))
 
 
 if __name__ == "__main__":

@@ -65,15 +65,20 @@ PYTHON = {
 """Version of Python's `mcp`, or another library -> what is installed."""
 AGENTS = {
     "openai-agents": ("openai-agents==0.24.0",),
-    "pydantic-ai": ("pydantic-ai-slim[mcp]==2.68.0",),
-    "langchain": ("langchain-mcp-adapters==0.3.2", "langchain-core==1.8.3"),
-    "llama-index": ("llama-index-tools-mcp==0.6.0",),
-    "smolagents": ("smolagents[mcp]==1.26.0", "mcp[ws]==1.30.0"),
-    "fastmcp": ("fastmcp==4.1.2",),
-    "mcp-use": ("mcp-use==1.7.1",),
-    "agno": ("agno==3.1.10", "fastmcp==4.2.3"),
-    "google-adk": ("google-adk==2.13.0", "mcp==1.30.0"),
-    "autogen": ("autogen-ext[mcp]==0.7.5", "autogen-core==0.7.5", "mcp==1.30.0"),
+    "pydantic-ai": ("pydantic-ai-slim[mcp,openai]==2.68.0",),
+    "langchain": (
+        "langchain-mcp-adapters==0.3.2",
+        "langchain-core==1.8.3",
+        "langchain==1.5.2",
+        "langchain-openai==1.7.4",
+    ),
+    "llama-index": ("llama-index-tools-mcp==0.6.0", "llama-index-llms-openai-like==0.8.1"),
+    "smolagents": ("smolagents[mcp,openai]==1.26.0", "mcp[ws]==1.30.0"),
+    "fastmcp": ("fastmcp==4.1.2", "openai==3.57.0"),
+    "mcp-use": ("mcp-use==1.7.1", "langchain-openai==1.7.4"),
+    "agno": ("agno==3.1.10", "fastmcp==4.2.3", "openai==3.57.0"),
+    "google-adk": ("google-adk==2.13.0", "mcp==1.30.0", "litellm==1.110.2"),
+    "autogen": ("autogen-ext[mcp,openai]==0.7.5", "autogen-agentchat==0.7.5", "autogen-core==0.7.5", "mcp==1.30.0"),
     "crewai": ("crewai-tools[mcp]==1.15.30",),
 }
 """Agent frameworks in Python -> what is installed; see `tests.rigs.agents`. Not among what is made without names."""
@@ -103,10 +108,18 @@ def node(manifest_file: Path = HERE / "package.json", *, install: bool = True) -
 
 def python(version: str, *, install: bool = True) -> Path | None:
     """Give the interpreter that has this version of `mcp`, or this library; None where it is not installed."""
-    pins = PYTHON.get(version) or AGENTS[version]
+    return _environment(f"mcp-{version}", PYTHON[version], install=install)
+
+
+def agent(framework: str, *, install: bool = True) -> Path | None:
+    """Give the interpreter that has this agent framework in Python; None where it is not installed."""
+    return _environment(f"agent-{framework}", AGENTS[framework], install=install)
+
+
+def _environment(name: str, pins: tuple[str, ...], *, install: bool) -> Path | None:
     running = f"{sys.version_info.major}.{sys.version_info.minor}"
     digest = hashlib.sha256("\n".join((running, *pins)).encode()).hexdigest()[:12]
-    folder = CACHE / f"mcp-{version}-{digest}"
+    folder = CACHE / f"{name}-{digest}"
     with _making(folder, install=install) as is_new:
         if is_new:
             venv.create(folder, with_pip=True)

@@ -1,4 +1,5 @@
-"""Agent frameworks at `/mcp` of a hub: each lists a tool of an upstream under its prefixed name, and calls it.
+"""Agent frameworks at `/mcp` of a hub: each lists a tool of an upstream under its prefixed name, and calls it. Then
+each asks a model at the hub's `/v1`, which wants this tool called, with the tools of `/mcp`.
 
     python -m tests.rigs.agents [FRAMEWORK]...    all of them, or these; installs what is missing
 
@@ -14,17 +15,25 @@ import tempfile
 from pathlib import Path
 
 from tests import operations
+from tests.chat import rows
+from tests.chat.running import ScriptedProvider
+from tests.chat.script import calls, say, script
 from tests.clients import install
 from tests.servers import Hub
 from tests.upstreams.conftest import Operator, Peer
 
 _TOOL, _WORDS = "far_echo", "by an agent"
-_PATIENCE_SECONDS = 180
+_ASKED, _ANSWER = "asked of a model", "That is the answer."
+_PROMPT = script(calls((_TOOL, {"text": _ASKED})), say(_ANSWER), prompt="Repeat it. ")
+_UNSAID = ("smolagents",)
+"""Frameworks that take no text for an answer, but a call of a function of their own, and else ask and call again."""
+_PATIENCE_SECONDS = 300
 
 
 def problem_of(framework: str, hub: Hub, key: str) -> str:
-    """Say why a framework does not list and call the tool; empty where it does."""
-    command = [*_program(framework), framework, f"{hub.url}/mcp", key, _TOOL]
+    """Say why a framework does not list and call the tool, or does not for a model; empty where it does."""
+    before = len(hub.rows(tool=_TOOL))
+    command = [*_program(framework), framework, f"{hub.url}/mcp", key, _TOOL, f"{hub.url}/v1", _PROMPT]
     try:
         ended = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE_SECONDS, check=False)
     except subprocess.TimeoutExpired:
@@ -36,13 +45,21 @@ def problem_of(framework: str, hub: Hub, key: str) -> str:
         return f"it lists no {_TOOL}: {', '.join(said['tools'])}"
     if _WORDS not in said["called"]:
         return f"its call gave {said['called'][:200]}"
-    rows = hub.rows(tool=_TOOL)
-    return "" if rows else "the call is not on record"
+    rows_now = hub.rows(tool=_TOOL)
+    made = rows_now[: len(rows_now) - before][::-1]  # they come newest first
+    texts = [row["arguments"]["text"] for row in made]
+    if framework in _UNSAID:
+        return "" if texts[:2] == [_WORDS, _ASKED] else f"the calls on record are {texts}"
+    if texts != [_WORDS, _ASKED]:
+        return f"the calls on record are {texts}"
+    if said["answered"] != _ANSWER:
+        return f"of the model it heard {str(said['answered'])[:200]!r}"
+    return ""
 
 
 def _program(framework: str) -> list[str]:
     if framework not in install.AGENTS_IN_JAVASCRIPT:
-        return [str(install.python(framework)), str(install.HERE / "frameworks.py")]
+        return [str(install.agent(framework)), str(install.HERE / "frameworks.py")]
     folder = install.node(install.FRAMEWORKS)
     assert folder is not None
     scripts = install.scripts(folder, install.FRAMEWORKS.parent)
@@ -59,18 +76,21 @@ def _pin(framework: str) -> str:
 def main() -> int:
     wanted = sys.argv[1:] or [*install.AGENTS, *install.AGENTS_IN_JAVASCRIPT]
     failed = 0
-    settings = {"MCPHUB_EGRESS_ALLOW": "127.0.0.1"}
+    settings = {"MCPHUB_EGRESS_ALLOW": "127.0.0.1", "MCPHUB_CHAT_BURST": "1000"}
     with (
         tempfile.TemporaryDirectory() as folder,
         Peer("sdk_v2.py", "http") as peer,
+        ScriptedProvider() as provider,
         Hub(Path(folder), environment=settings) as hub,
     ):
         Operator(hub).connect("far", url=peer.url, prefix="far_")
+        model = {"scripted": {"is_default": True}}
+        hub.operate(rows.provide, "scripted", "compatible", provider.url, "", model, breaker_failures=10000)
         for framework in wanted:
-            key = hub.operate(operations.issue_key, framework, ["tools:list", "tools:call"])
+            key = hub.operate(operations.issue_key, framework, ["tools:list", "tools:call", "chat"])
             problem = problem_of(framework, hub, key)
             failed += bool(problem)
-            print(f"{framework} {_pin(framework)}: {problem or 'lists and calls'}", flush=True)
+            print(f"{framework} {_pin(framework)}: {problem or 'lists and calls, and calls for a model'}", flush=True)
     return int(failed > 0)
 
 

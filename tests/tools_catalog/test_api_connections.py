@@ -1,4 +1,4 @@
-"""/api/connections: read and written, except those that run a program."""
+"""/api/connections: read and written; those that run a program by people who may start programs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.factories import LaunchProfileFactory, McpConnectionFactory
-from tests.rest import by_key, error_of
+from tests.rest import by_key, by_person, error_of
 from tests.tools_catalog.proposals import definition, offer
 from tools_catalog.models import McpConnection
 
@@ -81,7 +81,7 @@ def test_what_was_learned_of_a_server_counts_for_the_same_address_only():
 
 def test_no_key_makes_a_connection_that_runs_a_program(api):
     profile = LaunchProfileFactory()
-    asked = (({}, 403), ({"profile": profile.pk}, 400), ({"command": "/bin/sh", "args": ["-c", "true"]}, 400))
+    asked = (({}, 403), ({"profile": profile.name}, 403), ({"command": "/bin/sh", "args": ["-c", "true"]}, 400))
     for more, status in asked:
         answer = api.post(
             "/api/connections/", {"slug": "sh", "transport": "stdio", **more}, content_type="application/json"
@@ -98,11 +98,26 @@ def test_a_transport_is_not_switched_by_editing_a_field(api):
     assert McpConnection.objects.get().transport == "streamable-http"
 
 
-def test_a_connection_that_runs_a_program_is_not_changed_here(api):
+def test_a_connection_that_runs_a_program_is_changed_by_no_key(api):
     McpConnectionFactory(slug="sh", transport="stdio", url="", profile=LaunchProfileFactory())
     for words in ({"enabled": False}, {"title": "x"}):
         error_of(api.patch("/api/connections/sh/", words, content_type="application/json"), 403, "forbidden")
     assert McpConnection.objects.get().enabled
+
+
+def test_people_who_may_start_programs_write_connections_that_run_one():
+    LaunchProfileFactory(name="git")
+    words = {"slug": "git", "transport": "stdio", "profile": "git"}
+    rights = [f"tools_catalog.{deed}_mcpconnection" for deed in ("view", "add", "change")]
+    without = by_person(*rights, is_staff=True)
+    error_of(without.post("/api/connections/", words, content_type="application/json"), 403, "forbidden")
+    manager = by_person(*rights, "tools_catalog.launch_mcpconnection", username="manager", is_staff=True)
+    made = manager.post("/api/connections/", words, content_type="application/json")
+    assert (made.status_code, made.json()["profile"]) == (201, "git"), made.content
+    off = {"enabled": False}
+    error_of(without.patch("/api/connections/git/", off, content_type="application/json"), 403, "forbidden")
+    assert manager.patch("/api/connections/git/", off, content_type="application/json").status_code == 200
+    assert not McpConnection.objects.get().enabled
 
 
 @pytest.mark.parametrize(

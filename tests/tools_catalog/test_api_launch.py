@@ -8,7 +8,7 @@ from sessions_app.history.models import AuditEvent
 from sessions_app.models import ApiKey
 from tests.factories import LaunchProfileFactory
 from tests.rest import by_key, by_person, error_of
-from tools_catalog.models import Secret
+from tools_catalog.models import LaunchProfile, Secret
 
 pytestmark = pytest.mark.django_db
 
@@ -66,6 +66,38 @@ def test_a_launch_profile_is_read_by_people_who_may_see_it_and_by_no_key() -> No
     said = error_of(by_key("catalog:write", "audit:read").get("/api/launch-profiles/"), 403, "forbidden")
     assert "not by keys" in said["message"]
     error_of(by_person("tools_catalog.view_mcpconnection").get("/api/launch-profiles/"), 403, "forbidden")
+
+
+def test_a_launch_profile_is_written_by_people_as_in_the_console() -> None:
+    words = {"name": "git", "command": "git", "arguments": ["--version"], "reason": "for all"}
+    path = "/api/launch-profiles/"
+    error_of(by_key("catalog:write").post(path, words, content_type="application/json"), 403, "forbidden")
+    viewer = by_person("tools_catalog.view_launchprofile", is_staff=True)
+    error_of(viewer.post(path, words, content_type="application/json"), 403, "forbidden")
+    rights = [f"tools_catalog.{deed}_launchprofile" for deed in ("view", "add", "change")]
+    manager = by_person(*rights, username="manager", is_staff=True)
+    made = manager.post(path, words, content_type="application/json")
+    assert (made.status_code, made.json()["arguments"]) == (201, ["--version"]), made.content
+    wrong = manager.patch(f"{path}git/", {"arguments": "--version"}, content_type="application/json")
+    error_of(wrong, 409, "conflict")
+    assert manager.patch(f"{path}git/", {"memory_mb": 64}, content_type="application/json").status_code == 200
+    error_of(manager.patch(f"{path}git/", {"name": "other"}, content_type="application/json"), 400, "invalid_params")
+    event = AuditEvent.objects.filter(subject_label="git").earliest("pk")
+    assert (event.actor_label, event.reason) == ("manager", "for all")
+
+
+def test_only_superusers_let_a_program_do_everything_or_exchange_one_that_may() -> None:
+    rights = [f"tools_catalog.{deed}_launchprofile" for deed in ("view", "add", "change")]
+    manager = by_person(*rights, is_staff=True)
+    free = {"is_unconfined": True}
+    LaunchProfileFactory(name="held")
+    LaunchProfileFactory(name="free", **free)
+    for name, change in (("held", free), ("free", {"command": "sh"}), ("free", {"is_unconfined": False})):
+        answer = manager.patch(f"/api/launch-profiles/{name}/", change, content_type="application/json")
+        error_of(answer, 403, "forbidden")
+    root = by_person(username="root", is_superuser=True, is_staff=True)
+    assert root.patch("/api/launch-profiles/held/", free, content_type="application/json").status_code == 200
+    assert LaunchProfile.objects.get(name="held").is_unconfined
 
 
 def test_keys_are_listed_without_their_texts() -> None:

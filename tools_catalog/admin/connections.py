@@ -32,6 +32,7 @@ from tools_catalog.admin.configured.actions import BringActions
 from tools_catalog.admin.launch import shown_held
 from tools_catalog.filters import CONNECTION_FILTERS
 from tools_catalog.models import McpConnection, McpConnectionLink, McpUpstreamTool
+from tools_catalog.models.upstream import may_launch
 from tools_catalog.upstream import probe
 from tools_catalog.vault import secret_for
 
@@ -52,7 +53,6 @@ _TOLD_OF = {
 }
 """State of what it offers -> how many there are of it."""
 _WAITING = ("state__in=new,changed,refused",)
-LAUNCH = "tools_catalog.launch_mcpconnection"
 STATUS_MARKS = {"connecting": "wait", "connected": "good", "disconnected": "off", "error": "bad"}
 _CHANGED = moment("updated_at", _("changed"))
 _CONNECTED = moment("connected_at", _("connected"))
@@ -63,7 +63,7 @@ _STDIO = McpConnection.Transport.STDIO
 
 def may_write(user: User | AnonymousUser, transport: str) -> bool:
     """Whether the person may save, and so test, a connection of this transport: stdio runs a program."""
-    return transport != _STDIO or user.has_perm(LAUNCH)
+    return transport != _STDIO or may_launch(user)
 
 
 class ConnectionForm(_FormBase):
@@ -163,7 +163,7 @@ class McpConnectionAdmin(BringActions, RecordedAdmin):
     def formfield_for_choice_field(
         self, db_field: Field[object, object], request: HttpRequest, **kwargs: object
     ) -> TypedChoiceField | None:
-        if db_field.name == "transport" and not request.user.has_perm(LAUNCH):
+        if db_field.name == "transport" and not may_launch(request.user):
             kwargs["choices"] = [choice for choice in McpConnection.Transport.choices if choice[0] != _STDIO]
         return super().formfield_for_choice_field(db_field, request, **kwargs)
 
@@ -173,7 +173,7 @@ class McpConnectionAdmin(BringActions, RecordedAdmin):
         closed = [*self.readonly_fields]
         if obj is not None:
             closed += ["slug", "transport"]
-        if not request.user.has_perm(LAUNCH):
+        if not may_launch(request.user):
             closed.append("profile")
         return closed
 

@@ -32,6 +32,11 @@ from tools_catalog.upstream.asking import Asking
 from tools_catalog.upstream.states import LinkState
 
 
+def may_launch(user: Any) -> bool:
+    """Whether a person may write and test connections that run a program."""
+    return bool(user.has_perm("tools_catalog.launch_mcpconnection"))
+
+
 class McpConnectionQuerySet(models.QuerySet["McpConnection"]):
     def with_status(self) -> McpConnectionQuerySet:
         """Say of each how its processes stand with it: the worst that one of them reports."""

@@ -1,4 +1,4 @@
-"""REST over connections to other MCP servers. Those that run a program are read here and written in the admin only."""
+"""REST over connections to other MCP servers. Those that run a program are written by people who may start programs."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from django.contrib.auth.models import Group
 from django.db import transaction
 from drf_spectacular.utils import extend_schema, extend_schema_field, extend_schema_view
 from rest_framework import mixins, serializers
+from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.serializers import BaseSerializer
 
@@ -15,7 +16,8 @@ from sessions_app.kit.rest.writing import Named, RowSerializer, StrictText, Writ
 from sessions_app.protocol.errors import Forbidden, MethodNotAllowed
 from sessions_app.protocol.json import Json
 from tools_catalog.filters import CONNECTION_FILTERS
-from tools_catalog.models import McpConnection
+from tools_catalog.models import LaunchProfile, McpConnection
+from tools_catalog.models.upstream import may_launch
 from tools_catalog.upstream.confinement import machine
 
 _STDIO = McpConnection.Transport.STDIO
@@ -33,7 +35,15 @@ class ConnectionSerializer(RowSerializer[McpConnection]):
     """Another MCP server, how it is reached, and how the hub stands with it."""
 
     transport = serializers.ChoiceField(
-        choices=McpConnection.Transport.choices, help_text="Fixed once it is saved. stdio is written in the admin only."
+        choices=McpConnection.Transport.choices,
+        help_text="Fixed once it is saved. stdio runs the program of `profile`.",
+    )
+    profile = Named(
+        slug_field="name",
+        queryset=LaunchProfile.objects.all(),
+        required=False,
+        allow_null=True,
+        help_text="Name of the launch profile that it runs over stdio. Set by upstream managers, not by keys.",
     )
     groups = Named(
         slug_field="name",
@@ -65,6 +75,7 @@ class ConnectionSerializer(RowSerializer[McpConnection]):
             "title",
             "enabled",
             "transport",
+            "profile",
             "url",
             "headers",
             "account",
@@ -122,7 +133,12 @@ class ConnectionSerializer(RowSerializer[McpConnection]):
 
     def validate_transport(self, value: str) -> str:
         if value == _STDIO:
-            raise Forbidden("A connection that runs a program is made in the admin, by an upstream manager.")
+            _demand_launching(self.context["request"])
+        return value
+
+    def validate_profile(self, value: LaunchProfile | None) -> LaunchProfile | None:
+        if value is not None:
+            _demand_launching(self.context["request"])
         return value
 
     def _write(self, row: McpConnection, values: dict[str, Any]) -> McpConnection:
@@ -130,10 +146,19 @@ class ConnectionSerializer(RowSerializer[McpConnection]):
         return super()._write(row, values)
 
 
+def _demand_launching(request: Request) -> None:
+    """Refuse a key, and a person who may not start programs. Raises Forbidden."""
+    if request.auth is not None or not may_launch(request.user):
+        raise Forbidden("A connection that runs a program is written by an upstream manager who is logged in.")
+
+
 @extend_schema_view(
     list=extend_schema(summary="Connections to other MCP servers, by name"),
     retrieve=extend_schema(summary="One connection"),
-    create=extend_schema(summary="Add a connection", description="Over HTTP. Its tools then wait for approval."),
+    create=extend_schema(
+        summary="Add a connection",
+        description="Its tools then wait for approval. Over stdio by an upstream manager, not by keys.",
+    ),
     update=extend_schema(summary="Replace a connection's words"),
     partial_update=extend_schema(summary="Change a connection", description="Switch it off here."),
 )
@@ -160,7 +185,7 @@ class ConnectionViewSet(mixins.CreateModelMixin, WritingViewSet[McpConnection]):
     def perform_update(self, serializer: BaseSerializer[McpConnection]) -> None:
         row = serializer.instance
         if isinstance(row, McpConnection) and row.transport == _STDIO:
-            raise Forbidden("A connection that runs a program is changed in the admin, by an upstream manager.")
+            _demand_launching(self.request)
         serializer.save()
 
     def http_method_not_allowed(self, request: Any, *args: object, **kwargs: object) -> Response:

@@ -1,4 +1,4 @@
-"""REST over launch profiles, to read, and over secrets by name. Profiles are written in the console alone."""
+"""REST over launch profiles and over secrets by name, which people write, as strictly as in the console."""
 
 from __future__ import annotations
 
@@ -10,15 +10,7 @@ from rest_framework import mixins, serializers
 from rest_framework.request import Request
 from rest_framework.serializers import BaseSerializer
 
-from sessions_app.kit.rest.writing import (
-    JSONValue,
-    ReasonedSerializer,
-    RowSerializer,
-    RowViewSet,
-    StrictText,
-    WritingViewSet,
-    attribute,
-)
+from sessions_app.kit.rest.writing import JSONValue, ReasonedSerializer, StrictText, WritingViewSet, attribute
 from sessions_app.protocol.errors import Forbidden
 from tools_catalog.models import LaunchProfile, Secret
 
@@ -26,12 +18,12 @@ _LONGEST_VALUE = 65_536
 _BY_PEOPLE = "By people who are logged in, not by keys."
 
 
-class LaunchProfileSerializer(RowSerializer[LaunchProfile]):
+class LaunchProfileSerializer(ReasonedSerializer):
     """A command that the hub may run as a child process. Secrets are named in it, never contained."""
 
-    arguments = JSONValue(read_only=True, help_text="The words of the command.")
-    readable = JSONValue(read_only=True, help_text="Paths that the child may read.")
-    writable = JSONValue(read_only=True, help_text="Paths that the child may change.")
+    arguments = JSONValue(required=False, help_text="The words of the command.")
+    readable = JSONValue(required=False, help_text="Paths that the child may read.")
+    writable = JSONValue(required=False, help_text="Paths that the child may change.")
 
     class Meta:
         model = LaunchProfile
@@ -53,8 +45,20 @@ class LaunchProfileSerializer(RowSerializer[LaunchProfile]):
             "max_processes",
             "instances",
             "updated_at",
+            "reason",
         ]
-        read_only_fields = fields
+        read_only_fields = ["updated_at"]
+
+    def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
+        found = super().get_fields()
+        if self.instance is not None:
+            found["name"].read_only = True  # secrets name the profile as their origin
+        return found
+
+    def validate_is_unconfined(self, value: bool) -> bool:
+        if value and not self.context["request"].user.is_superuser:
+            raise Forbidden("Only superusers let a program do everything: leave out is_unconfined.")
+        return value
 
 
 class SecretSerializer(ReasonedSerializer):
@@ -88,23 +92,42 @@ class SecretSerializer(ReasonedSerializer):
 
 
 @extend_schema_view(
-    list=extend_schema(summary="Launch profiles, by name", description="For people, not for keys."),
-    retrieve=extend_schema(summary="One launch profile", description="For people, not for keys."),
+    list=extend_schema(summary="Launch profiles: commands that the hub may run", description=_BY_PEOPLE),
+    retrieve=extend_schema(summary="One launch profile", description=_BY_PEOPLE),
+    create=extend_schema(summary="Add a launch profile", description=_BY_PEOPLE),
+    update=extend_schema(summary="Replace a launch profile", description=_BY_PEOPLE),
+    partial_update=extend_schema(summary="Change a launch profile", description=_BY_PEOPLE),
 )
-class LaunchProfileViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, RowViewSet[LaunchProfile]):
+class LaunchProfileViewSet(mixins.CreateModelMixin, WritingViewSet[LaunchProfile]):
     queryset = LaunchProfile.objects.all()
     serializer_class = LaunchProfileSerializer
     ordering = ("name",)
     lookup_field = "name"
     lookup_value_regex = "[^/]+"
-    required_scope = {"read": "catalog:write"}
-    required_permission = {"read": "tools_catalog.view_launchprofile"}
+    required_scope = {"read": "catalog:write", "write": "catalog:write"}
+    required_permission = {
+        "read": "tools_catalog.view_launchprofile",
+        "create": "tools_catalog.add_launchprofile",
+        "write": "tools_catalog.change_launchprofile",
+    }
     missing = "There is no such launch profile. GET /api/launch-profiles/ lists them."
 
     def check_permissions(self, request: Request) -> None:
         if request.auth is not None:
-            raise Forbidden("Launch profiles are read by people who are logged in, not by keys.")
+            raise Forbidden("Launch profiles are read and written by people who are logged in, not by keys.")
         super().check_permissions(request)
+
+    def perform_create(self, serializer: BaseSerializer[LaunchProfile]) -> None:
+        with transaction.atomic():
+            serializer.save()
+
+    def perform_update(self, serializer: BaseSerializer[LaunchProfile]) -> None:
+        row = serializer.instance
+        # Checked as it is stored: a program that may do everything is not exchanged for another.
+        stored = LaunchProfile.objects.only("is_unconfined").get(pk=row.pk) if row is not None else None
+        if stored is not None and stored.is_unconfined and not self.request.user.is_superuser:
+            raise Forbidden("Only superusers change a profile whose program may do everything.")
+        serializer.save()
 
 
 @extend_schema_view(

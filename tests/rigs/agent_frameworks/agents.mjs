@@ -1,7 +1,8 @@
-// Agent frameworks that others wrote, each at `/mcp` of a hub: `agents.mjs FRAMEWORK ADDRESS KEY TOOL`.
+// Agent frameworks that others wrote, each at `/mcp` of a hub: `agents.mjs FRAMEWORK ADDRESS KEY TOOL MODELS PROMPT`.
 //
-// Lists the tools as the framework makes them for a model, calls TOOL by what the framework calls it, and writes JSON:
-// `{"tools": […], "called": text}`.
+// Lists the tools as the framework makes them for a model, calls TOOL by what the framework calls it, then asks the model
+// `default` at MODELS, the hub's `/v1`, by PROMPT, with the tools of `/mcp`. Writes JSON: `{"tools": […], "called": text,
+// "answered": text}`.
 const WORDS = { text: "by an agent" };
 
 const FRAMEWORKS = {
@@ -49,7 +50,56 @@ const FRAMEWORKS = {
   },
 };
 
-const [framework, url, key, tool] = process.argv.slice(2);
-const [tools, called] = await FRAMEWORKS[framework](url, { Authorization: `Bearer ${key}` }, tool);
-console.log(JSON.stringify({ tools: tools.sort(), called }));
+const ASKING = {
+  async "vercel-ai-sdk"(url, headers, models, key, prompt) {
+    const { createMCPClient } = await import("@ai-sdk/mcp");
+    const { createOpenAICompatible } = await import("@ai-sdk/openai-compatible");
+    const { generateText, stepCountIs } = await import("ai");
+    const client = await createMCPClient({ transport: { type: "http", url, headers } });
+    const model = createOpenAICompatible({ name: "hub", baseURL: models, apiKey: key })("default");
+    const { text } = await generateText({ model, tools: await client.tools(), prompt, stopWhen: stepCountIs(3) });
+    await client.close();
+    return text;
+  },
+  async mastra(url, headers, models, key, prompt) {
+    const { Agent } = await import("@mastra/core/agent");
+    const { MCPClient } = await import("@mastra/mcp");
+    const { createOpenAICompatible } = await import("@ai-sdk/openai-compatible");
+    const client = new MCPClient({ servers: { hub: { url: new URL(url), requestInit: { headers } } } });
+    const { hub: tools } = await client.listToolsets();
+    const model = createOpenAICompatible({ name: "hub", baseURL: models, apiKey: key })("default");
+    const agent = new Agent({ id: "asks", name: "asks", instructions: "Answer.", model, tools });
+    const { text } = await agent.generate(prompt);
+    await client.disconnect();
+    return text;
+  },
+  async "langchain-js"(url, headers, models, key, prompt) {
+    const { MultiServerMCPClient } = await import("@langchain/mcp-adapters");
+    const { ChatOpenAI } = await import("@langchain/openai");
+    const { createAgent } = await import("langchain");
+    const client = new MultiServerMCPClient({ mcpServers: { hub: { transport: "http", url, headers } } });
+    const model = new ChatOpenAI({ model: "default", apiKey: key, configuration: { baseURL: models } });
+    const agent = createAgent({ model, tools: await client.getTools() });
+    const { messages } = await agent.invoke({ messages: [{ role: "user", content: prompt }] });
+    await client.close();
+    return messages.at(-1).content;
+  },
+  async "openai-agents-js"(url, headers, models, key, prompt) {
+    const { Agent, MCPServerStreamableHttp, OpenAIChatCompletionsModel, run, setTracingDisabled } = await import("@openai/agents");
+    const { default: OpenAI } = await import("openai");
+    setTracingDisabled(true);
+    const server = new MCPServerStreamableHttp({ url, requestInit: { headers } });
+    await server.connect();
+    const model = new OpenAIChatCompletionsModel(new OpenAI({ baseURL: models, apiKey: key }), "default");
+    const { finalOutput } = await run(new Agent({ name: "asks", model, mcpServers: [server] }), prompt);
+    await server.close();
+    return finalOutput;
+  },
+};
+
+const [framework, url, key, tool, models, prompt] = process.argv.slice(2);
+const headers = { Authorization: `Bearer ${key}` };
+const [tools, called] = await FRAMEWORKS[framework](url, headers, tool);
+const answered = await ASKING[framework](url, headers, models, key, prompt);
+console.log(JSON.stringify({ tools: tools.sort(), called, answered }));
 process.exit(0);

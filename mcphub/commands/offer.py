@@ -1,0 +1,120 @@
+"""`mcphub offer`: what upstreams offer, listed, looked at, approved and rejected."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import TYPE_CHECKING
+
+from mcphub.commands.stop import Stop, database_or_stop, start_django
+
+if TYPE_CHECKING:
+    from tools_catalog.models import McpUpstreamTool
+
+_AUTHOR = "mcphub offer"
+_STATES = ("new", "changed", "refused", "approved", "rejected", "gone")
+_WAITING = _STATES[:3]
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    verbs = parser.add_subparsers(metavar="list|show|approve|reject", required=True, title="verbs", dest="verb")
+    listed = verbs.add_parser("list", help="name the offers that wait for a decision")
+    listed.add_argument("--connection", metavar="NAME", help="those of one connection")
+    listed.add_argument(
+        "--state", action="append", choices=_STATES, help=f"in this state; repeated for more ({', '.join(_WAITING)})"
+    )
+    listed.add_argument("--json", action="store_true", help="as JSON, as /api/offers/ gives it")
+    show = verbs.add_parser("show", help="print one offer: as it is now, and as it was approved")
+    show.add_argument("id", metavar="ID", type=int, help="its number in the list")
+    for verb, does in (
+        ("approve", "serve what is offered now"),
+        ("reject", "do not serve it; what was approved stays"),
+    ):
+        decide = verbs.add_parser(verb, help=does)
+        decide.add_argument("id", metavar="ID", type=int, nargs="+", help="its number in the list")
+        decide.add_argument("--digest", metavar="DIGEST", help="refuse if it is another definition than this by now")
+        decide.add_argument("--reason", default="", metavar="WORDS", help="kept in the history")
+
+
+def run(options: argparse.Namespace) -> int:
+    start_django()
+    from mcphub.process import first_run
+
+    with database_or_stop():
+        first_run.migrate()
+        if options.verb == "list":
+            return _list(options)
+        if options.verb == "show":
+            print(_json(_rows([options.id])[0]))
+            return 0
+        return _decide(options)
+
+
+def _list(options: argparse.Namespace) -> int:
+    from tools_catalog.models import McpConnection, McpUpstreamTool
+
+    rows = McpUpstreamTool.objects.filter(state__in=options.state or _WAITING).select_related("connection")
+    if options.connection is not None:
+        if not McpConnection.objects.filter(slug=options.connection).exists():
+            raise Stop(
+                f"mcphub offer: there is no connection {options.connection!r}; `mcphub connection list` names them.",
+                status=2,
+            )
+        rows = rows.filter(connection__slug=options.connection)
+    rows = rows.order_by("connection__slug", "kind", "upstream_name")
+    if options.json:
+        print("[" + ",\n".join(_json(row) for row in rows.iterator(chunk_size=200)) + "]")
+        return 0
+    has_any = False
+    for row in rows.iterator(chunk_size=200):
+        has_any = True
+        name = json.dumps(row.upstream_name, ensure_ascii=True)[1:-1]  # it is the upstream's: no line of the terminal
+        remark = f"\t{row.refusal}" if row.refusal else ""
+        print(f"{row.pk}\t{row.connection.slug}\t{row.kind}\t{row.state}\t{name}\t{row.seen_digest[:12]}{remark}")
+    if not has_any:
+        print("There is no such offer.", file=sys.stderr)
+    return 0
+
+
+def _decide(options: argparse.Namespace) -> int:
+    from tools_catalog.discovery import reconcile
+
+    rows = _rows(options.id)
+    if options.digest and len(rows) > 1:
+        raise Stop(f"mcphub offer {options.verb}: --digest is of one offer; name one.", status=2)
+    refused = 0
+    for row in rows:
+        name = f"{row.connection.slug}: {json.dumps(row.upstream_name)[1:-1]}"
+        if row.is_gone or (options.digest and not row.seen_digest.startswith(options.digest)):
+            refused += 1
+            print(f"{name} is another definition by now, or gone: `mcphub offer show {row.pk}`.", file=sys.stderr)
+            continue
+        if options.verb == "reject":
+            row.change_reason = options.reason[:300]
+            reconcile.reject(row, author=_AUTHOR)
+            print(f"{name} is rejected.")
+            continue
+        try:
+            reconcile.approve(row, author=_AUTHOR, reason=options.reason[:300] or "approved on the command line")
+        except reconcile.ApprovalRefused as error:
+            refused += 1
+            print(f"{name} is not served: {error}", file=sys.stderr)
+        else:
+            print(f"{name} is served.")
+    return 1 if refused else 0
+
+
+def _rows(ids: list[int]) -> list[McpUpstreamTool]:
+    from tools_catalog.models import McpUpstreamTool
+
+    found = McpUpstreamTool.objects.select_related("connection").in_bulk([pk for pk in ids if 0 < pk < 2**63])
+    if missing := [pk for pk in ids if pk not in found]:
+        raise Stop(f"mcphub offer: there is no offer {missing[0]}; `mcphub offer list` names them.", status=2)
+    return [found[pk] for pk in dict.fromkeys(ids)]
+
+
+def _json(row: McpUpstreamTool) -> str:
+    from tools_catalog.rest.offers import OfferSerializer
+
+    return json.dumps(OfferSerializer(row).data, indent=2, ensure_ascii=False)
