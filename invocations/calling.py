@@ -198,17 +198,13 @@ class Calls:
                 release = await self._released(call, request, exchange, ask)
                 if isinstance(release, CallResult):
                     return release
-                if release.request is not request:  # edited: the rules look at what is called now
+                if release.made is not None:  # it waited: what holds now says which tool, and by which rules
                     self.running.remove(call)
-                    request, text = release.request, json.canonical(release.request.arguments)
-                    if tool.policy is not None:
-                        ruling = await self.policing.ruling(tool, exchange.source, release.arguments, text)
-                    call = Call(request, exchange, tool, received, text, ruling)
+                    request, made = release.request, release.made
+                    text = json.canonical(release.arguments)
+                    call = Call(request, exchange, made.tool, received, text, made.ruling)
+                    call.key, call.approval_id = made.key, release.approval_id
                     self.running.add(call)
-                    if (refusal := policing.refusal(ruling)) is not None:
-                        return await self._refused(request, exchange, refusal, received, tool, is_valid=True)
-                if release.key is not None:
-                    call.key, call.approval_id = release.key, release.approval_id
             return await self._carried_out(call, request, exchange, is_limited)
         finally:
             self.running.remove(call)

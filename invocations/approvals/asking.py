@@ -88,6 +88,7 @@ class Asked:
     recorded: Json
     """The arguments as the record holds them."""
     idempotency_key: str | None = None
+    is_task: bool = False
 
     @property
     def binding(self) -> str:
@@ -165,6 +166,7 @@ def _create(asked: Asked, bound: str, key: str, now: datetime.datetime) -> McpAp
         clear=records.apart(asked.recorded, asked.arguments, of=McpApproval.of(id_)),
         binding=bound,
         idempotency=key,
+        is_task=asked.is_task,
         rule=ask.rule[:100],
         rule_version=ask.version,
         words=ask.words,

@@ -128,6 +128,9 @@ def _changed(
         return {**fresh, **over, "status": McpApproval.Status.DENIED}
     given = [*row.approvers]
     if decision.arguments is not None and not _is_unchanged(row, decision.arguments):
+        if row.is_task:
+            words = "waits within a task, which is on record with its arguments. Approve it as it is, or deny it."
+            raise DecisionRefused("task", f"The call {row.pk} {words}")
         recorded = _checked(row, decision.arguments, record)
         fresh["edited"] = recorded
         fresh["edited_clear"] = records.apart(recorded, decision.arguments, of=f"{McpApproval.of(row.pk)} edited")

@@ -52,6 +52,8 @@ class McpApproval(models.Model):
     )
     idempotency = models.CharField(max_length=64, blank=True, editable=False)
     """Digest of the caller's idempotency key."""
+    is_task = models.BooleanField(default=False, editable=False)
+    """It waits within a task, whose intent has the arguments as they were asked for."""
     rule = models.CharField(_("rule"), max_length=100, blank=True, help_text=_("Empty: the tool's own setting asks."))
     rule_version = models.PositiveIntegerField(_("version of the rule"), default=0)
     words = models.TextField(_("what the rule says"), blank=True)

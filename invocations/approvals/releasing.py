@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from channels.db import database_sync_to_async
 from django.conf import settings
 from django.contrib.admin.utils import quote
+from django.contrib.auth.models import Group
 from django.db import DatabaseError
 from django.urls import reverse
 
@@ -20,11 +21,14 @@ from invocations.approvals import asking
 from invocations.approvals.asking import Asked
 from invocations.approvals.deciding import Decider, Decision, DecisionRefused, decide
 from invocations.approvals.models import McpApproval
+from invocations.call import policing
 from invocations.call.context import CallContext, Suspended
 from invocations.call.running import Call, Stopped
 from invocations.call_source import NULL_CHANNEL
 from invocations.ledger.records import Key
 from invocations.redaction.records import Record
+from sessions_app.caller import Caller, caller_of_key
+from sessions_app.models import ApiKey
 from sessions_app.protocol import json
 from sessions_app.protocol.errors import ApprovalDenied, AuditUnavailable, Cancelled, HubError
 from sessions_app.protocol.json import Json
@@ -33,6 +37,7 @@ from tools_catalog.call.context import ToolContext
 from tools_catalog.call.input_requests import Form
 from tools_catalog.catalog.snapshot import Tool
 from tools_catalog.policy.ask import CALLER, Ask
+from tools_catalog.policy.rules import ASK, NO_RULING, Ruling
 
 if TYPE_CHECKING:
     from invocations.calling import Calls
@@ -49,13 +54,23 @@ _SHOWN = 2000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Approved:
+    """A call that waited, as it is made now."""
+
+    tool: Tool
+    ruling: Ruling
+    key: Key
+    """Claimed by the intent, so that the call is made once, whoever makes it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
     """What a call that wanted a yes goes on with."""
 
     request: CallRequest
     approval_id: str = ""
-    key: Key | None = None
-    """Claimed by the intent, so that the call is made once, whoever makes it; None: a grant lets it run."""
+    made: Approved | None = None
+    """None: a grant lets it run as it is, or it is not made now."""
     wire: dict[str, Json] | None = None
     """The result of a call that is not made now."""
     recorded: dict[str, Json] | None = None
@@ -119,14 +134,13 @@ class Approvals:
             wire = pending(row)
             return Release(request=request, approval_id=row.pk, wire=wire, recorded=wire)
         self._check(row)
-        arguments = await self._arguments(row, request)
-        self._look_again(call.tool, exchange)
+        if row.edited is not None:
+            request = replace(request, arguments=await _arguments_of(row))
+        assert isinstance(request.arguments, dict)
+        tool, ruling = await self._judged(call, request.arguments, ask)
         self.outcomes["approved"] += 1
-        return Release(
-            request=request if row.edited is None else replace(request, arguments=arguments),
-            approval_id=row.pk,
-            key=(f"approval:{row.pk}", _round_of(row, request), row.binding),
-        )
+        key = (f"approval:{row.pk}", _round_of(row, request), row.binding)
+        return Release(request=request, approval_id=row.pk, made=Approved(tool=tool, ruling=ruling, key=key))
 
     async def _settled(self, call: Call, context: CallContext, row: McpApproval, ask: Ask) -> McpApproval:
         """Wait for the decision within bounds; give the row as it stands then. Raises Suspended, Cancelled."""
@@ -213,19 +227,36 @@ class Approvals:
             self.outcomes["denied"] += 1
             raise denied(row)
 
-    async def _arguments(self, row: McpApproval, request: CallRequest) -> Json:
-        if row.edited is None:
-            return request.arguments
-        return await _arguments_of(row)
+    async def _judged(self, call: Call, arguments: dict[str, Json], ask: Ask) -> tuple[Tool, Ruling]:
+        """Give the tool, and what the rules say, at the moment in which a call that waited is made.
 
-    def _look_again(self, tool: Tool, exchange: CallExchange) -> None:
-        """Raise ApprovalDenied where the tool changed while its call waited; ToolNotFound where it is gone."""
-        now = self._calls.current().catalog.find(tool.name, exchange.source.caller)
-        if now.digest != tool.digest:
+        Raises ToolNotFound or Forbidden where the caller has lost it, PolicyDenied where a rule says no by now,
+        ApprovalDenied where the tool or the rule that asks is another one.
+        """
+        try:
+            caller = await database_sync_to_async(_caller_now)(call.source.caller)
+        except DatabaseError as error:
+            raise AuditUnavailable from error
+        caller.need("tools:call")
+        tool = self._calls.current().catalog.find(call.tool.name, caller)
+        if tool.digest != call.tool.digest:
             raise ApprovalDenied(
                 f"The tool {tool.name} changed while the call waited for its approval, so it was not called. Look at "
                 "its definition and call again."
             )
+        ruling = NO_RULING
+        if tool.policy is not None:
+            source = replace(call.source, caller=caller)
+            ruling = await self._calls.policing.ruling(tool, source, arguments, json.canonical(arguments))
+        if (refusal := policing.refusal(ruling)) is not None:
+            raise refusal
+        asks = (ruling.ask or Ask()) if ruling.effect == ASK else None
+        if asks is not None and (asks.rule, asks.version) != (ask.rule, ask.version):
+            raise ApprovalDenied(
+                f"The rules about calls of {tool.name} changed while the call waited for its approval, so it was not "
+                "called. Call again: it is asked anew."
+            )
+        return tool, ruling
 
     async def note_use(self, approval_id: str, invocation_id: str) -> None:
         """Write which invocation an approval led to. The intent's key is the truth; this is for those who look."""
@@ -240,7 +271,7 @@ class Approvals:
 
     async def wait_in_task(self, call: Call, context: CallContext, request: CallRequest, ask: Ask) -> dict[str, Json]:
         """Give the arguments to call with, however long the decision takes. Raises ApprovalDenied."""
-        asked = _asked(call, request, ask)
+        asked = replace(_asked(call, request, ask), is_task=True)
         if await database_sync_to_async(asking.granted)(asked):
             return asked.arguments
         row = await database_sync_to_async(asking.attach)(asked)
@@ -250,6 +281,7 @@ class Approvals:
                 row = await self._waited(context, row, ask.seconds)
         self._check(row)
         arguments = await _arguments_of(row)
+        await self._judged(call, arguments, ask)
         if not await database_sync_to_async(asking.claim)(row.pk, call.invocation_id):
             raise ApprovalDenied(
                 f"The approval {row.pk} is over or was used, so the tool was not called. Call again to ask anew.",
@@ -274,6 +306,17 @@ class _Gate:
 
     async def aclose(self) -> None:
         """The backend behind it is closed by whoever holds it."""
+
+
+def _caller_now(caller: Caller) -> Caller:
+    """Give a caller with the rights of this moment. Groups that a token's claims give last as long as the token."""
+    if caller.key_id is not None:
+        key = ApiKey.objects.filter(pk=caller.key_id).first()
+        return caller_of_key(key) if key is not None else replace(caller, scopes=frozenset(), sources={})
+    if caller.principal.startswith("user:") and not caller.claims:
+        groups = Group.objects.filter(user=caller.principal.removeprefix("user:")).values_list("pk", flat=True)
+        return replace(caller, groups=frozenset(groups), sources={})
+    return caller
 
 
 def _round_of(row: McpApproval, request: CallRequest) -> str:

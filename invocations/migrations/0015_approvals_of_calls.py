@@ -35,6 +35,7 @@ class Migration(migrations.Migration):
                 ('edited_clear', models.TextField(blank=True, editable=False, null=True)),
                 ('binding', models.CharField(help_text='Of the tool, its definition, the arguments and the rule.', max_length=64, verbose_name='fingerprint')),
                 ('idempotency', models.CharField(blank=True, editable=False, max_length=64)),
+                ('is_task', models.BooleanField(default=False, editable=False)),
                 ('rule', models.CharField(blank=True, help_text="Empty: the tool's own setting asks.", max_length=100, verbose_name='rule')),
                 ('rule_version', models.PositiveIntegerField(default=0, verbose_name='version of the rule')),
                 ('words', models.TextField(blank=True, verbose_name='what the rule says')),

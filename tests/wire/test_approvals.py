@@ -8,6 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from tests import operations
 from tests.servers import Hub, until
 from tests.wire import approving
 from tests.wire.conftest import TOOLBOX, make_keys
@@ -193,6 +194,17 @@ def test_a_task_waits_for_its_yes(speaker: Speaker, hub: Hub, box: Box) -> None:
     assert box.times("began") == 1
 
 
+def test_a_call_that_waits_in_a_task_is_approved_as_it_is(speaker: Speaker, hub: Hub, box: Box) -> None:
+    """Its intent is on record with these arguments, and what runs is what the record says."""
+    (hub.data / "toolbox").mkdir(exist_ok=True)
+    box.release()
+    Follower(speaker).call("errand", name=box.name)
+    [id_] = until(lambda: hub.operate(approving.waiting, "errand"))
+    assert hub.operate(approving.decide, id_, True, arguments={"name": f"{box.name}-"}) == "task"
+    assert hub.operate(approving.decide, id_, False) == "denied"
+    assert not box.has("began")
+
+
 def test_a_held_call_runs_when_somebody_says_yes(patient: Hub, tmp_path: Any) -> None:
     box = Box(patient)
     with Speaker(patient.url, make_keys(patient)["wire"]) as speaker:
@@ -201,3 +213,31 @@ def test_a_held_call_runs_when_somebody_says_yes(patient: Hub, tmp_path: Any) ->
         assert not box.has("counted")
         patient.operate(approving.decide, id_, True)
         assert held.answer().json()["result"]["content"][0]["text"] == "call number 1"
+
+
+def test_a_rule_that_came_while_the_call_was_held_decides_about_it(patient: Hub) -> None:
+    box = Box(patient)
+    with Speaker(patient.url, make_keys(patient)["wire"]) as speaker:
+        held = Apart(lambda: speaker.modern_call(COUNT, {"name": box.name}))
+        [id_] = until(lambda: patient.operate(approving.waiting, COUNT))
+        condition = f"has(args.name) && args.name == '{box.name}' || has(args.text) && args.text == 'probe'"
+        patient.operate(operations.create, "tools_catalog.McpPolicyRule", name="late", condition=condition)
+        until(lambda: speaker.modern_call("echo", {"text": "probe"}).json()["result"].get("isError"))
+        patient.operate(approving.decide, id_, True)
+        refused = held.answer().json()["result"]
+        assert refused["isError"]
+        assert patient.rows(client=speaker.name, error_code="policy_denied")[0]["policy_rule"] == "late"
+        assert not box.has("counted")
+        patient.operate(operations.delete, "tools_catalog.McpPolicyRule")
+
+
+def test_a_right_that_was_taken_away_while_the_call_was_held_is_missed(patient: Hub) -> None:
+    box = Box(patient)
+    with Speaker(patient.url, patient.operate(operations.issue_key, "losing", ["tools:list", "tools:call"])) as speaker:
+        until(lambda: speaker.modern("server/discover").status_code == 200)
+        held = Apart(lambda: speaker.modern_call(COUNT, {"name": box.name}))
+        [id_] = until(lambda: patient.operate(approving.waiting, COUNT))
+        patient.operate(operations.update, "sessions_app.ApiKey", {"name": "losing"}, scopes=["tools:list"])
+        patient.operate(approving.decide, id_, True)
+        assert held.answer().status_code == 403
+        assert not box.has("counted")
