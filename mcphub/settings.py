@@ -122,7 +122,6 @@ TEMPLATES = [
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
                 "mcphub.console.verdict.shown",
-                "mcphub.telling.pages.shown",
             ]
         },
     }

@@ -152,7 +152,7 @@ class McpToolApproval(GuardedModel):
         ALWAYS = "always", _("Waits for an approval")
 
     tool = models.OneToOneField(
-        "tools_catalog.McpToolDefinition", models.CASCADE, related_name="approval", verbose_name=_("tool")
+        "tools_catalog.McpToolDefinition", models.CASCADE, related_name="approval_policy", verbose_name=_("tool")
     )
     policy = models.CharField(_("calls"), max_length=12, choices=Policy, default=Policy.ALWAYS)
 

@@ -68,7 +68,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('policy', models.CharField(choices=[('never', 'Runs at once'), ('destructive', 'Waits if it is marked destructive'), ('always', 'Waits for an approval')], default='always', max_length=12, verbose_name='calls')),
-                ('tool', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, related_name='approval', to='tools_catalog.mcptooldefinition', verbose_name='tool')),
+                ('tool', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, related_name='approval_policy', to='tools_catalog.mcptooldefinition', verbose_name='tool')),
             ],
             options={
                 'verbose_name': 'approval policy',

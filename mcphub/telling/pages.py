@@ -5,7 +5,6 @@ from __future__ import annotations
 from django.contrib import admin
 from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest, HttpResponseBase, JsonResponse
 from django.urls import path, reverse
-from django.utils.functional import SimpleLazyObject
 from django.views.decorators.http import require_POST, require_safe
 
 from mcphub.telling import live, noticing
@@ -61,11 +60,6 @@ def seen_view(request: HttpRequest) -> HttpResponse:
 def unread(request: HttpRequest) -> int:
     rows = noticing.live_for(request.user).filter(pk__gt=noticing.seen_upto(request.user))  # type: ignore[arg-type]
     return rows.order_by()[: MOST_COUNTED + 1].count()
-
-
-def shown(request: HttpRequest) -> dict[str, object]:
-    """Give pages the count of unread notices; it is asked only where the badge is drawn."""
-    return {"notices_unread": SimpleLazyObject(lambda: unread(request))}
 
 
 _view = admin.site.admin_view

@@ -87,6 +87,7 @@ document.addEventListener("DOMContentLoaded", () => {
     source?.close();
     source = null;
     if (document.hidden) return;
+    if (newest === null) ask(); // there may be no place for a stream, and the count is wanted all the same
     timer = setTimeout(open, again * (0.75 + Math.random() / 2));
     again = Math.min(MOST_AGAIN_MS, again * 2);
   }
