@@ -219,8 +219,8 @@ class McpToolInvocation(AppendOnly):
     policy_said = models.CharField(  # noqa: DJ001 - as above
         _("what the rule said"), max_length=200, null=True, blank=True
     )
-    policy_watched = models.TextField(  # noqa: DJ001 - as above
-        _("what watching rules would have done"), null=True, blank=True
+    policy_watched = models.CharField(  # noqa: DJ001 - as above
+        _("what watching rules would have done"), max_length=2000, null=True, blank=True
     )
     client_name = models.CharField(_("client"), max_length=200, blank=True)
     client_version = models.CharField(_("client version"), max_length=100, blank=True)

@@ -32,7 +32,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='mcptoolinvocation',
             name='policy_watched',
-            field=models.TextField(blank=True, null=True, verbose_name='what watching rules would have done'),
+            field=models.CharField(blank=True, max_length=2000, null=True, verbose_name='what watching rules would have done'),
         ),
         migrations.AddConstraint(
             model_name='mcperrormapping',

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from django.conf import settings
-from django.contrib.auth.models import Group
+from django.contrib.auth.models import Group, User
 from django.contrib.auth.validators import UnicodeUsernameValidator
 from django.core.exceptions import ValidationError
 from django.core.validators import RegexValidator
@@ -233,7 +233,7 @@ class LinkedIdentity(models.Model):
         events.record(
             kind,
             actor=events.actor_of(by) if by is not None else None,
-            model=type(self.user),
+            model=User,
             subject=self.user_id,
             label=str(self.user),
             before=said if kind == "identity.unlinked" else None,

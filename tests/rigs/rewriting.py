@@ -56,7 +56,8 @@ class Rewriting:
 
     def alarm_metric(self) -> bool:
         headers = {"authorization": f"Bearer {self.hub.key}"}
-        return "mcphub_audit_alarm 1.0" in httpx2.get(f"{self.hub.url}/metrics", headers=headers, timeout=60).text
+        told = httpx2.get(f"{self.hub.url}/metrics", headers=headers, timeout=60).text
+        return any(line.startswith("mcphub_audit_alarm{") and line.endswith(" 1.0") for line in told.splitlines())
 
     def verified(self) -> tuple[int, str]:
         """Give the status of `mcphub audit verify` and what it says."""

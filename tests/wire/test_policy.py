@@ -9,6 +9,7 @@ import pytest
 
 from tests import operations
 from tests.servers import Hub, until
+from tests.wire import approving
 from tests.wire.speech import LEGACY, Speaker, error_of
 
 RULE = "tools_catalog.McpPolicyRule"
@@ -17,7 +18,8 @@ ADD = "add_numbers"
 
 @pytest.fixture(scope="module")
 def governed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
-    with Hub(tmp_path_factory.mktemp("governed"), packs=["starter"]) as running:
+    environment = {"MCPHUB_APPROVAL_HOLD_SECONDS": "0.2"}
+    with Hub(tmp_path_factory.mktemp("governed"), packs=["starter"], environment=environment) as running:
         yield running
 
 
@@ -88,11 +90,14 @@ def test_an_allow_that_does_not_hold_denies_and_one_that_holds_is_recorded(gover
     assert governed.rows(client=speaker.name, policy_rule="even", status="ok")
 
 
-def test_a_call_that_a_rule_asks_about_is_refused_while_nobody_can_be_asked(governed: Hub, speaker: Speaker) -> None:
+def test_a_call_that_a_rule_asks_about_waits_for_a_person(governed: Hub, speaker: Speaker) -> None:
     _add(governed, "ask-first", applies_to="tool", target="add", effect="ask", words="Adding is dangerous.")
-    answer = until(lambda: (found := _called(speaker, "add", {"a": 1, "b": 1})) and _is_denied(found) and found)
-    assert "approve" in answer["result"]["content"][0]["text"]
-    assert governed.rows(client=speaker.name, error_code="approval_unavailable", policy_rule="ask-first")
+    meta = until(lambda: _called(speaker, "add", {"a": 1, "b": 1})["result"]["_meta"].get("mcphub/approval"))
+    waiting = governed.operate(approving.row, meta["approvalId"])
+    assert (waiting["status"], waiting["rule"]) == ("pending", "ask-first")
+    assert governed.rows(client=speaker.name, policy_rule="ask-first")[0]["policy_said"] == "ask"
+    governed.operate(approving.decide, meta["approvalId"], True)
+    assert _called(speaker, "add", {"a": 1, "b": 1})["result"]["structuredContent"] == {"result": 2}
 
 
 def test_a_watching_rule_only_writes_down_what_it_would_have_done(governed: Hub, speaker: Speaker) -> None:

@@ -150,15 +150,19 @@ class Selection:
             tool = self.tools.get(self.real_name(name))
         ruling = None
         if tool is None or (tool.groups and not is_visible(tool, caller)) or (ruling := tool.hidden_by(caller)):
-            error = ToolNotFound(
-                f"There is no tool named {json.dumps(name[:100]).decode()}. {self.where_names_are}", tool=name[:100]
-            )
-            error.ruling = ruling
-            raise error
+            raise self._missing(name, ruling)
         if not tool.enabled:
             why = tool.why_not or "It is switched off. Ask the hub's operator to enable it, or choose another."
             raise ToolDisabled(f"The tool {name} is not served. {why}", tool=name)
         return tool
+
+    def _missing(self, name: str, ruling: Ruling | None) -> ToolNotFound:
+        # Made here: a frame that holds the error it raises is a cycle, and keeps what its callers were given.
+        error = ToolNotFound(
+            f"There is no tool named {json.dumps(name[:100]).decode()}. {self.where_names_are}", tool=name[:100]
+        )
+        error.ruling = ruling
+        return error
 
     def unwrapped_call(self, params: dict[str, Json]) -> dict[str, Json]:
         """Give the params of the `tools/call` that a request means."""

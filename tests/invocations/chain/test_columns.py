@@ -36,6 +36,9 @@ NO_FILTER = {
     "caller_label": "a label may change; the principal does not",
     "tool_call_id": "models make them up; the turn is what is looked for",
     "turn_round": "the turn is what is looked for",
+    "policy_version": "the rule is what is looked for",
+    "policy_said": "the rule and the error's code are what is looked for",
+    "span_id": "the trace is what is looked for",
 }
 _TYPES = {
     ColumnType.TEXT: (models.CharField, JSONText, models.ForeignKey),
