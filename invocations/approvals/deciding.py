@@ -25,7 +25,7 @@ from tools_catalog.models import McpToolDefinition
 if TYPE_CHECKING:
     from django.contrib.auth.models import AnonymousUser, User
 
-Why = Literal["own", "group", "twice", "expired", "decided", "arguments", "unread"]
+Why = Literal["own", "group", "twice", "expired", "decided", "arguments", "unread", "task"]
 GRANT = datetime.timedelta(hours=1)
 GRANTS = ("", "hour", "session")
 LONGEST_REASON = 2000

@@ -314,7 +314,7 @@ def _caller_now(caller: Caller) -> Caller:
         key = ApiKey.objects.filter(pk=caller.key_id).first()
         return caller_of_key(key) if key is not None else replace(caller, scopes=frozenset(), sources={})
     if caller.principal.startswith("user:") and not caller.claims:
-        groups = Group.objects.filter(user=caller.principal.removeprefix("user:")).values_list("pk", flat=True)
+        groups = Group.objects.filter(user=int(caller.principal.removeprefix("user:"))).values_list("pk", flat=True)
         return replace(caller, groups=frozenset(groups), sources={})
     return caller
 
