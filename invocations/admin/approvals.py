@@ -115,11 +115,9 @@ class McpApprovalAdmin(RecordedReading):
         "shown_tool",
         "effects",
         "shown_caller",
-        "transport",
         "shown_arguments",
         "rule",
         _EXPIRES,
-        "decided_by",
     ]
     list_display_links = [_ASKED]
     filters = _FILTERS
