@@ -23,7 +23,7 @@ from sessions_app.kit.database import Dedicated, driver
 logger = logging.getLogger(__name__)
 
 _STOP_SECONDS = 10
-_KEY = 0x6D637068  # "mcph"
+_KEY = 0x6D637368  # "mcsh"; `mcph` is the lock of a start
 
 
 def lease_on(database: Dedicated) -> Lease:
