@@ -114,7 +114,6 @@ DEFAULTS: tuple[ErrorRule, ...] = (
     _default("result_invalid", -31034),
     _default("egress_refused", -31035),
     _default("policy_denied", -31036),
-    _default("approval_unavailable", -31037),
 )
 """The rows that ship (numbers: the product's error table; unmapped codes fall back to server_error)."""
 

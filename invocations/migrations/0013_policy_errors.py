@@ -11,7 +11,7 @@ GENERAL = {
     },
     "required": ["errorCode", "details", "retryable"],
 }
-ROWS = {"policy_denied": -31036, "approval_unavailable": -31037}
+ROWS = {"policy_denied": -31036}
 
 
 def load(apps, schema_editor):

@@ -11,7 +11,7 @@
     │    BodyTimeout  PayloadTooLarge  UnsupportedMediaType  RateLimited  ServerBusy
     │    AuditUnavailable  ServerError
     └─ ToolFailure                a model may act on it -> result with isError
-         ArgumentsInvalid  PolicyDenied  ApprovalUnavailable  ToolTimeout  Cancelled  Interrupted  ConnectionFailed
+         ArgumentsInvalid  PolicyDenied  ToolTimeout  Cancelled  Interrupted  ConnectionFailed
          EgressRefused  TransportError  UpstreamError  ExecutionError  AskFailed  ApprovalDenied
          ResultInvalid
 
@@ -356,11 +356,6 @@ class PolicyDenied(ToolFailure):
 
     code = "policy_denied"
     sentence = "A rule of this hub denies the call."
-
-
-class ApprovalUnavailable(ToolFailure):
-    code = "approval_unavailable"
-    sentence = "A person would have to approve the call, and this hub cannot ask one yet."
 
 
 class ToolTimeout(ToolFailure):
