@@ -18,7 +18,7 @@ from invocations.redaction.records import Record
 from invocations.rest.reads import RecordedViewSet
 from invocations.rest.serializers import ObjectBody, sees_bodies
 from sessions_app.kit.rest.errors import Conflict
-from sessions_app.kit.rest.writing import RowSerializer
+from sessions_app.kit.rest.writing import AskedSerializer, RowSerializer, StrictText
 from sessions_app.protocol.errors import Forbidden
 
 _BODIES = ("arguments", "edited")
@@ -73,14 +73,14 @@ class ApprovalSerializer(RowSerializer[McpApproval]):
 _CLOSED = "By people who are logged in, not by keys. Never by who asked, unless the question is for them."
 
 
-class ApproveSerializer(serializers.Serializer[Any]):
+class ApproveSerializer(AskedSerializer):
     arguments = serializers.DictField(required=False, help_text="To call with in place of those that were asked for.")
     grant = serializers.ChoiceField(choices=["hour", "session"], required=False, help_text="No question for an hour.")
-    reason = serializers.CharField(required=False, allow_blank=True, max_length=deciding.LONGEST_REASON)
+    reason = StrictText(required=False, allow_blank=True, max_length=deciding.LONGEST_REASON)
 
 
-class DenySerializer(serializers.Serializer[Any]):
-    reason = serializers.CharField(
+class DenySerializer(AskedSerializer):
+    reason = StrictText(
         required=False, allow_blank=True, max_length=deciding.LONGEST_REASON, help_text="The caller is told it."
     )
 
@@ -149,7 +149,7 @@ class ApprovalViewSet(RecordedViewSet[McpApproval]):
         return Response(self.get_serializer(row).data)
 
 
-def _read(kind: type[serializers.Serializer[Any]], request: Request) -> dict[str, Any]:
+def _read(kind: type[AskedSerializer], request: Request) -> dict[str, Any]:
     asked = kind(data=request.data)
     asked.is_valid(raise_exception=True)
     return dict(asked.validated_data)

@@ -22,8 +22,8 @@ from invocations.rest import reads
 from invocations.rest.serializers import ErrorBody, ObjectBody, sees_bodies
 from sessions_app import transports
 from sessions_app.caller import Caller, caller_of, caller_of_key
-from sessions_app.kit.rest.errors import Conflict, refused_members
-from sessions_app.kit.rest.writing import JSONValue, RowViewSet, StrictBoolean, StrictText
+from sessions_app.kit.rest.errors import Conflict
+from sessions_app.kit.rest.writing import AskedSerializer, JSONValue, RowViewSet, StrictBoolean, StrictText
 from sessions_app.models import ApiKey
 from sessions_app.protocol.errors import (
     DuplicateRequest,
@@ -107,7 +107,7 @@ class ReplayPlan:
         return made.invocation_id
 
 
-class ReplayRequestSerializer(serializers.Serializer[Any]):
+class ReplayRequestSerializer(AskedSerializer):
     """How to make the call again."""
 
     version = StrictText(
@@ -117,11 +117,6 @@ class ReplayRequestSerializer(serializers.Serializer[Any]):
     confirm = StrictBoolean(
         required=False, default=False, help_text="True for a tool that is not read-only: its effect comes again."
     )
-
-    def to_internal_value(self, data: Json) -> Any:
-        if isinstance(data, dict) and (unknown := data.keys() - self.fields.keys()):
-            raise refused_members((str(name), "Unknown field.") for name in sorted(unknown))
-        return super().to_internal_value(data)
 
 
 class DifferenceSerializer(serializers.Serializer[Any]):

@@ -16,7 +16,15 @@ from rest_framework.response import Response
 
 from sessions_app.keys import making
 from sessions_app.kit.rest.errors import Conflict
-from sessions_app.kit.rest.writing import Named, ReasonedSerializer, RowViewSet, StrictInteger, StrictText, attribute
+from sessions_app.kit.rest.writing import (
+    AskedSerializer,
+    Named,
+    ReasonedSerializer,
+    RowViewSet,
+    StrictInteger,
+    StrictText,
+    attribute,
+)
 from sessions_app.models import ApiKey
 from sessions_app.protocol.errors import Forbidden
 
@@ -90,7 +98,7 @@ class KeyWithText(KeySerializer):
         return key
 
 
-class RevocationSerializer(serializers.Serializer[Any]):
+class RevocationSerializer(AskedSerializer):
     reason = StrictText(required=False, allow_blank=True, max_length=100, default="", help_text="Why.")
 
 

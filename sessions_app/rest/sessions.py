@@ -11,7 +11,7 @@ from rest_framework.response import Response
 
 from sessions_app import store
 from sessions_app.filters import SESSION_FILTERS
-from sessions_app.kit.rest.writing import RowSerializer, RowViewSet
+from sessions_app.kit.rest.writing import AskedSerializer, RowSerializer, RowViewSet
 from sessions_app.models import McpSession
 from sessions_app.protocol.errors import MethodNotAllowed
 
@@ -42,15 +42,10 @@ class SessionSerializer(RowSerializer[McpSession]):
         read_only_fields = fields
 
 
-class ClosingSerializer(serializers.Serializer[Any]):
+class ClosingSerializer(AskedSerializer):
     """What can be changed of a session: it can be closed."""
 
     state = serializers.ChoiceField(choices=[(McpSession.State.CLOSED.value, McpSession.State.CLOSED.value)])
-
-    def to_internal_value(self, data: object) -> Any:
-        if isinstance(data, dict) and (unknown := data.keys() - self.fields.keys()):
-            raise serializers.ValidationError({name: ["Only state is changed here."] for name in unknown})
-        return super().to_internal_value(data)
 
 
 _CLOSING = {

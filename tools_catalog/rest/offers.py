@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django.db import transaction
 from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema, extend_schema_view
@@ -13,7 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from sessions_app.kit.rest.errors import Conflict
-from sessions_app.kit.rest.writing import JSONValue, Named, RowSerializer, RowViewSet, StrictText
+from sessions_app.kit.rest.writing import AskedSerializer, JSONValue, Named, RowSerializer, RowViewSet, StrictText
 from sessions_app.protocol.errors import Forbidden
 from tools_catalog.discovery import reconcile as discovery
 from tools_catalog.filters import OFFER_FILTERS
@@ -54,7 +52,7 @@ class OfferSerializer(RowSerializer[McpUpstreamTool]):
         read_only_fields = fields
 
 
-class DecisionSerializer(serializers.Serializer[Any]):
+class DecisionSerializer(AskedSerializer):
     digest = StrictText(max_length=64, help_text="Of the definition that was looked at, as the offer gives it.")
     reason = StrictText(required=False, allow_blank=True, max_length=300, default="", help_text="Why. Kept.")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rest_framework import serializers
 
 from sessions_app.history import guarding
+from sessions_app.kit.rest.errors import Conflict
 from sessions_app.kit.rest.writing import ReasonedSerializer, StrictInteger
 from tools_catalog.filters import POLICY_FILTERS
 from tools_catalog.models import McpPolicyRule
@@ -58,11 +59,10 @@ class PolicyRuleViewSet(RemovableViewSet):
     lookup_value_regex = "[^/]+"
     required_scope = {"read": "catalog:write", "write": "catalog:write"}
     required_permission = permissions("mcppolicyrule")
+    may_conflict = True
     missing = "There is no such rule. GET /api/policy-rules/ lists them."
 
     def perform_destroy(self, instance: McpPolicyRule) -> None:  # type: ignore[override]
         if instance.is_in_force and guarding.needs_second_person():
-            raise serializers.ValidationError(
-                {"enabled": ['The rule is in force. Switch it off first: PATCH {"enabled": false}.']}
-            )
+            raise Conflict('The rule is in force. Switch it off first: PATCH {"enabled": false}.')
         super().perform_destroy(instance)

@@ -98,6 +98,21 @@ class Named(serializers.SlugRelatedField[Any]):
         own = {name: value for name, value in kwargs.items() if name in MANY_RELATION_KWARGS}
         return StrictMany(child_relation=cls(*args, **kwargs), **own)
 
+    def run_validation(self, data: Any = serializers.empty) -> Any:
+        if data == "":  # which would be taken for null
+            self.fail("does_not_exist", slug_name=self.slug_field, value=data)
+        return super().run_validation(data)
+
+
+class AskedSerializer(serializers.Serializer[Any]):
+    """What a request asks for that is no row. Members that are unknown are refused rather than ignored."""
+
+    def to_internal_value(self, data: object) -> Any:
+        if isinstance(data, Mapping) and (unknown := data.keys() - self.fields.keys()):
+            words = f"Unknown field. Fields here: {', '.join(sorted(self.fields))}."
+            raise refused_members((str(name), words) for name in sorted(unknown, key=str))
+        return super().to_internal_value(data)
+
 
 _STRICT = {
     models.CharField: StrictText,

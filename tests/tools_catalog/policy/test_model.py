@@ -120,7 +120,7 @@ def test_a_rule_that_decides_nothing_is_edited_by_one() -> None:
 def test_a_rule_in_force_is_not_removed_by_one() -> None:
     a_rule()
     person = by_person(*PERMISSIONS)
-    assert person.delete(f"{LIST}rule/").status_code == 400
+    assert person.delete(f"{LIST}rule/").status_code == 409
     McpPolicyRule.objects.update(watching=True)
     assert person.delete(f"{LIST}rule/").status_code == 204
 
