@@ -71,7 +71,8 @@ test-fast: $(VENV)/.installed-dev
 	@$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not rig and not program and not slow" --hypothesis-profile fast $(ARGS)
 
 # Each says what it found when it has ended, the longest first; the first alone in any case, for it holds news to a
-# deadline. The others wait for what they started half of the time: RIGS_AT_ONCE=2 where cores are idle.
+# deadline. The others wait for what they started half of the time: RIGS_AT_ONCE=2 where cores are idle. The attackers of a
+# flood take only time that nobody else wants, so both floods stand beside what mostly waits.
 rigs: $(VENV)/.installed-dev
 	@$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder -m rig $(ARGS)
 	@$(BIN)/python -m pytest -q -n $(JOBS) -m "hypothesis and not program and not rig" --hypothesis-profile long
@@ -84,7 +85,7 @@ rig-openapi-survey: WORDS = openapi_survey --seed $(SEED) $(ARGS)
 
 RIGS := $(addprefix rig-,rest-contract kill-nine-cluster nth-statement-postgresql nth-statement kill-nine-postgresql \
 	kill-nine no-audit-cluster mutations retries-postgresql retries no-audit tampering-postgresql tampering children \
-	streams-postgresql streams attacking-child attacks attacks-postgresql flood flood-postgresql accounts accounts-postgresql)
+	accounts accounts-postgresql flood streams-postgresql streams attacking-child attacks attacks-postgresql flood-postgresql)
 .PHONY: $(RIGS) $(BY_NAME)
 rig-rest-contract: WORDS = rest_contract --seed $(SEED) --examples $(EXAMPLES)
 rig-kill-nine: WORDS = kill_nine --seed $(SEED) --kills $(KILLS) --ready-seconds 30
