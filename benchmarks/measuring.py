@@ -10,6 +10,7 @@ from typing import Any
 
 from benchmarks.servers import Server, load
 
+_SHORTEST_SECONDS = 0.4
 Rounds = list[dict[str, Any]]
 
 
@@ -44,15 +45,22 @@ class Bench:
     failures: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
-    def turns(self, part: str, servers: Sequence[Server], clients: int, **more: Any) -> dict[str, Rounds]:
-        """Measure A B C A B C …; give the rounds of each by its name."""
+    def turns(
+        self, part: str, servers: Sequence[Server], clients: int, *, slices: int = 1, **more: Any
+    ) -> dict[str, Rounds]:
+        """Measure A B C C B A A B C …; give the rounds of each by its name.
+
+        The order changes with each round, so that what follows from a server's place is not taken for its own. With
+        `slices`, a round is so many short ones: what else the machine does then meets all servers alike.
+        """
         found: dict[str, Rounds] = {server.name: [] for server in servers}
         for server in servers:
             # The first calls compile and import; they belong to no round.
             load(server, clients=clients, **{"seconds": 0.2, "warm": self.warm, **more})
-        for _ in range(self.rounds):
-            for server in servers:
-                options = {"seconds": self.seconds, "warm": self.warm, **more}
+        seconds = max(_SHORTEST_SECONDS, self.seconds / slices)
+        for number in range(self.rounds * slices):
+            for server in servers if number % 2 == 0 else reversed(servers):
+                options = {"seconds": seconds, "warm": self.warm / slices, **more}
                 found[server.name].append(load(server, clients=clients, **options))
         say(f"\n{part}, {clients} client{'s' if clients > 1 else ''}:")
         for server in servers:
@@ -80,22 +88,30 @@ class Bench:
         *,
         note: str = "",
         shown: bool = True,
+        by_processor: bool = False,
     ) -> None:
-        """Note by how much `ours` is ahead, round by round; `least` is the goal, `shown` whether it can be judged."""
+        """Note by how much `ours` is ahead, round by round; `least` is the goal, `shown` whether it can be judged.
+
+        The goal is about the rate, or `by_processor` about the server's processor time, which a machine that does
+        something else disturbs less.
+        """
         rates = [one["per_second"] / other["per_second"] for one, other in zip(ours, theirs, strict=True)]
         costs = [
             other["server_us_per_call"] / max(one["server_us_per_call"], 0.01)
             for one, other in zip(ours, theirs, strict=True)
         ]
-        middle = median(rates)
-        words = f"processor {median(costs):.2f} ({min(costs):.2f}–{max(costs):.2f})"
+        shown_first, other = (costs, rates) if by_processor else (rates, costs)
+        middle = median(shown_first)
+        name = "rate" if by_processor else "processor"
+        words = f"{name} {median(other):.2f} ({min(other):.2f}–{max(other):.2f})"
+        digits = 3 if by_processor else 2
         self.add(
             Goal(
                 part,
                 what,
                 f"≥ {least:g}" if least else "",
-                f"{middle:.2f}",
-                f"{min(rates):.2f}–{max(rates):.2f}",
+                f"{middle:.{digits}f}",
+                f"{min(shown_first):.2f}–{max(shown_first):.2f}",
                 middle >= least if least and shown else None,
                 "; ".join(filter(None, [words, note])),
             )

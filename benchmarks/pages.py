@@ -77,6 +77,7 @@ def _seed(data: Path, address: str, options: argparse.Namespace) -> None:
 def _judged(options: argparse.Namespace) -> tuple[list[str], list[tuple[str, str, int]]]:
     """Ask for each page in this process. Give what is wrong, and (group, address, statements) of each."""
     from django.contrib.auth.models import User
+    from django.db import connection
     from django.test import Client
 
     from mcphub import groups
@@ -87,6 +88,8 @@ def _judged(options: argparse.Namespace) -> tuple[list[str], list[tuple[str, str
     groups.install()
     addresses.one_of_each()  # one that can be approved, before those whose time is over
     filling.fill()
+    if connection.vendor == "postgresql":
+        connection.cursor().execute("ANALYZE")  # as it does by itself soon after so many rows
     python.discover(["starter"])
     user = User.objects.filter(username="reader").first() or User.objects.create_superuser("reader", password=PASSWORD)
     client = Client(headers={"host": "localhost"})

@@ -82,6 +82,39 @@ row.full_clean()
 row.save()
 """
 
+_GRANTED = """
+from tools_catalog.bindings import origin_of
+from tools_catalog.models import McpConnection, UpstreamAccount
+row = McpConnection(policy="trust", starts_eagerly=True, slug="granted", transport="streamable-http", url={url!r})
+row.account = "shared"
+row.full_clean()
+row.save()
+account = UpstreamAccount(connection=row, state="connected", server=origin_of(row.url), kind="shared")
+account.access = account.sealed("access", "a" * 40)
+account.save()
+"""
+"""An account for all callers, whose token lasts: the least upstream asks for none, and takes any."""
+
+
+def granted(bench: Bench, place: Place) -> None:
+    """What a valid grant adds to a proxied call: the same call with and without one, in turns, through one hub."""
+    part = "granted"
+    where = place.hub(part)
+    where.settings = {"MCPHUB_EGRESS_ALLOW": "127.0.0.1"}
+    with contextlib.ExitStack() as running:
+        upstream = running.enter_context(peer("least", place.python.hub, "upstream.py", place.folder, "stateless"))
+        url = f"http://127.0.0.1:{upstream.port}/mcp"
+        words = {"slug": "open", "transport": "streamable-http", "url": url}
+        where.command("shell", "-c", _WAY.format(words=json.dumps(words)))
+        where.command("shell", "-c", _GRANTED.format(url=url))
+        ours = running.enter_context(hub("hub", where, core=CLIENT_CORE))
+        without, with_one = (ours.with_tool(name, f"{name}_add") for name in ("open", "granted"))
+        for each in (without, with_one):
+            _await_tool(each)
+        for clients in (1, 32):
+            found = bench.turns(part, [without, with_one], clients)
+            bench.compare(part, f"with a grant / without, {clients} client(s)", found["granted"], found["open"], 0.95)
+
 
 def ways(bench: Bench, place: Place, *, beside: bool = True) -> None:
     """What a call costs in the hub on each way to an upstream; `beside` FastMCP's proxy, where that has one."""

@@ -21,7 +21,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks import calls, chat, edits, environments, holding, policy, proxied
+from benchmarks import calls, chat, edits, environments, guardrails, holding, policy, proxied, quotas
 from benchmarks.measuring import Bench, say, warn
 from benchmarks.servers import Failed, HubPlace, Pinning
 
@@ -33,6 +33,8 @@ PARTS = (
     "handshake",
     "tokens",
     "policy",
+    "guardrails",
+    "quotas",
     "tools",
     "postgres",
     "workers",
@@ -41,6 +43,7 @@ PARTS = (
     "streams",
     "edits",
     "proxied",
+    "granted",
     "chat",
 )
 _BEFORE = "before"
@@ -78,6 +81,8 @@ def main() -> int:
             "handshake": lambda: calls.handshake(bench, place),
             "tokens": lambda: calls.tokens(bench, place),
             "policy": lambda: policy.policy(bench, place),
+            "guardrails": lambda: guardrails.guardrails(bench, place),
+            "quotas": lambda: quotas.quotas(bench, place),
             "tools": lambda: calls.tools(bench, place),
             "postgres": lambda: calls.postgres(bench, place),
             "workers": lambda: calls.workers(bench, place),
@@ -86,6 +91,7 @@ def main() -> int:
             "edits": lambda: edits.edits(bench, place),
             "start": lambda: holding.start(bench, place),
             "proxied": lambda: proxied.proxied(bench, place),
+            "granted": lambda: proxied.granted(bench, place),
             "chat": lambda: chat.chat(bench, place),
         }
         if earlier is not None:

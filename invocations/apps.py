@@ -2,12 +2,13 @@ from django.apps import AppConfig
 from django.utils.translation import gettext_lazy as _
 
 from invocations.chain import rules
-from sessions_app.kit.triggers import Announce, RefuseUpdate, Rule, install_after_migrate
+from sessions_app.kit.triggers import Announce, RefuseUpdate, TriggerRule, install_after_migrate
 
-RULES: tuple[Rule, ...] = (
+RULES: tuple[TriggerRule, ...] = (
     Announce("invocations_mcperrormapping", "errors_changed"),
     Announce("invocations_mcpredactionrule", "redaction_changed"),
     Announce("invocations_mcptoolapproval", "approvals_changed"),
+    Announce("invocations_mcpquota", "quotas_changed"),
     RefuseUpdate(
         "invocations_mcptask",
         "mcphub_mcptask_terminal",
@@ -25,7 +26,9 @@ class InvocationsConfig(AppConfig):
     def ready(self) -> None:
         from invocations import renamed_tools
         from invocations.mapping import bundle as bundled
+        from invocations.quotas import bundle as quotas
 
         bundled.connect()
+        quotas.connect()
         renamed_tools.connect()
         install_after_migrate(self, RULES)

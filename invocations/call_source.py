@@ -11,6 +11,7 @@ from sessions_app.caller import Caller
 from sessions_app.protocol import json, jsonrpc
 from sessions_app.protocol.errors import AskFailed
 from sessions_app.protocol.json import Json
+from sessions_app.workspaces.belonging import Workspace
 
 _COLUMNS = INVOCATION.reader(ValueOwner.SOURCE)
 _IN_CONTEXT = in_context(ValueOwner.SOURCE)
@@ -107,6 +108,11 @@ class CallSource:
         if not self._recovery:
             self._recovery.append(json.canonical(_IN_CONTEXT(self.columns)))
         return self._recovery[0]
+
+
+def recorded_in(source: CallSource, of_tool: Workspace | None) -> str | None:
+    """Give the name of the workspace in whose record a call stands: the one that its caller came by, or the tool's."""
+    return source.caller.workspace_slug or (of_tool.slug if of_tool is not None else None) or None
 
 
 def clip(text: str, length: int) -> str:

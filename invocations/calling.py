@@ -1,8 +1,8 @@
 """`call_tool`: the one way to a tool, for MCP, REST, chat and stdio alike.
 
-Visible? within the limits? arguments valid? a repeat? allowed by the rules? a person's yes, where one is wanted? Then
-the intent is committed, the backend runs, and the outcome is committed before anybody hears of it. Every way out leaves
-one row.
+Visible? within the limits? arguments valid? a repeat? allowed by the rules? within the quotas? a person's yes, where
+one is wanted? let on by guardrails? Then the intent is committed, which counts in the quotas, the backend runs,
+guardrails look at the result, and the outcome is committed before anybody hears of it. Every way out leaves one row.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
+import math
 import re
 import time
 from collections.abc import Callable
@@ -19,11 +20,12 @@ from django.conf import settings
 
 from invocations.approvals import asking
 from invocations.approvals.releasing import Approvals, Release
-from invocations.call import policing, repeats
+from invocations.call import guarding, policing, repeats
 from invocations.call.context import CallContext, Suspended
+from invocations.call.guarding import Guarding
 from invocations.call.judging import DEEPEST_RESULT, Judge, is_deep
 from invocations.call.policing import Policing
-from invocations.call.refusals import Refusals
+from invocations.call.refusals import Refusals, without_masked
 from invocations.call.running import Call, RunningCalls, Stopped
 from invocations.call_source import CallSource
 from invocations.columns import INVOCATION, Row
@@ -35,6 +37,8 @@ from invocations.ledger.records import Intent, Outcome, Verdict
 from invocations.ledger.rows import Recorded, Rows
 from invocations.ledger.writer import Ledger
 from invocations.mapping.error_map import as_result
+from invocations.quotas.quota import Spent, charges_of_result
+from invocations.quotas.spending import Spending
 from invocations.redaction import records
 from invocations.redaction.hiding import Hidden
 from sessions_app.caller import Caller
@@ -44,8 +48,8 @@ from sessions_app.protocol.errors import (
     ArgumentsInvalid,
     AuditUnavailable,
     Cancelled,
-    DuplicateRequest,
     ExecutionError,
+    GuardrailRefused,
     HubError,
     InvalidParams,
     ResultInvalid,
@@ -79,6 +83,8 @@ class CallResult:
     duplicate_of: str = ""
     hidden: Hidden | None = None
     """What the record leaves out of its bodies."""
+    near: tuple[Spent, ...] = ()
+    """Quotas that warn."""
 
     @property
     def is_error(self) -> bool:
@@ -115,6 +121,8 @@ class Calls:
         self._judge = Judge()
         self.approvals = Approvals(self)
         self.policing = Policing(self._judge)
+        self.spending = Spending()
+        self.guarding = Guarding(self._judge)
         self._longest_seconds = settings.MCPHUB_CALL_TIMEOUT_SECONDS
         self._records_every_intent = settings.MCPHUB_AUDIT_EVERY_INTENT
 
@@ -128,6 +136,7 @@ class Calls:
         await self.refusals.stop()
         await self.quotas.stop()
         self._judge.stop()
+        self.guarding.stop()
 
     def current(self) -> Configuration:
         """Give the configuration of this moment, for a call that began in another."""
@@ -187,14 +196,16 @@ class Calls:
             # The one place where a rule stops a call; below, the one where it waits for a person.
             if (refusal := policing.refusal(ruling)) is not None:
                 if (first := await repeats.first_of(call.key)) is not None:
-                    return await self._repeat(call, first)
+                    return await self._repeat(_unguarded(call, request), first)
                 return await self._refused(request, exchange, refusal, received, tool, is_valid=True)
             ask = (ruling.ask or Ask()) if ruling.effect == ASK else None
-            if ask is None and not request.is_approved:
-                ask = asking.ask_of_tool(tool, exchange.configuration, call.source)
-            if ask is not None and request.runner is not None:
-                call.tool = self.approvals.gated(call, request, ask)
-            elif ask is not None:
+            if not request.is_approved:
+                ask = asking.demanded(ask, tool, exchange.configuration, call.source)
+            if call.charges and (spent := await self._spent(call, looks=ask is not None)) is not None:
+                if (first := await repeats.first_of(call.key)) is not None:
+                    return await self._repeat(_unguarded(call, request), first)
+                return await self._refused(request, exchange, spent, received, tool, is_valid=True)
+            if ask is not None and request.runner is None:
                 release = await self._released(call, request, exchange, ask)
                 if isinstance(release, CallResult):
                     return release
@@ -205,11 +216,30 @@ class Calls:
                     call = Call(request, exchange, made.tool, received, text, made.ruling)
                     call.key, call.approval_id = made.key, release.approval_id
                     self.running.add(call)
+            if call.tool.guardrails is not None and call.tool.guardrails.arguments:
+                guarded = await self._guarded(call, request, exchange)
+                if isinstance(guarded, CallResult):
+                    return guarded
+                if guarded[0] is not call:
+                    self.running.remove(call)
+                    call, request = guarded
+                    self.running.add(call)
+            if ask is not None and request.runner is not None:
+                call.tool = self.approvals.gated(call, request, ask)
             return await self._carried_out(call, request, exchange, is_limited)
         finally:
             self.running.remove(call)
 
     # Before the backend ----------------------------------------------------------------------------
+
+    async def _spent(self, call: Call, *, looks: bool) -> HubError | None:
+        """Give why quotas refuse a call, where that is known before its intent is committed."""
+        try:
+            await self.spending.check(call.charges, looks=looks)
+        except HubError as error:
+            error.ruling = call.ruling
+            return error
+        return None
 
     async def admit(self, principal: str) -> None:
         """Raise ServerBusy where there is no place; RateLimited, AuditUnavailable where there is no room on record."""
@@ -225,6 +255,8 @@ class Calls:
     async def intend(self, call: Recorded) -> Verdict:
         """Commit the intent; give what the commit found."""
         intent = Intent(self.rows.envelope(call), call.invocation_id, call.key, call.session)
+        if isinstance(call, Call) and call.charges:
+            intent.charges = call.charges
         with tracing.span("mcphub.ledger.intent"):
             return await self._committed(call, intent)
 
@@ -242,7 +274,7 @@ class Calls:
 
     def _disown(self, call: Recorded, verdict: Verdict, error: HubError) -> None:
         """Close an intent whose caller had gone before it knew of the commit: nothing ran."""
-        if verdict.session_alive and not verdict.first_invocation_id:
+        if verdict.session_alive and not verdict.first_invocation_id and verdict.refused_by is None:
             rendered = call.configuration.errors.render(error, invocation_id=call.invocation_id)
             row = self.rows.outcome(call, time.time(), 0, None, error.code, rendered)
             outcome = Outcome(row, call.invocation_id)
@@ -267,6 +299,7 @@ class Calls:
             await self._refused(request, exchange, Cancelled(), call.received, call.tool, is_valid=True)
             raise
         except HubError as error:
+            error.ruling = error.ruling or call.ruling  # the rule that refuses it by now, or else the one that asks
             refused = await self._refused(request, exchange, error, call.received, call.tool, is_valid=True)
             if task.cancelling() > cancellations:
                 raise asyncio.CancelledError from None
@@ -274,9 +307,41 @@ class Calls:
         if release.wire is None:
             return release
         # On record without its key: what was not made repeats nothing.
-        row = self.rows.outcome(call, time.time(), 0, json.canonical(release.recorded), "", None)
+        row = self.rows.outcome(_unguarded(call, request), time.time(), 0, json.canonical(release.recorded), "", None)
         await self.record(Outcome(row, call.invocation_id))
         return CallResult(call.invocation_id, release.wire)
+
+    async def _guarded(
+        self, call: Call, request: CallRequest, exchange: CallExchange
+    ) -> tuple[Call, CallRequest] | CallResult:
+        """Let guardrails look at the arguments; give what goes on, or what a call that is refused is answered."""
+        task = asyncio.current_task()
+        assert task is not None
+        assert isinstance(request.arguments, dict)
+        cancellations = task.cancelling()
+        try:
+            arguments = await self.guarding.arguments(call, request.arguments)
+        except asyncio.CancelledError:
+            await self._refused(request, exchange, Cancelled(), call.received, call.tool, is_valid=True)
+            raise
+        except HubError as error:
+            if (first := await repeats.first_of(call.key)) is not None:
+                return await self._repeat(_unguarded(call, request), first)
+            error.ruling, error.guarded = call.ruling, call.guarded
+            refused = await self._refused(request, exchange, error, call.received, call.tool, is_valid=True)
+            if task.cancelling() > cancellations:
+                raise asyncio.CancelledError from None
+            return refused
+        if arguments is request.arguments:
+            return call, request
+        masked = dataclasses.replace(request, arguments=arguments)
+        made = Call(masked, exchange, call.tool, call.received, json.canonical(arguments), call.ruling)
+        made.approval_id, made.guarded, made.key = call.approval_id, call.guarded, call.key
+        if made.key is not None and not made.approval_id:
+            # Of what was masked a keyed digest tells whether it is the same; a plain one could be guessed at.
+            kept = exchange.configuration.redaction.tag(request.arguments)
+            made.key = (made.key[0], made.key[1], json.digest(f"{call.tool.name}\n{kept}"))
+        return made, masked
 
     # The backend, between two commits ----------------------------------------------------------------
 
@@ -287,11 +352,13 @@ class Calls:
         tool, task = call.tool, asyncio.current_task()
         assert task is not None
         cancellations = task.cancelling()
-        has_intent = self._records_every_intent or not tool.read_only or bool(call.approval_id)
+        has_intent = self._records_every_intent or not tool.read_only or bool(call.approval_id or call.charges)
         if has_intent or request.runner is not None:
             verdict = await self.intend(call)
-            if not verdict.session_alive or verdict.first_invocation_id:
+            if not verdict.session_alive or verdict.first_invocation_id or verdict.refused_by is not None:
                 return await self._not_made(call, verdict, request, exchange)
+            if verdict.spent:
+                call.near = tuple(spent for spent in verdict.spent if spent.is_near)
         if call.approval_id:
             await self.approvals.note_use(call.approval_id, call.invocation_id)
         started = time.time() if has_intent or is_limited else call.received
@@ -301,15 +368,20 @@ class Calls:
         try:
             code = end.failure.code if end.failure is not None else ""
             row = self.rows.outcome(call, started, end.seconds, end.recorded, code, end.rendered)
-            verdict = await self.record(
+            outcome = (
                 Outcome(row, call.invocation_id)
                 if has_intent
                 else Outcome(row, call.invocation_id, call.key, call.session)
             )
+            if call.charges:
+                outcome.charges = charges_of_result(call.charges, end.recorded)
+            verdict = await self.record(outcome)
             if task.cancelling() > cancellations:
                 raise asyncio.CancelledError  # whoever gave the call up is told so once it is on record
             if not verdict.session_alive or verdict.first_invocation_id:
                 return await self._not_made(call, verdict, request, exchange)
+            if call.approval_id and end.wire is not None and end.wire.get("resultType") == "input_required":
+                await self.approvals.keep(call.approval_id)
             if (span := tracing.current()).is_recording:
                 self._tell(span, call, row)
             if end.failure is not None and not end.is_result:
@@ -318,7 +390,7 @@ class Calls:
                 span.failed(tracing.TOOL_ERROR, code)
             assert end.wire is not None
             hidden = call.stored.hidden if call.stored is not None else None
-            return CallResult(call.invocation_id, end.wire, code, hidden=hidden)
+            return CallResult(call.invocation_id, end.wire, code, hidden=hidden, near=call.near)
         finally:
             del end, task  # what is raised here holds this frame, and the task may hold what is raised
 
@@ -354,6 +426,8 @@ class Calls:
                 tool=call.tool.name,
                 retry_safe=call.tool.retry_safe,
             )
+            if end.wire is None and call.tool.guardrails is not None and call.tool.guardrails.result:
+                end.failure, end.rendered = await self.guarding.failure(call, end.failure, end.rendered)
             if end.wire is None and end.is_result:
                 end.wire = as_result(end.rendered)
                 end.recorded = json.canonical(end.wire)
@@ -366,7 +440,8 @@ class Calls:
         if runner is None and seconds > self._longest_seconds:
             seconds = self._longest_seconds
         if request.ends_by is not None:
-            seconds = min(seconds, max(0.1, round(request.ends_by - began, 1)))
+            # Never before: whoever asked judges by its own clock whether the time is over.
+            seconds = min(seconds, max(0.1, math.ceil((request.ends_by - began) * 10) / 10))
         call.deadline = began + seconds
         try:
             if runner is not None:
@@ -399,18 +474,23 @@ class Calls:
             text = json.canonical(wire)
             if is_deep(wire, text):
                 raise ValueError(f"nested deeper than {DEEPEST_RESULT} levels")
-            words = " ".join([block["text"] for block in result.content if block["type"] == "text"])
+            if call.tool.guardrails is not None and call.tool.guardrails.result:
+                wire, text = await self.guarding.result(call, call.tool.guardrails, wire, text)
+            words = " ".join([block["text"] for block in wire["content"] if block["type"] == "text"])
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ResultInvalid(f"The tool's result cannot be sent as JSON: {error}") from error
         if result.is_error:
             return _End(wire, text, ExecutionError(words[:500] or None))
         if schema is not None:
-            if result.structured is NOTHING:
+            structured = wire.get("structuredContent", NOTHING)
+            if structured is NOTHING:
                 raise ResultInvalid("The tool declares an output schema and gave no structured result.")
             if schema.may_hold(text):
-                wrong = await self._judge.wrong(schema, json.canonical(result.structured), call.principal)
+                wrong = await self._judge.wrong(schema, json.canonical(structured), call.principal)
             else:
-                wrong = None if schema.is_valid(result.structured) else schema.explain(result.structured)
+                wrong = None if schema.is_valid(structured) else schema.explain(structured)
+            if wrong is not None and structured != result.structured and result.structured is not NOTHING:
+                raise GuardrailRefused(guarding.NEEDED_RESULT)
             if wrong is not None:
                 raise ResultInvalid(f"The tool's result breaks its output schema: {wrong.sentence}")
         return _End(wire, text, None)
@@ -432,6 +512,10 @@ class Calls:
         """Answer a call whose commit found that its session had ended, or that it repeats another one."""
         if not verdict.session_alive:
             return await self._refused(request, exchange, SessionNotFound(), call.received, call.tool, is_valid=True)
+        if verdict.refused_by is not None:
+            error = self.spending.refusal(verdict.refused_by)
+            error.ruling, error.guarded = call.ruling, call.guarded
+            return await self._refused(request, exchange, error, call.received, call.tool, is_valid=True)
         return await self._repeat(call, verdict)
 
     async def _refused(
@@ -465,7 +549,7 @@ class Calls:
         rendered: dict[str, Json] | None = None
         error: HubError | None
         if verdict.first_fingerprint != call.key[2]:
-            error = DuplicateRequest(first=first)
+            error = repeats.other_request(first, call.key[0])
             error.invocation_id = call.invocation_id
         else:
             past = await repeats.outcome_of(first, self.running, self._longest_seconds)
@@ -487,6 +571,14 @@ class Calls:
             assert error is not None
             raise error
         return CallResult(call.invocation_id, wire, code, first)
+
+
+def _unguarded(call: Call, request: CallRequest) -> Call:
+    """Give a call that is not made now, and that no guardrail has seen, as it is recorded: without what they mask."""
+    kept = without_masked(request, call.tool)
+    if kept is not request:
+        call.record_as(kept.arguments)
+    return call
 
 
 def _invalid(wrong: Explanation) -> ArgumentsInvalid:

@@ -259,7 +259,11 @@ INVOCATION = AuditTable(
         Column(
             "principal",
             ValueOwner.SOURCE,
-            filters=(ColumnFilter("principal", help="`key:<id>`, `user:<id>` or `anonymous`."),),
+            filters=(
+                ColumnFilter(
+                    "principal", help="`key:<id>`, `user:<id>` or `anonymous`; or the name of a key or of a person."
+                ),
+            ),
         ),
         Column("caller_label", ValueOwner.SOURCE),
         Column(
@@ -317,12 +321,29 @@ INVOCATION = AuditTable(
             filters=(ColumnFilter("policy_watched", Match.PRESENT, "A watching rule would have denied or asked."),),
         ),
         Column(
+            "guardrails",
+            ValueOwner.CALL,
+            attribute="guarded",
+            is_optional=True,
+            filters=(ColumnFilter("guardrails", Match.PRESENT, "A guardrail found something, or failed."),),
+        ),
+        Column(
             "left_out",
             ValueOwner.RECORD,
             is_optional=True,
             filters=(
                 ColumnFilter(
                     "incomplete", Match.LEFT_OUT, "Whether something of a body was redacted, cut short or erased."
+                ),
+            ),
+        ),
+        Column(
+            "workspace",
+            ValueOwner.CALL,
+            is_optional=True,
+            filters=(
+                ColumnFilter(
+                    "workspace", help="By its name: the workspace that the caller came by, or else the tool's."
                 ),
             ),
         ),

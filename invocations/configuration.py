@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from invocations.mapping.error_map import ErrorMap
+from invocations.quotas.quota import Quotas
 from invocations.redaction.policy import RedactionPolicy
 from sessions_app.caller import Keys
 from tools_catalog.catalog.offers import Prompts, Resources
@@ -24,3 +25,4 @@ class Configuration:
     redaction: RedactionPolicy = field(default_factory=RedactionPolicy)
     approvals: Mapping[str, str] = field(default_factory=dict)
     """What operators demand of calls, by the tool's name."""
+    quotas: Quotas = field(default_factory=Quotas)

@@ -55,9 +55,9 @@ class CallRequest:
     """Moment (monotonic seconds) at which the call is given up, where that comes before the tool's own deadline."""
     is_approved: bool = False
     """The chat asked for a yes already, by the same setting, in the words of its own API."""
-    round: str = ""
-    """Digest of the answers with which a call goes on that asked its client; empty for one that begins, or goes on with
-    its approval."""
+    round: tuple[str, str] | None = None
+    """Digests of the state and of the answers with which a call goes on that asked its client; None for one that
+    begins, or goes on with its approval."""
     runner: Runner | None = None
     """Runs the backend in place of `call_tool`, under the tool's own deadline however long: see tasks. Such a call may
     be answered before its outcome is there, so its intent is always recorded."""

@@ -6,6 +6,8 @@ updated or deleted by the application.
 
 from __future__ import annotations
 
+from typing import Any, ClassVar
+
 from django.core.exceptions import ValidationError
 from django.db import models
 from django.db.models import Q
@@ -16,23 +18,28 @@ from invocations.chain import models as chain_models  # noqa: F401 - where Djang
 from invocations.mapping import error_map as mapping
 from invocations.subject import COMPLETE, ELICIT, LIST_ROOTS, LONGEST_TARGET, PROMPTS_GET, RESOURCES_READ, SAMPLE
 from sessions_app import transports
-from sessions_app.kit.append_only import AppendOnly
+from sessions_app.kit.append_only import AppendOnly, AppendOnlyQuerySet
 from sessions_app.kit.fields import JSONText
 from sessions_app.kit.shown import clipped
 from sessions_app.models import McpSession, ServerProcess
 from sessions_app.protocol import errors
+from sessions_app.workspaces.scope import OwnedQuerySet, RecordedInWorkspace
 from tools_catalog.models.loadable import LoadableModel
 
 from invocations.approvals.models import McpApproval, McpToolApproval  # isort: skip
+from invocations.errors.models import ErrorGroup  # isort: skip
+from invocations.quotas.models import McpQuota, QuotaCount  # isort: skip
 from invocations.redaction.models import McpRedactionRule  # isort: skip  # models of this app, in files of their own
 from invocations.shipping.models import ShippingState, ShippingTarget  # isort: skip
 from invocations.tasks.models import McpTask  # isort: skip
 
 __all__ = [
     "CallTally",
+    "ErrorGroup",
     "McpApproval",
     "McpErrorMapping",
     "McpIdempotencyKey",
+    "McpQuota",
     "McpRedactionRule",
     "McpRequestEnvelope",
     "McpTask",
@@ -40,6 +47,7 @@ __all__ = [
     "McpToolInvocation",
     "OpenCall",
     "OpenCallMark",
+    "QuotaCount",
     "ShippingState",
     "ShippingTarget",
 ]
@@ -122,7 +130,11 @@ class OpenCallMark(models.Model):
         return str(self.through)
 
 
-class McpToolInvocation(AppendOnly):
+class CallQuerySet(AppendOnlyQuerySet, OwnedQuerySet[Any]):  # type: ignore[override, unused-ignore]
+    """Calls on record; who acts in a workspace sees those of the workspace."""
+
+
+class McpToolInvocation(RecordedInWorkspace, AppendOnly):
     """One attempt at `tools/call`, or to read a resource, a prompt or a completion, appended once, when its outcome is
     known."""
 
@@ -222,6 +234,20 @@ class McpToolInvocation(AppendOnly):
     policy_watched = models.CharField(  # noqa: DJ001 - as above
         _("what watching rules would have done"), max_length=2000, null=True, blank=True
     )
+    workspace = models.CharField(  # noqa: DJ001 - as above
+        _("workspace"),
+        max_length=32,
+        null=True,
+        blank=True,
+        help_text=_("The one that the caller came by, or else that of the tool."),
+    )
+    guardrails = models.CharField(  # noqa: DJ001 - as above
+        _("guardrails"),
+        max_length=4000,
+        null=True,
+        blank=True,
+        help_text=_("Which guardrails found something or failed, and what they did."),
+    )
     client_name = models.CharField(_("client"), max_length=200, blank=True)
     client_version = models.CharField(_("client version"), max_length=100, blank=True)
     client_address = models.CharField(_("address"), max_length=64, blank=True)
@@ -267,6 +293,8 @@ class McpToolInvocation(AppendOnly):
     connection = models.CharField(  # noqa: DJ001 - as continues
         _("connection"), max_length=64, null=True, blank=True, help_text=_("The upstream that the tool was called at.")
     )
+
+    objects: ClassVar[Any] = CallQuerySet.as_manager()
 
     class Meta:
         verbose_name = _("invocation")
@@ -317,6 +345,8 @@ class McpToolInvocation(AppendOnly):
                 fields=["policy_rule", "id"], condition=Q(policy_rule__isnull=False), name="invocation_by_rule"
             ),
             models.Index(fields=["id"], condition=Q(policy_watched__isnull=False), name="invocation_watched"),
+            models.Index(fields=["id"], condition=Q(guardrails__isnull=False), name="invocation_guarded"),
+            models.Index(fields=["workspace", "id"], condition=Q(workspace__isnull=False), name="invocation_workspace"),
         ]
 
     def __str__(self) -> str:

@@ -21,7 +21,7 @@ from invocations.calling import Calls
 from invocations.exchange import CallExchange, CallRequest
 from invocations.ledger.limits import take_token
 from invocations.ledger.records import Outcome
-from invocations.subject import RowSubject
+from invocations.subject import PROMPTS_GET, RESOURCES_READ, RowSubject
 from sessions_app.protocol import json
 from sessions_app.protocol.errors import (
     AuditUnavailable,
@@ -37,6 +37,8 @@ from tools_catalog.call.base import Json
 logger = logging.getLogger(__name__)
 
 Answer = dict[str, Json] | bytes
+_GUARDED = (RESOURCES_READ, PROMPTS_GET)
+"""What guardrails look at. A completion is one of few words that the hub or an upstream offers."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -151,7 +153,11 @@ class Reads:
         context = CallContext(exchange, reading.label, read.invocation_id, read, asking, self._calls)
         try:
             result = await read.run(reading.work(context))
-            return reading.answer(result), _canonical(result)
+            text = _canonical(result)
+            guardrails = read.configuration.catalog.guardrails.of_read(read.tool.connection)
+            if guardrails is not None and guardrails.result and request.method in _GUARDED:
+                result, text = await self._calls.guarding.result(read, guardrails, result, text)
+            return reading.answer(result), text
         except Stopped as stopped:
             if stopped.why == "timeout":
                 seconds = min(reading.seconds, settings.MCPHUB_CALL_TIMEOUT_SECONDS)

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from invocations.call_source import clip
 from sessions_app.protocol.json import Json
+from sessions_app.workspaces.belonging import Workspace
 
 RESOURCES_READ, PROMPTS_GET, COMPLETE = "resources/read", "prompts/get", "completion/complete"
 READS = (RESOURCES_READ, PROMPTS_GET, COMPLETE)
@@ -45,6 +46,8 @@ class RowSubject:
     """Names of the arguments that it takes."""
     is_known: bool = True
     """The catalogue has it, and the caller may read it."""
+    workspace: Workspace | None = None
+    """To which it belongs."""
     asked_by: str | None = None
     """The invocation whose client is asked."""
     name: ClassVar[str] = ""

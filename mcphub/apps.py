@@ -13,6 +13,8 @@ from django.utils.translation import gettext_lazy as _
 class AdminConfig(SimpleAdminConfig):
     """The admin, whose pages are imported by the URL configuration: a command that serves none starts in two thirds."""
 
+    default_site = "mcphub.site.HubSite"
+
     def ready(self) -> None:
         checks.register(_check_pages, checks.Tags.admin)
         checks.register(admin_checks.check_dependencies, checks.Tags.admin)

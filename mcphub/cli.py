@@ -13,23 +13,31 @@ from collections.abc import Callable, Sequence
 from importlib import import_module, metadata
 from typing import Any, NoReturn
 
+from mcphub import completing
 from mcphub.commands.stop import Stop
 
 COMMANDS = {
     "serve": "start the hub",
     "stdio": "serve one client over standard input and output",
     "chat": "ask a model that may use the hub's tools, once or in a conversation",
-    "token": "make, list, rotate and revoke API keys",
+    "token": "make, list, show, rotate and revoke API keys",
+    "tool": "list, show and switch the tools of the catalogue",
     "service": "make a service that comes in with client credentials",
-    "approval": "list, approve and deny calls that wait for a person's yes",
-    "connection": "bring, add, list, test and switch connections to other MCP servers",
+    "session": "list, show and end sessions of clients",
+    "person": "list, show, disable and enable people, and end all that is open in their names",
+    "workspace": "list, show and make workspaces, and say whose groups belong to them",
+    "approval": "list, show, approve and deny calls that wait for a person's yes",
+    "error": "list, mute and resolve groups of errors",
+    "connection": "bring, add, list, show, test and switch connections to other MCP servers",
     "account": "list and disconnect accounts at upstreams and APIs",
     "offer": "list, approve and reject what other MCP servers offer",
     "profile": "list the commands that the hub may run as children",
     "provider": "add a provider of models for the chat",
     "catalog": "load tools from a bundle or a pack, or write the catalogue out",
-    "policy": "check rules about calls in a file, or try them on calls",
-    "audit": "verify, export and ship the audit, publish a checkpoint, change its key, remove what is too old",
+    "policy": "list, show and switch rules about calls, check those in a file, or try them on calls",
+    "guardrail": "list, show and switch guardrails, check those in a file, or try detectors on a text",
+    "quota": "list and switch quotas, list prices, say who is near which limit, and whether a call would be refused",
+    "audit": "list, show, verify, export and ship what is on record, sign checkpoints, change keys, say what is kept",
     "backup": "write database and keys of one moment into one encrypted file, while the hub runs",
     "restore": "put a backup into an empty data directory and database, and verify its audit",
     "notice": "test whether notices arrive, and send once more what was given up",
@@ -37,6 +45,7 @@ COMMANDS = {
     "client-config": "print the configuration for an MCP client",
     "second-factor": "take away the second factors of a person who lost them",
     "demo": "start a hub of its own with tools, clients and calls to look at, or remove it",
+    "completion": "print the script by which bash, zsh or fish completes commands, options and names",
     "doctor": "say what is wrong and how to mend it",
 }
 """Command -> what it does. Each has a module of its name in `mcphub.commands`."""
@@ -47,6 +56,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     os.umask(0o077)
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mcphub.settings")
     arguments = list(sys.argv[1:] if argv is None else argv)
+    if completing.ASKED in os.environ:
+        completing.complete(_parser_of_all())
     try:
         return _run(arguments)
     except Stop as stop:
@@ -69,9 +80,22 @@ def _run(arguments: list[str]) -> int:
     command = arguments[0]
     if command not in COMMANDS:
         return _django(_take_data_dir(arguments))
-    module = import_module(f"mcphub.commands.{command.replace('-', '_')}")
     parser = _Parser(prog=f"mcphub {command}", description=f"{COMMANDS[command].capitalize()}.", allow_abbrev=False)
-    run: Callable[[argparse.Namespace], int | None] = module.run
+    run: Callable[[argparse.Namespace], int | None] = _declare(command, parser).run
+    options = parser.parse_args(arguments[1:])
+    if hasattr(options, "data_dir"):
+        os.environ["MCPHUB_DATA_DIR"] = options.data_dir
+    if command in ("serve", "stdio", "completion"):
+        return run(options) or 0
+    from sessions_app.history.source import CLI, edits_via
+
+    with edits_via(CLI):
+        return run(options) or 0
+
+
+def _declare(command: str, parser: argparse.ArgumentParser) -> Any:
+    """Let the command's module declare its flags on the parser; give the module."""
+    module = import_module(f"mcphub.commands.{command.replace('-', '_')}")
     module.declare(parser)
     for each in _with_subparsers(parser):
         each.add_argument(
@@ -81,15 +105,18 @@ def _run(arguments: list[str]) -> int:
             default=argparse.SUPPRESS,
             help="where database and secrets are kept (MCPHUB_DATA_DIR; var)",
         )
-    options = parser.parse_args(arguments[1:])
-    if hasattr(options, "data_dir"):
-        os.environ["MCPHUB_DATA_DIR"] = options.data_dir
-    if command in ("serve", "stdio"):
-        return run(options) or 0
-    from sessions_app.history.source import CLI, edits_via
+    return module
 
-    with edits_via(CLI):
-        return run(options) or 0
+
+def _parser_of_all() -> argparse.ArgumentParser:
+    """Give a parser with every command, and with the flags of the one that a shell asks about."""
+    parser = _Parser(prog="mcphub")
+    commands = parser.add_subparsers()
+    for command, words in COMMANDS.items():
+        own = commands.add_parser(command, help=words)
+        if command == completing.command_asked():
+            _declare(command, own)
+    return parser
 
 
 class _Parser(argparse.ArgumentParser):

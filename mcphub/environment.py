@@ -10,8 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
+import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
 
 
@@ -28,6 +30,48 @@ def folder(name: str, default: str) -> Path:
             f"{name} is {path}, and {there} is a file. Name a folder with --data-dir or {name}, or move the file away."
         )
     return path
+
+
+def database(name: str, address: str) -> dict[str, Any]:
+    """Give an entry of DATABASES."""
+    try:
+        return {"OPTIONS": {}, **dj_database_url.parse(address)}
+    except Exception as error:
+        raise ImproperlyConfigured(
+            f"{name} is not a database address. Write sqlite:////path/to/file or postgres://user@host/name."
+        ) from error
+
+
+def further_database(name: str, engine: str, what: str) -> dict[str, Any]:
+    """Give an entry of DATABASES for another address of the hub's database; empty where none is named.
+
+    `what` says what the address is for. Only PostgreSQL has one.
+    """
+    address = text(name)
+    if not address:
+        return {}
+    further = database(name, address)
+    if not (engine.endswith("postgresql") and further["ENGINE"] == engine):
+        raise ImproperlyConfigured(
+            f"{name} is for {what}. Write postgres://user@host/name there and in "
+            f"MCPHUB_DATABASE_URL, or leave {name} out."
+        )
+    return further
+
+
+def host_and_port(name: str, example: str) -> tuple[str, int] | None:
+    """A host, or an address of IPv6 in brackets, with its port; None where the variable is empty."""
+    value = text(name)
+    if not value:
+        return None
+    try:
+        parts = urlsplit(f"//{value}")
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host, port = None, None
+    if not host or not port or parts.netloc != value or "@" in value:
+        raise ImproperlyConfigured(f"{name} is {value!r}; write a host and its port, such as {example}.")
+    return host, port
 
 
 def flag(name: str, default: bool = False) -> bool:
@@ -59,6 +103,14 @@ def choice(name: str, default: str, known: Sequence[str]) -> str:
     value = os.environ.get(name) or default
     if value not in known:
         raise ImproperlyConfigured(f"{name} must be one of {', '.join(known)}, not {value!r}.")
+    return value
+
+
+def currency(name: str, default: str) -> str:
+    """A code of ISO 4217."""
+    value = text(name, default)
+    if len(value) != 3 or not (value.isascii() and value.isalpha() and value.isupper()):
+        raise ImproperlyConfigured(f"{name} is {value!r}; write three capital letters, such as USD.")
     return value
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 
+from django.contrib import admin
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.template.loader import render_to_string
 from django.utils.translation import gettext as _
@@ -12,8 +14,10 @@ from django.utils.translation import ngettext
 from sessions_app.kit.database import is_away
 from sessions_app.kit.rest.errors import NOT_FOUND, render_outside
 from sessions_app.protocol.errors import AuditUnavailable, HubError, RateLimited
+from sessions_app.workspaces.acting import OutsideWorkspace
 
 _BUSY_SECONDS = 5
+logger = logging.getLogger(__name__)
 
 
 class AddressNotFound(HubError):
@@ -40,7 +44,9 @@ def forbidden(request: HttpRequest, exception: Exception) -> HttpResponseBase:
     if is_program(request):
         return render_outside(exception)
     words = _("Your account lacks the permission for it. Whoever manages the accounts of this hub can give it.")
-    return _page(403, _("You may not open this page"), words)
+    if isinstance(exception, OutsideWorkspace):
+        words = str(exception)
+    return _shown(request, 403, _("You may not open this page"), words)
 
 
 def unverified(request: HttpRequest, reason: str = "") -> HttpResponseBase:
@@ -59,7 +65,7 @@ def missing(request: HttpRequest, exception: Exception) -> HttpResponseBase:
     if is_program(request):
         return render_outside(AddressNotFound())
     words = _("The address may be mistyped, or the object was removed.")
-    return _page(404, _("There is no such page"), words)
+    return _shown(request, 404, _("There is no such page"), words)
 
 
 def failed(request: HttpRequest) -> HttpResponseBase:
@@ -75,7 +81,7 @@ def failed(request: HttpRequest) -> HttpResponseBase:
         )
         return _page(503, _("The database does not answer"), words, again=again, headers={"Retry-After": "1"})
     words = _("The hub's log has the details. If you were saving something, look before you repeat it.")
-    return _page(500, _("Something failed in the hub"), words, again=again)
+    return _shown(request, 500, _("Something failed in the hub"), words, again=again)
 
 
 def too_many_guesses(seconds: int, again: str) -> HttpResponse:
@@ -134,6 +140,18 @@ def is_program(request: HttpRequest) -> bool:
         or request.content_type == "application/json"
         or "application/json" in request.headers.get("Accept", "")
     )
+
+
+def _shown(request: HttpRequest, status: int, title: str, words: str, *, again: str = "") -> HttpResponse:
+    """Give the page within the console, to who is in it, so that the way on is a click; else alone."""
+    if request.path.startswith("/admin/"):
+        try:
+            if admin.site.has_permission(request):
+                context = {**admin.site.each_context(request), "title": title, "words": words, "again": again}
+                return HttpResponse(render_to_string("admin/hub/problem.html", context, request), status=status)
+        except Exception:  # whatever failed the page may fail the side bar, too: it asks who is logged in
+            logger.warning("The page of a failure is shown without the console", exc_info=True)
+    return _page(status, title, words, again=again)
 
 
 def _page(

@@ -11,7 +11,7 @@ from mcphub.chat.endpoints import routes as chat
 from mcphub.process import runtime
 from mcphub.process.django_places import Application, DjangoPlaces
 from mcphub.transports import health, own_port, refused, remote, sse, streamable_http, wellknown
-from sessions_app import transports
+from sessions_app import endpoints, transports
 from sessions_app.transports import ClientTransport
 
 logger = logging.getLogger(__name__)
@@ -70,6 +70,9 @@ class Router:
                 await consumer(scope, receive, send)
             elif scope["path"].startswith(TOOLSETS):
                 await self._toolset(scope, receive, send)
+            elif workspace := endpoints.workspace_of(path):
+                main = SERVED[transports.STREAMABLE_HTTP][transports.STREAMABLE_HTTP.path]
+                await main({**scope, "mcphub.workspace": workspace}, receive, send)
             else:
                 await self._django(scope, receive, refused.watched(scope, send))
         elif scope["type"] == "lifespan":

@@ -5,11 +5,11 @@ What an operator changes weekly is a row in the admin; what changes with the dep
 
 from __future__ import annotations
 
+import hashlib
 import sys
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import dj_database_url
 from django.conf import global_settings
 from django.core.exceptions import ImproperlyConfigured
 from django.templatetags.static import static
@@ -23,8 +23,9 @@ from tools_catalog import encryption_keys
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 MCPHUB_DATA_DIR = env.folder("MCPHUB_DATA_DIR", "var")
-MCPHUB_VERSION = "0.1.0"
+MCPHUB_VERSION = "1.0.0"
 MCPHUB_CHILDREN_DIR = Path(env.text("MCPHUB_CHILDREN_DIR", str(MCPHUB_DATA_DIR / "children"))).absolute()
+MCPHUB_WORKLOAD_TOKENS = env.text("MCPHUB_WORKLOAD_TOKENS", "")
 
 # Secrets: made once under the data directory ---------------------------------------------------------
 
@@ -37,15 +38,10 @@ MCPHUB_ENCRYPTION_KEYS = encryption_keys.parse(env.secret(MCPHUB_ENCRYPTION_KEY_
 # Database --------------------------------------------------------------------------------------------
 
 MCPHUB_DATABASE_URL = env.text("MCPHUB_DATABASE_URL", f"sqlite:///{MCPHUB_DATA_DIR / 'hub.sqlite3'}")
-try:
-    DATABASES = {"default": dj_database_url.parse(MCPHUB_DATABASE_URL)}
-except Exception as error:
-    raise ImproperlyConfigured(
-        "MCPHUB_DATABASE_URL is not a database address. Write sqlite:////path/to/file or postgres://user@host/name."
-    ) from error
+DATABASES = {"default": env.database("MCPHUB_DATABASE_URL", MCPHUB_DATABASE_URL)}
 _engine = DATABASES["default"]["ENGINE"]
 if _engine.endswith("sqlite3"):
-    DATABASES["default"]["OPTIONS"] = {
+    DATABASES["default"]["OPTIONS"] |= {
         # Writers wait for each other instead of failing half-way through a transaction.
         "transaction_mode": "IMMEDIATE",
         "timeout": 20,
@@ -54,9 +50,18 @@ if _engine.endswith("sqlite3"):
     # A file, so that the ledger's own connection sees what a test wrote.
     DATABASES["default"]["TEST"] = {"NAME": str(MCPHUB_DATA_DIR / "test.sqlite3")}
 elif _engine.endswith("postgresql"):
-    DATABASES["default"]["OPTIONS"] = {"pool": {"min_size": 1, "max_size": 8, "timeout": 3}}
+    DATABASES["default"]["OPTIONS"] |= {"pool": {"min_size": 1, "max_size": 8, "timeout": 3}}
+    # A pooler gives each transaction another session of PostgreSQL, and a cursor on the server outlives one.
+    DATABASES["default"]["DISABLE_SERVER_SIDE_CURSORS"] = bool(env.text("MCPHUB_DATABASE_DIRECT_URL"))
 else:
     raise ImproperlyConfigured("MCPHUB_DATABASE_URL names neither SQLite nor PostgreSQL; the hub runs on these two.")
+if _replica := env.further_database("MCPHUB_AUDIT_DATABASE_URL", _engine, "a replica of PostgreSQL"):
+    # A replica that auditors read: see sessions_app/kit/replica.py.
+    _pool = {"OPTIONS": {**_replica["OPTIONS"], "pool": {"min_size": 1, "max_size": 8, "timeout": 3}}}
+    DATABASES["audit"] = {**_replica, **_pool, "DISABLE_SERVER_SIDE_CURSORS": True, "TEST": {"MIRROR": "default"}}
+    DATABASE_ROUTERS = ["sessions_app.kit.replica.ReplicaRouter"]
+MCPHUB_DIRECT_DATABASE = env.further_database("MCPHUB_DATABASE_DIRECT_URL", _engine, "PostgreSQL behind a pooler")
+"""The same database past a pooler, as an entry of DATABASES; empty where there is no pooler."""
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # Applications, floor by floor ------------------------------------------------------------------------
@@ -64,7 +69,7 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 INSTALLED_APPS = [
     # For `runserver` alone: elsewhere its imports would only cost a fifth of a second of every start.
     *(["daphne"] if "runserver" in sys.argv else []),
-    "unfold",
+    "unfold.apps.BasicAppConfig",
     "unfold.contrib.filters",
     "mcphub.apps.AdminConfig",
     "django.contrib.auth",
@@ -85,6 +90,7 @@ INSTALLED_APPS = [
     "mcphub",
     "mcphub.chat",
     "mcphub.login",
+    "mcphub.scim",
     "mcphub.signin",
     "mcphub.telling",
 ]
@@ -107,6 +113,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "sessions_app.history.source.edit_source",
+    "sessions_app.workspaces.acting.in_workspace",
 ]
 
 ROOT_URLCONF = "mcphub.urls"
@@ -122,6 +129,7 @@ TEMPLATES = [
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
                 "mcphub.console.verdict.shown",
+                "mcphub.console.navigation.placed",
             ]
         },
     }
@@ -143,7 +151,10 @@ MCPHUB_PUBLIC_URL = env.text("MCPHUB_PUBLIC_URL", "http://127.0.0.1:8000")
 CSRF_FAILURE_VIEW = "mcphub.failing.unverified"
 CSRF_TRUSTED_ORIGINS = [origin for origin in MCPHUB_ALLOWED_ORIGINS if origin != "*"]
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = MCPHUB_PUBLIC_URL.startswith("https://")
-SESSION_COOKIE_NAME = "mcphub_admin"
+_COOKIES_OF = hashlib.sha256(b"names of cookies" + SECRET_KEY.encode()).hexdigest()[:8]
+SESSION_COOKIE_NAME, CSRF_COOKIE_NAME = f"mcphub_admin_{_COOKIES_OF}", f"mcphub_csrf_{_COOKIES_OF}"
+HUB_DENSITY_COOKIE_NAME = f"mcphub_density_{_COOKIES_OF}"
+"""Browsers give a cookie to every port of a host: hubs beside each other would take each other's logins away."""
 SESSION_ENGINE = "sessions_app.login.session_store"
 SESSION_COOKIE_AGE = env.whole("MCPHUB_LOGIN_IDLE_SECONDS", 2 * 3600, least=1, most=30 * 86400)
 """A login of the console ends when it was not used for so long."""
@@ -193,7 +204,7 @@ OAUTH2_PROVIDER_APPLICATION_MODEL = "oauth2_provider.Application"  # named for t
 OAUTH2_PROVIDER = {
     "OIDC_ISS_ENDPOINT": MCPHUB_PUBLIC_URL.rstrip("/"),  # the issuer's name; no OpenID provider comes with it
     "OAUTH2_SERVER_CLASS": "oauthlib.oauth2.WebApplicationServer",  # codes and refresh tokens, no other grants
-    "OAUTH2_VALIDATOR_CLASS": "mcphub.signin.server.Validator",
+    "OAUTH2_VALIDATOR_CLASS": "mcphub.signin.server.TokenRequestValidator",
     "ACCESS_TOKEN_GENERATOR": "mcphub.signin.server.access_token",
     "REFRESH_TOKEN_GENERATOR": "mcphub.signin.server.refresh_token",
     "CLIENT_SECRET_HASHER": "client_secret",
@@ -350,6 +361,8 @@ MCPHUB_CHAT_BURST = env.whole("MCPHUB_CHAT_BURST", 10, least=0, most=1_000_000)
 """Questions that one key, or one address without a key, may ask at once; 0: no limit."""
 MCPHUB_CHAT_REFILL_SECONDS = env.number("MCPHUB_CHAT_REFILL_SECONDS", 6, least=0.001, most=86_400)
 """After so long it may ask one more, up to the burst."""
+MCPHUB_CURRENCY = env.currency("MCPHUB_CURRENCY", "USD")
+"""Of all prices of models and all quotas of money. Changed, it changes the word and converts nothing."""
 MCPHUB_CHAT_MAX_ROUNDS = env.whole("MCPHUB_CHAT_MAX_ROUNDS", 8, least=1, most=100)
 """Requests to the model in one turn of a chat that may call tools; then one more, without them."""
 MCPHUB_CHAT_MAX_CALLS_PER_ROUND = env.whole("MCPHUB_CHAT_MAX_CALLS_PER_ROUND", 16, least=1, most=128)
@@ -411,6 +424,8 @@ MCPHUB_METRICS_PORT = env.whole("MCPHUB_METRICS_PORT", 0, least=0, most=65535)
 """A port of its own for `/metrics`, without a key, and the probes; 0: `/metrics` is where clients come, with a key."""
 MCPHUB_METRICS_HOST = env.text("MCPHUB_METRICS_HOST", "127.0.0.1")
 """Where that port is."""
+MCPHUB_PEER_ADDRESS = env.host_and_port("MCPHUB_PEER_ADDRESS", "10.0.0.5:8100")
+"""Where other machines of the hub reach the first worker of this one; the next workers take the next ports."""
 MCPHUB_METRICS_TOOLS = env.whole("MCPHUB_METRICS_TOOLS", 500, least=1, most=10_000)
 """Tools that `/metrics` tells apart; the others are `other`."""
 
@@ -425,6 +440,7 @@ REST_FRAMEWORK = {
     "DEFAULT_FILTER_BACKENDS": ["sessions_app.kit.rest.filters.StrictFilterBackend"],
     "DEFAULT_PAGINATION_CLASS": "sessions_app.kit.rest.lists.KeysetPagination",
     "DEFAULT_RENDERER_CLASSES": ["sessions_app.kit.rest.wire.JSONRenderer"],
+    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "mcphub.rest.negotiation.PagesForPeople",
     "DEFAULT_PARSER_CLASSES": ["sessions_app.kit.rest.wire.JSONParser"],
     "DEFAULT_METADATA_CLASS": None,
     "DEFAULT_SCHEMA_CLASS": "sessions_app.kit.rest.schema.HubSchema",
@@ -436,7 +452,12 @@ SPECTACULAR_SETTINGS = {
     "TITLE": "MCP Hub",
     "VERSION": MCPHUB_VERSION,
     "OAS_VERSION": "3.1.0",
-    "DESCRIPTION": "The audit and the catalogue of an MCP hub.",
+    "DESCRIPTION": (
+        "The audit and the catalogue of an MCP hub.\n\n"
+        "Within a major version addresses, members, filters, error codes and their meaning stay. Members, filters and "
+        "codes may be added, so ignore those you do not know. What breaks a client comes with the next major version, "
+        "announced one minor version before in the changelog and as `deprecated` in this document."
+    ),
     "SCHEMA_PATH_PREFIX": "/api/",
     "SERVE_INCLUDE_SCHEMA": False,
     "SERVE_PERMISSIONS": ["rest_framework.permissions.AllowAny"],
@@ -453,6 +474,7 @@ SPECTACULAR_SETTINGS = {
         "SessionStateEnum": "sessions_app.models.McpSession.State",
         "TaskStateEnum": "invocations.tasks.models.McpTask.State",
         "TaskSupportEnum": "tools_catalog.models.definitions.TaskChoice",
+        "ErrorStateEnum": "invocations.errors.models.ErrorGroup.State",
         "OutcomeEnum": "invocations.models.McpToolInvocation.Status",
         "BackendEnum": "tools_catalog.kinds.registry.choices",
         "ConnectionTransportEnum": "tools_catalog.models.McpConnection.Transport",
@@ -461,6 +483,7 @@ SPECTACULAR_SETTINGS = {
         "ConnectionSessionsEnum": "tools_catalog.models.McpConnection.Sessions",
         "ResourceBackendEnum": "tools_catalog.models.content.ResourceBackend",
         "PromptBackendEnum": "tools_catalog.models.content.PromptBackend",
+        "DirectionEnum": "tools_catalog.models.McpGuardrail.Direction",
     },
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
@@ -468,6 +491,8 @@ SPECTACULAR_SETTINGS = {
         "sessions_app.kit.rest.schema.fill_parameters",
         "mcphub.chat.endpoints.openapi.add_endpoints",
         "sessions_app.kit.rest.schema.bound_bodies",
+        "mcphub.rest.examples.add_examples",
+        "mcphub.rest.api.add_server",
     ],
 }
 CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
@@ -478,6 +503,7 @@ LANGUAGE_CODE = "en"
 LANGUAGES = [("en", "English"), ("ru", "Русский")]
 LOCALE_PATHS = [BASE_DIR / "mcphub" / "locale"]
 USE_I18N = USE_TZ = True
+FORMAT_MODULE_PATH = "mcphub.formats"
 TIME_ZONE = "UTC"
 STATIC_URL = "/static/"
 STATIC_ROOT = MCPHUB_DATA_DIR / "static"
@@ -530,7 +556,9 @@ UNFOLD = {
         lambda request: static("mcphub/copy.js"),
         lambda request: static("mcphub/accessible.js"),
         lambda request: static("mcphub/keys.js"),
+        lambda request: static("mcphub/palette.js"),
         lambda request: static("mcphub/times.js"),
+        lambda request: static("mcphub/charts.js"),
         lambda request: static("mcphub/notices.js"),
     ],
 }

@@ -22,6 +22,8 @@ urlpatterns = [
     path("admin/", include("mcphub.console.shown_views")),
     path("admin/", include("mcphub.console.replaying")),
     path("admin/", include("mcphub.console.usage")),
+    path("admin/", include("mcphub.console.palette")),
+    path("admin/", include("mcphub.console.workspaces")),
     path("admin/", include("mcphub.telling.pages")),
     path("admin/", admin.site.urls),
     *(
@@ -33,7 +35,10 @@ urlpatterns = [
         )
         for slash in ("", "/")
     ),
+    path("api/", include("mcphub.chat.price_rest")),
+    path("api/", include("mcphub.chat.provider_rest")),
     path("api/", include("mcphub.rest.api")),
+    path("scim/v2/", include("mcphub.scim.urls")),
 ]
 if settings.MCPHUB_SIGN_IN:
     urlpatterns += [path("", include("mcphub.signin.urls"))]

@@ -33,6 +33,8 @@ SUBSCRIPTIONS_CHANGED = "subscriptions_changed"
 """A session subscribed to a resource of an upstream, or no longer."""
 ERRORS_CHANGED = "errors_changed"
 KEYS_CHANGED = "keys_changed"
+WORKSPACES_CHANGED = "workspaces_changed"
+"""Who belongs to one, and so sees what."""
 TOKENS_CHANGED = "tokens_changed"
 """Payload: the digest of an access token that changed or is gone; empty: any may have."""
 CALLER_ENDED = "caller_ended"
@@ -61,6 +63,7 @@ TASK_CHANGED = "task_changed"
 """Payload: the task id."""
 
 REDACTION_CHANGED = "redaction_changed"
+QUOTAS_CHANGED = "quotas_changed"
 APPROVALS_CHANGED = "approvals_changed"
 """What operators demand of calls."""
 APPROVAL_CHANGED = "approval_changed"
@@ -73,8 +76,10 @@ FOLLOWED = (
     RESOURCES_CHANGED,
     ERRORS_CHANGED,
     KEYS_CHANGED,
+    WORKSPACES_CHANGED,
     REDACTION_CHANGED,
     APPROVALS_CHANGED,
+    QUOTAS_CHANGED,
 )
 """Of what every process holds a snapshot."""
 _READ_AGAIN = (*FOLLOWED, TOKENS_CHANGED, ACCOUNTS_CHANGED)

@@ -8,10 +8,12 @@ import logging
 import os
 import pwd
 import time
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from sessions_app.protocol.errors import Forbidden, Unauthenticated
+from sessions_app.workspaces.belonging import Workspace
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AnonymousUser, User
@@ -35,6 +37,9 @@ class Caller:
     calls_per_minute: int | None = None
     recorded_mib_per_day: int | None = None
     """Of the audit that its calls may fill; 0: no limit, None: what the hub allows every caller."""
+    workspace: int | None = None
+    """The one that it came by, with its key or at its address: it sees what belongs to that one and to none."""
+    workspace_slug: str | None = None
     sees_everything: bool = False
     """A superuser trying tools in the admin."""
     key_id: int | None = None
@@ -60,6 +65,16 @@ class Caller:
         if len(self.sources) >= _KEPT_SOURCES:
             self.sources.clear()
         self.sources[key] = source
+
+    def within(self, workspace: Workspace) -> Caller:
+        """Give the same caller at the address of a workspace that it belongs to."""
+        if self.workspace == workspace.key:
+            return self
+        found = self.sources.get(workspace)
+        if found is None:
+            found = replace(self, workspace=workspace.key, workspace_slug=workspace.slug, sources={})
+            self.remember(workspace, found)
+        return found
 
     def need(self, scope: str) -> None:
         """Raise Forbidden where the credential does not carry `scope`."""
@@ -103,21 +118,23 @@ class _Person:
     groups: frozenset[int]
 
 
-def caller_of_key(key: ApiKey, people: dict[int, _Person] | None = None) -> Caller:
+def caller_of_key(
+    key: ApiKey, people: dict[int, _Person] | None = None, workspaces: Mapping[int, Workspace] | None = None
+) -> Caller:
     """Give the caller that a key makes. A person's key does no more than its person may at this moment.
 
-    `people` remembers owners over many keys. Asks the database.
+    `people` remembers owners over many keys, `workspaces` are those of the hub. Asks the database.
     """
     from sessions_app.models.keys import may_hold
 
     scopes, groups = frozenset(key.scopes), frozenset(group.pk for group in key.groups.all())
+    workspace = _workspace_of(key, workspaces)
     if key.owner is not None:
         known = {} if people is None else people
         person = known.get(key.owner.pk)
         if person is None:
-            mine = frozenset(key.owner.groups.values_list("pk", flat=True))
-            person = known[key.owner.pk] = _Person(key.owner, mine)
-        scopes = frozenset(scope for scope in scopes if may_hold(person.account, scope))
+            person = known[key.owner.pk] = _Person(key.owner, frozenset(key.owner.groups.values_list("pk", flat=True)))
+        scopes = frozenset(scope for scope in scopes if may_hold(person.account, scope, key.workspace_id))
         groups &= person.groups
     return Caller(
         principal=key.principal,
@@ -127,7 +144,25 @@ def caller_of_key(key: ApiKey, people: dict[int, _Person] | None = None) -> Call
         calls_per_minute=key.calls_per_minute,
         recorded_mib_per_day=key.recorded_mib_per_day,
         key_id=key.pk,
+        workspace=None if workspace is None else workspace.key,
+        workspace_slug=None if workspace is None else workspace.slug,
     )
+
+
+_NOWHERE = Workspace(0, "", frozenset())
+"""Where the key of a person is who belongs to its workspace no more: it sees what belongs to none."""
+
+
+def _workspace_of(key: ApiKey, workspaces: Mapping[int, Workspace] | None) -> Workspace | None:
+    """Give the workspace that a key opens; None for a key of the whole hub."""
+    from sessions_app.workspaces.models import read_workspaces
+
+    if key.workspace_id is None:
+        return None
+    found = (read_workspaces() if workspaces is None else workspaces).get(key.workspace_id, _NOWHERE)
+    if key.owner is None or found.groups.intersection(key.owner.groups.values_list("pk", flat=True)):
+        return found
+    return _NOWHERE
 
 
 class Keys:
@@ -151,12 +186,14 @@ class Keys:
     @classmethod
     def load(cls) -> Keys:
         from sessions_app.models import ApiKey
+        from sessions_app.workspaces.models import read_workspaces
 
         callers = {}
         people: dict[int, _Person] = {}
+        workspaces = read_workspaces()
         usable = ApiKey.objects.filter(revoked_at__isnull=True).exclude(owner__is_active=False)
         for key in usable.select_related("owner").prefetch_related("groups"):
-            caller = caller_of_key(key, people)
+            caller = caller_of_key(key, people, workspaces)
             until = key.expires_at.timestamp() if key.expires_at else float("inf")
             texts = [(key.secret_hash, until)]
             if key.previous_until is not None:

@@ -22,6 +22,7 @@ CHAT = "/v1"
 MAIN = transports.STREAMABLE_HTTP.path
 
 _TOOLSET = re.compile(rf"{MAIN}/s/[A-Za-z0-9_-]{{1,100}}(?P<rest>/[a-z]+)?")
+_WORKSPACE = re.compile(rf"/w/([a-z0-9][a-z0-9-]{{0,31}}){MAIN}")
 _PORTS = {"http": 80, "https": 443}
 
 
@@ -55,6 +56,8 @@ def of_path(path: str) -> str:
         return CHAT
     if (endpoint := _ENDPOINT_OF.get(path)) is not None:
         return endpoint
+    if _WORKSPACE.fullmatch(path):
+        return path
     found = _TOOLSET.fullmatch(path)
     if found is None or (rest := found["rest"] or "") not in _AT_TOOLSET:
         return ""
@@ -65,6 +68,12 @@ def toolset_of(endpoint: str) -> str:
     """Give the name of the toolset that an endpoint serves; empty: the whole catalogue."""
     rest = endpoint.removeprefix(f"{MAIN}/s/")
     return "" if rest == endpoint else rest.partition("/")[0]
+
+
+def workspace_of(path: str) -> str:
+    """Give the name of the workspace whose address this is; empty: it is none's."""
+    found = _WORKSPACE.fullmatch(path.removesuffix("/"))
+    return found[1] if found is not None else ""
 
 
 def scopes_of(endpoint: str) -> tuple[str, ...]:
@@ -90,6 +99,11 @@ def origin_for(host: str | None) -> str:
             if _is_loopback(asked.hostname) and _port(asked, public.scheme) == _port(public, public.scheme):
                 return f"{public.scheme}://{host}"
     return issuer()
+
+
+def public_address() -> str:
+    """Give the address that clients elsewhere reach the hub by; empty where it is on loopback, as unset it is."""
+    return "" if _is_loopback(urlsplit(issuer()).hostname) else issuer()
 
 
 def identifier(endpoint: str, host: str | None = None) -> str:

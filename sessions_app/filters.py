@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from django.db.models import Field
+from django.db.models import Field, Q
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from sessions_app.kit.lists.filters import Choices, During, ListFilter, OneOf, Rows, TextIs, YesOrNo
+from sessions_app.keys.naming import CallerIs, callers
+from sessions_app.kit.lists.filters import Choices, During, ListFilter, OneOf, TextIs, YesOrNo
 from sessions_app.models import McpSession, ServerProcess, WaitingChange
 
 
@@ -21,7 +22,13 @@ SESSION_FILTERS: tuple[ListFilter, ...] = (
     OneOf(name="transport", label="", choices=_transports),
     YesOrNo(name="implicit", column="is_implicit", label="", help_text="Sessions that stand for stateless callers."),
     During(name="active", column="last_activity_at", label="", over_rest=False),
-    TextIs(name="principal", help_text="`key:<id>`, `user:<id>` or `anonymous`."),
+    During(name="created", column="created_at", key="time", over_rest=False),
+    CallerIs(
+        name="principal",
+        key="caller",
+        known=callers,
+        help_text="`key:<id>`, `user:<id>` or `anonymous`; or the name of a key or of a person.",
+    ),
     TextIs(name="client", column="client_name", help_text="The name that the client gave of itself."),
 )
 
@@ -31,13 +38,13 @@ PROCESS_FILTERS: tuple[ListFilter, ...] = (
 )
 
 
-def _in_stage(rows: Rows, stage: str) -> Rows:
+def _in_stage(stage: str) -> Q:
     """Give the changes in a state as the list shows it: what waited too long has expired."""
     if stage == "expired":
-        return rows.filter(state=WaitingChange.State.WAITING, expires_at__lte=timezone.now())
+        return Q(state=WaitingChange.State.WAITING, expires_at__lte=timezone.now())
     if stage == WaitingChange.State.WAITING:
-        return rows.filter(state=stage, expires_at__gt=timezone.now())
-    return rows.filter(state=stage)
+        return Q(state=stage, expires_at__gt=timezone.now())
+    return Q(state=stage)
 
 
 WAITING_FILTERS: tuple[ListFilter, ...] = (
@@ -45,7 +52,7 @@ WAITING_FILTERS: tuple[ListFilter, ...] = (
         name="state",
         label=_("state"),
         choices=[*WaitingChange.State.choices, ("expired", _("Expired"))],
-        narrowed=_in_stage,
+        meant=_in_stage,
     ),
     TextIs(name="proposed_by", help_text="`key:<id>` or `user:<id>`."),
 )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sessions_app.kit.triggers import Announce, Notify, RefuseUpdate, Rule
+from sessions_app.kit.triggers import Announce, Notify, RefuseUpdate, TriggerRule
+from sessions_app.workspaces.belonging import ROLES
 
 CLOCKS_DIFFER_SECONDS = 300
 """So far the clocks of a hub and of its database may be apart."""
@@ -56,7 +57,7 @@ class RefuseFuture:
         ]
 
 
-RULES: tuple[Rule, ...] = (
+RULES: tuple[TriggerRule, ...] = (
     RefuseUpdate(
         "sessions_app_mcpsession",
         "mcphub_session_state_terminal",
@@ -82,6 +83,7 @@ RULES: tuple[Rule, ...] = (
         (
             "name",
             "owner_id",
+            "workspace_id",
             "secret_hash",
             "previous_hash",
             "previous_until",
@@ -93,6 +95,8 @@ RULES: tuple[Rule, ...] = (
         ),
     ),
     Announce("sessions_app_apikey_groups", "keys_changed"),
+    Announce("sessions_app_mcpworkspace", "workspaces_changed"),
+    *(Announce(f"sessions_app_mcpworkspace_{role}", "workspaces_changed") for role in ROLES),
     # A person's key does what its person may, who may be disabled, renamed, or lose a group or a permission.
     Announce("auth_user", "keys_changed", ("is_active", "is_superuser", "username")),
     Announce("auth_user_groups", "keys_changed"),
@@ -103,5 +107,17 @@ RULES: tuple[Rule, ...] = (
         "mcphub_key_keeps_owner",
         "COALESCE(OLD.owner_id, 0) <> COALESCE(NEW.owner_id, 0)",
         "a key keeps its owner: make another key",
+    ),
+    RefuseUpdate(
+        "sessions_app_apikey",
+        "mcphub_key_keeps_workspace",
+        "COALESCE(OLD.workspace_id, 0) <> COALESCE(NEW.workspace_id, 0)",
+        "a key keeps its workspace: make another key",
+    ),
+    RefuseUpdate(
+        "sessions_app_mcpworkspace",
+        "mcphub_workspace_keeps_name",
+        "OLD.slug <> NEW.slug",
+        "a workspace keeps its name: calls on record have it",
     ),
 )

@@ -12,7 +12,7 @@ import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -58,6 +58,8 @@ class SessionView:
     client_version: str
     client_capabilities: dict[str, Any]
     log_level: str
+    sources: list[Any] = field(default_factory=list, compare=False, repr=False)
+    """The call source that was built last for it, if any: it goes with the view when the session ends."""
 
     @classmethod
     def of(cls, row: McpSession) -> SessionView:
@@ -84,7 +86,7 @@ class _Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class _Program:
+class _ClientProgram:
     """A client program of a stateless caller."""
 
     caller: Caller
@@ -167,7 +169,7 @@ class Sessions:
         identity = (caller.principal, transport, client_name[:200], client_version[:100])
         known = self._implicit.get(identity)
         if known is None:
-            known = await _soon(self._stood_for.submit(_Program(caller, *identity[1:], protocol_version)))
+            known = await _soon(self._stood_for.submit(_ClientProgram(caller, *identity[1:], protocol_version)))
             if len(self._implicit) < _KEPT_VIEWS:
                 self._implicit[identity] = known
                 self._identities[known] = identity
@@ -357,7 +359,7 @@ def _set_log_level(session_id: str, level: str) -> None:
         bus.publish(bus.SESSION_CHANGED, session_id)
 
 
-def _stand_for(programs: Sequence[_Program]) -> list[str | Exception]:
+def _stand_for(programs: Sequence[_ClientProgram]) -> list[str | Exception]:
     """Give the session of each program; make those that are missing in one transaction, always in one order."""
     rows = _standing().filter(implicit_key__in={each.key for each in programs})
     found: dict[str, str | Exception] = {str(row.implicit_key): row.pk for row in rows}
@@ -379,7 +381,7 @@ def _standing() -> QuerySet[McpSession]:
     return McpSession.objects.filter(state=SessionState.CREATED.value, is_implicit=True)
 
 
-def _made(program: _Program) -> str:
+def _made(program: _ClientProgram) -> str:
     caller = program.caller
     if program.name and _standing().filter(principal=caller.principal).count() >= _IMPLICIT_PER_CALLER:
         unnamed = replace(program, name="", version="")

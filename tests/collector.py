@@ -15,13 +15,17 @@ KINDS = {Span.SPAN_KIND_SERVER: "server", Span.SPAN_KIND_CLIENT: "client", Span.
 
 
 class Collector:
-    """Enter it: it takes what is sent. `status` is what it answers; while `hangs` is set, it answers nothing."""
+    """Enter it: it takes what is sent. `status` is what it answers; while `hangs` is set, it answers nothing.
+
+    `unknown` are paths that it does not have, as backends have none for metrics that take traces alone.
+    """
 
     def __init__(self, port: int = 0) -> None:
         self.spans: list[dict[str, Any]] = []
         self.durations: dict[str, list[dict[str, Any]]] = {}
         """Name of a histogram -> its points, as they came last."""
         self.status = 200
+        self.unknown: set[str] = set()
         self.hangs = threading.Event()
         self.asked = 0
         collector = self
@@ -32,9 +36,10 @@ class Collector:
                 collector.asked += 1
                 while collector.hangs.is_set():
                     time.sleep(0.05)
-                if collector.status == 200:
+                status = 405 if self.path in collector.unknown else collector.status
+                if status == 200:
                     collector.take(self.path, body)
-                self.send_response(collector.status)
+                self.send_response(status)
                 self.send_header("content-length", "0")
                 self.end_headers()
 

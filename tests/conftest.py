@@ -45,7 +45,10 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "postgresql: about what only PostgreSQL has; left out on SQLite")
     config.addinivalue_line("markers", "program: starts a program; left out of `make test-fast`")
     config.addinivalue_line("markers", "slow: seconds of work, with many rows or pages; left out of `make test-fast`")
-    config.addinivalue_line("markers", "rig: many processes, of `make rigs`; what is `long` begins first")
+    config.addinivalue_line("markers", "rig: many processes, of `make rigs`")
+    config.addinivalue_line(
+        "markers", "long: minutes, within a rig; begins first, and `make rigs SHORT=1` leaves it out"
+    )
     config.pluginmanager.register(programs.Watch())
     config.pluginmanager.register(left_out.Summary())
 
@@ -79,7 +82,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker("rig")
     starting = {item.path for item in items if item.get_closest_marker("program")}
     items.sort(key=lambda item: item.path not in starting)
-    items.sort(key=lambda item: not any(mark.kwargs.get("long") for mark in item.iter_markers("rig")))
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
     if "postgresql" in django_settings.DATABASES["default"]["ENGINE"]:
         return
     kept = [item for item in items if item.get_closest_marker("postgresql") is None]

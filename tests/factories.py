@@ -9,6 +9,7 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group
 from django.utils import timezone
 
+from invocations.errors.models import ErrorGroup
 from invocations.models import McpRequestEnvelope, McpTask, McpToolInvocation
 from sessions_app.models import ApiKey, McpSession, ServerProcess
 from tools_catalog.models import (
@@ -53,7 +54,7 @@ class ServerProcessFactory(factory.django.DjangoModelFactory):
         model = ServerProcess
 
     process_id = factory.Sequence("process-{}".format)
-    version = "0.1.0"
+    version = "1.0.0"
     status = ServerProcess.Status.RUNNING
     host = "host"
     pid = 4242
@@ -210,3 +211,21 @@ class McpTaskFactory(factory.django.DjangoModelFactory):
     poll_ms = 1000
     created_at = factory.LazyFunction(timezone.now)
     expires_at = factory.LazyAttribute(lambda row: row.created_at + timedelta(milliseconds=row.ttl_ms))
+
+
+class ErrorGroupFactory(factory.django.DjangoModelFactory):
+    class Meta:
+        model = ErrorGroup
+
+    key = factory.Sequence(lambda number: f"{number:064x}")
+    tool_name = "echo"
+    error_code = "execution_error"
+    message = "no row <number>"
+    calls = 3
+    first_at = factory.LazyFunction(timezone.now)
+    last_at = factory.LazyFunction(timezone.now)
+    first_sequence = 1
+    last_sequence = 3
+    hours = factory.LazyFunction(lambda: {f"{timezone.now():%Y-%m-%dT%H}": 3})
+    days = factory.LazyFunction(lambda: {f"{timezone.now():%Y-%m-%d}": 3})
+    callers = factory.LazyFunction(lambda: {"key:1": ["laptop", 3]})

@@ -8,10 +8,12 @@ settings. Arguments and results are JSON. A model is named as `app.Model`.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -25,9 +27,22 @@ def values(model: str, field: str, **filters: Any) -> list[Any]:
     return list(_rows(model, filters).order_by("pk").values_list(field, flat=True))
 
 
+def counted(clients: Sequence[str]) -> dict[str, int]:
+    """Give by the name that a call of `count` brings how many rows say that it was made; a repeat's row is none."""
+    from invocations.models import McpToolInvocation
+
+    rows = McpToolInvocation.objects.filter(client_name__in=clients, status="ok", duplicate_of="")
+    return Counter(arguments["name"] for arguments in rows.values_list("arguments", flat=True))
+
+
 def create(model: str, **fields: Any) -> Any:
     """Give the id of a new row."""
     return _model(model).objects.create(**fields).pk
+
+
+def create_of(model: str, fields: Mapping[str, Any]) -> Any:
+    """As `create`, for fields whose names are those of parameters here."""
+    return create(model, **fields)
 
 
 def update(model: str, filters: Mapping[str, Any], **fields: Any) -> int:
@@ -55,6 +70,37 @@ def issue_key(name: str, scopes: Sequence[str] | None = None, **limits: Any) -> 
     from sessions_app.models import ApiKey
 
     return ApiKey.issue(name, scopes=list(ApiKey.Scope.values if scopes is None else scopes), **limits)[1]
+
+
+def issue_key_unheard(name: str) -> str:
+    """Give the text of a new key of which no process of the hub is told."""
+    from sessions_app.models import ApiKey
+
+    with _no_news():
+        return ApiKey.issue(name, scopes=["tools:list", "tools:call"])[1]
+
+
+def rotate_key_unheard(name: str) -> str:
+    """Give the key's new text, of which no process of the hub is told."""
+    from sessions_app.models import ApiKey
+
+    with _no_news():
+        return ApiKey.objects.get(name=name).rotate()
+
+
+@contextlib.contextmanager
+def _no_news() -> Iterator[None]:
+    from django.db import transaction
+    from django.db.models import Max
+
+    from sessions_app import bus
+    from sessions_app.models import BusEvent
+
+    with transaction.atomic():
+        newest = BusEvent.objects.aggregate(newest=Max("pk"))["newest"] or 0
+        yield
+        deleted, _ = BusEvent.objects.filter(pk__gt=newest, subject=bus.KEYS_CHANGED).delete()
+        assert deleted
 
 
 def revoke_key(name: str, reason: str = "") -> int:

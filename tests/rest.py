@@ -36,10 +36,11 @@ def by_person(*permissions: str, **fields: Any) -> Client:
 def error_of(response: Any, status: int, code: str) -> dict[str, Any]:
     """Give the error of a response; it must have the one shape."""
     assert response.status_code == status, response.content
-    assert response["Content-Type"] == "application/json"
+    assert response["Content-Type"] == "application/problem+json"
     body = response.json()
-    assert list(body) == ["error"]
+    assert set(body) == {"error", "type", "title", "status", "detail"}
     error = body["error"]
+    assert (body["status"], body["detail"]) == (status, error["message"])
     assert set(error) == {"code", "message", "details", "retryable"}
     assert error["code"] == code
     assert error["message"]

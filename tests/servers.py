@@ -95,6 +95,9 @@ class Hub:
         assert self._process is not None
         return self._process.pid
 
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
     def stop(self) -> int:
         """Send SIGTERM and give the exit status; kill what does not stop in time."""
         self.end_operator()
@@ -229,11 +232,14 @@ def free_port() -> int:
 
 
 @contextlib.contextmanager
-def postgres_database() -> Iterator[str]:
-    """Make a database, give its address, and drop it."""
+def postgres_database(*, is_empty: bool = False) -> Iterator[str]:
+    """Make a database with all migrations, give its address, and drop it."""
     name = f"mcphub_test_{uuid.uuid4().hex[:12]}"
-    with psycopg.connect(f"{POSTGRES}/postgres", autocommit=True, connect_timeout=5) as connection:
-        connection.execute(f"CREATE DATABASE {name}")  # type: ignore[call-overload]
+    if is_empty:
+        with psycopg.connect(f"{POSTGRES}/postgres", autocommit=True, connect_timeout=5) as connection:
+            connection.execute(f"CREATE DATABASE {name}")  # type: ignore[call-overload]
+    else:
+        template.copy_in(POSTGRES, name)
     try:
         yield f"{POSTGRES}/{name}"
     finally:

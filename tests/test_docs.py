@@ -28,6 +28,7 @@ NO_PATHS = {
     "mcphub/invocationId",
     "mcphub/error",
     "mcphub/connection",
+    "mcphub/quota",
     "benchmarks/results/",
     "docs/start.md",
 }
@@ -54,6 +55,11 @@ def rows(page: str, columns: int) -> dict[str, list[str]]:
             assert word[1] not in found, word[1]
             found[word[1]] = cells[1:]
     return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_no_mark_of_a_merge_is_left(page: Path) -> None:
+    assert not re.search(r"^(<{7}|={7}|>{7})", page.read_text(), re.MULTILINE)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

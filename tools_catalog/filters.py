@@ -11,6 +11,7 @@ from tools_catalog.kinds.registry import choices
 from tools_catalog.models import (
     HttpService,
     McpConnection,
+    McpGuardrail,
     McpPolicyRule,
     McpToolDefinition,
     McpToolset,
@@ -26,24 +27,24 @@ _UPDATED = During(name="updated", column="updated_at", label="", over_rest=False
 
 def tools_of(slug: str) -> Rows:
     """Give the tools that name the service."""
-    return _of_service(McpToolDefinition.objects.all(), slug)
+    return McpToolDefinition.objects.filter(_of_service(slug))
 
 
-def _of_service(rows: Rows, slug: str) -> Rows:
-    return rows.filter(backend=HttpKind.name, configuration__contains=f'"service":"{slug}"')
+def _of_service(slug: str) -> Q:
+    return Q(backend=HttpKind.name, configuration__contains=f'"service":"{slug}"')
 
 
 def _services() -> Choices:
     return [(slug, slug) for slug in HttpService.objects.values_list("slug", flat=True)[:100]]
 
 
-def _templates(rows: Rows, is_template: str) -> Rows:
-    return rows.filter(uri__contains="{") if is_template == "yes" else rows.exclude(uri__contains="{")
+def _templates(is_template: str) -> Q:
+    return Q(uri__contains="{") if is_template == "yes" else ~Q(uri__contains="{")
 
 
-def _linked(rows: Rows, status: str) -> Rows:
+def _linked(status: str) -> Q:
     is_in_it = Q(link_status=status)
-    return rows.filter(is_in_it | Q(link_status=None) if status == "disconnected" else is_in_it)
+    return is_in_it | Q(link_status=None) if status == "disconnected" else is_in_it
 
 
 TOOL_FILTERS: tuple[ListFilter, ...] = (
@@ -59,7 +60,7 @@ TOOL_FILTERS: tuple[ListFilter, ...] = (
         parameter="service",
         choices=_services,
         is_open=True,
-        narrowed=_of_service,
+        meant=_of_service,
         over_rest=False,
     ),
     _GROUPS,
@@ -73,7 +74,7 @@ RESOURCE_FILTERS: tuple[ListFilter, ...] = (
         label=_("kind"),
         parameter="template",
         choices=[("no", _("Resource")), ("yes", _("Template"))],
-        narrowed=_templates,
+        meant=_templates,
         over_rest=False,
     ),
     _ENABLED,
@@ -105,6 +106,13 @@ POLICY_FILTERS: tuple[ListFilter, ...] = (
     _ENABLED,
     YesOrNo(name="watching", label=""),
 )
+GUARDRAIL_FILTERS: tuple[ListFilter, ...] = (
+    OneOf(name="direction", label="", choices=McpGuardrail.Direction.choices),
+    OneOf(name="checked_by", label="", choices=McpGuardrail.Check.choices),
+    OneOf(name="action", label="", choices=McpGuardrail.Action.choices),
+    _ENABLED,
+    YesOrNo(name="watching", label=""),
+)
 CONNECTION_FILTERS: tuple[ListFilter, ...] = (
     OneOf(
         name="state",
@@ -112,7 +120,7 @@ CONNECTION_FILTERS: tuple[ListFilter, ...] = (
         label=_("state"),
         parameter="state",
         choices=McpConnection.Status.choices,
-        narrowed=_linked,
+        meant=_linked,
         over_rest=False,
     ),
     OneOf(name="transport", label="", choices=McpConnection.Transport.choices),

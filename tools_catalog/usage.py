@@ -5,20 +5,32 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
+
+from sessions_app.workspaces import scope
 
 PERMISSION = "invocations.view_mcptoolinvocation"
 """Who lacks it hears nothing of calls."""
+
+
+def may_see(user: Any) -> bool:
+    """Whether figures are shown to a person: they are of the whole hub, so to nobody who acts in a workspace."""
+    return bool(user.has_perm(PERMISSION)) and scope.current() is None
+
+
 DAYS = 7
 """Who called a tool in so many days is told before it is disabled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recent:
-    """Of one tool: its last call, and how many there were in the last 24 hours."""
+    """Of one tool, or of all tools of a connection: its last call, and how its calls of the last 24 hours went."""
 
     last_called: datetime | None = None
     calls: int = 0
     errors: int = 0
+    p95_ms: int | None = None
+    """Of the last day in whole quarters of a day: of 24 hours at least, of 30 at most. None: not called."""
     link: str = ""
     """To the list of these calls."""
 
@@ -44,6 +56,10 @@ class Callers:
 
 
 recent: Callable[[Sequence[str]], Mapping[str, Recent]] = lambda names: {}  # noqa: E731 - replaced from above
+grouped: Callable[[Mapping[int, Sequence[str]]], Mapping[int, Recent]] = lambda groups: {}  # noqa: E731 - replaced
+"""Of groups of tools, such as those of a connection: the figures of each group, without its link."""
+ranking: Callable[[str], Mapping[str, tuple[float, ...]]] = lambda figure: {}  # noqa: E731 - replaced from above
+"""Give of every tool what a list is sorted by: `calls`, `errors`, `latency` or `last_called`; none of it: left out."""
 callers: Callable[[Sequence[str]], Mapping[str, Callers]] = lambda names: {}  # noqa: E731 - replaced from above
 totals: Callable[[], Mapping[str, int]] = lambda: {}  # noqa: E731 - replaced from above
 """Calls of each tool in the last days, as far as they are counted: the same in every process."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import subprocess
 import sys
 import time
@@ -59,16 +60,29 @@ def wait(url: str, seconds: float = START_SECONDS) -> None:
     raise NotAsShipped(f"{url}/ready: {last} after {seconds:g} s")
 
 
-def serve_and_call(command: list[str], folder: Path, port: int, environment: Mapping[str, str] | None = None) -> str:
+def serve_and_call(
+    command: list[str],
+    folder: Path,
+    port: int,
+    environment: Mapping[str, str] | None = None,
+    start_seconds: float = START_SECONDS,
+) -> str:
     """Start a hub in `folder` by a command that is given --port, make a first call with the key it prints, stop it."""
     output, errors = folder / "output", folder / "errors"
     with output.open("w") as out, errors.open("w") as err:
         hub = subprocess.Popen([*command, "--port", str(port)], cwd=folder, stdout=out, stderr=err, env=environment)
     try:
-        return make(f"http://127.0.0.1:{port}", _printed_key(hub, output, errors))
+        return make(f"http://127.0.0.1:{port}", _printed_key(hub, output, errors, start_seconds))
     finally:
         hub.terminate()
         hub.wait(60)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
 
 
 def key_in(text: str) -> str | None:
@@ -77,8 +91,8 @@ def key_in(text: str) -> str | None:
     return found[1] if found else None
 
 
-def _printed_key(hub: subprocess.Popen[bytes], output: Path, errors: Path) -> str:
-    ends = time.monotonic() + START_SECONDS
+def _printed_key(hub: subprocess.Popen[bytes], output: Path, errors: Path, seconds: float) -> str:
+    ends = time.monotonic() + seconds
     while time.monotonic() < ends and hub.poll() is None:
         if "\nready " in (text := output.read_text()) and (key := key_in(text)):
             return key

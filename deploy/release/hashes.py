@@ -49,17 +49,27 @@ def read(text: str) -> dict[Pin, set[str]]:
     found: dict[Pin, set[str]] = {}
     for entry in text.replace("\\\n", " ").splitlines():
         if entry.strip() and not entry.startswith("#"):
-            name, version = re.split(r"==|\s", entry, maxsplit=2)[:2]
-            found[canonical(name), version] = set(re.findall(r"--hash=sha256:([0-9a-f]{64})", entry))
+            pinned = re.match(r"([\w.-]+)(?:\[[^]]*\])?==(\S+)", entry)
+            assert pinned is not None, entry
+            found[canonical(pinned[1]), pinned[2]] = set(re.findall(r"--hash=sha256:([0-9a-f]{64})", entry))
     return found
 
 
-def resolve(extras: tuple[str, ...], python: str) -> dict[Pin, set[str]]:
+def asked_extras(text: str) -> dict[str, str]:
+    """Give the extras that releases of a list are asked for with, in brackets: pip takes a list with digests only where
+    it names them."""
+    named = re.findall(r"^([\w.-]+)(\[[^]]+\])==", text, re.MULTILINE)
+    return {canonical(name): extras.replace(" ", "") for name, extras in named}
+
+
+def resolve(extras: tuple[str, ...], python: str) -> str:
+    """Give the list of one Python as `uv` writes it."""
     command = [sys.executable, "-m", "uv", "pip", "compile", "--quiet", "--python-version", python, "--generate-hashes"]
     command += ["--python-platform", "linux", "--no-header", "--no-annotate", "--no-emit-index-url"]
+    command += ["--no-strip-extras"]
     command += ["--constraint", str(HOME / "constraints.txt"), str(HOME / "pyproject.toml")]
     command += [word for extra in extras for word in ("--extra", extra)]
-    return read(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
 def main() -> int:
@@ -70,8 +80,11 @@ def main() -> int:
             old.unlink()
     for name, extras in lists().items():
         releases: dict[Pin, set[str]] = {}
+        asked: dict[str, str] = {}
         for python in PYTHONS:
-            releases |= resolve(extras, python)
+            resolved = resolve(extras, python)
+            releases |= read(resolved)
+            asked |= asked_extras(resolved)
         unpinned = sorted("==".join(release) for release in releases.keys() - pins.keys())
         if unpinned:
             print(f"constraints.txt does not pin {', '.join(unpinned)}: add a line for each.", file=sys.stderr)
@@ -80,7 +93,7 @@ def main() -> int:
         for (package, version), digests in sorted(releases.items()):
             marker = f" ; {pins[package, version]}" if pins[package, version] else ""
             allowed = [f"--hash=sha256:{each}" for each in sorted(digests)]
-            entries.append(" \\\n    ".join([f"{package}=={version}{marker}", *allowed]))
+            entries.append(" \\\n    ".join([f"{package}{asked.get(package, '')}=={version}{marker}", *allowed]))
         (FOLDER / name).write_text(HEAD.format(name=name) + "\n".join(entries) + "\n")
         print(f"deploy/hashes/{name}: {len(releases)} releases")
     return 0

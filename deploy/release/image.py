@@ -1,12 +1,13 @@
 """Build the image from Debian's packages and the wheel, without a registry of images, and try it.
 
+    python -m deploy.release.image can                  says why nothing can be built or started here, with status 3
     python -m deploy.release.image build [--tools]      localhost/mcphub:VERSION (and VERSION-tools)
     python -m deploy.release.image try                  podman run, hardened, to a first audited call
     python -m deploy.release.image try-compose          deploy/compose.yaml with PostgreSQL, to the same
     python -m deploy.release.image try-unit             deploy/mcphub.service under systemd in a container, to the same
 
-Needs mmdebstrap, buildah and podman, and for compose aardvark-dns. The build trusts the certificates that this machine
-trusts (`-v /etc/ssl/certs`), and leaves none in the image.
+Needs mmdebstrap, buildah and podman, for compose aardvark-dns, and runc where podman's own runtime starts nothing. The
+build trusts the certificates that this machine trusts (`-v /etc/ssl/certs`), and leaves none in the image.
 """
 
 from __future__ import annotations
@@ -36,6 +37,26 @@ PLAIN_RUNTIME = (
     '[containers]\ndefault_ulimits = ["nofile=16384:16384", "nproc=4096:4096"]\n[engine]\nruntime = "runc"\n'
 )
 """For a machine where podman's own choice cannot start a container: cgroups of two versions, bounds that stay."""
+
+
+def why_not(scratch: Path) -> str:
+    """Say what keeps this machine from building and starting images; empty where nothing does.
+
+    Only the machine is judged: Debian's packages, PyPI from within a build, a container that starts.
+    """
+    try:
+        _base(scratch)
+        context = scratch / "trial"
+        context.mkdir()
+        (context / "Containerfile").write_text(
+            f"FROM {BASE}\nRUN python3 -m venv /trial && /trial/bin/pip download -q --no-deps -d /trial pip\n"
+        )
+        _bud(context, "--no-cache", "-t", f"{BASE}-trial")
+        _choose_runtime(scratch)
+        _podman("run", "--rm", BASE, "true")
+    except SystemExit as fault:
+        return str(fault.code)
+    return ""
 
 
 def build(scratch: Path, *, with_tools: bool) -> None:
@@ -190,6 +211,8 @@ def _choose_runtime(scratch: Path) -> None:
     _base(scratch)
     tried = subprocess.run(["podman", "run", "--rm", BASE, "true"], capture_output=True, text=True)
     if tried.returncode:
+        if not shutil.which("runc"):
+            sys.exit(f"Install runc: podman's own runtime starts nothing here. {tried.stderr[-500:]}")
         _RUNTIME = PLAIN_RUNTIME
         print("podman uses runc and small bounds, because of:", " ".join(tried.stderr.split())[:200])
 
@@ -203,14 +226,18 @@ def _run(command: list[str], environment: dict[str, str] | None = None, *, may_f
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["build", "try", "try-compose", "try-unit"])
+    parser.add_argument("what", choices=["can", "build", "try", "try-compose", "try-unit"])
     parser.add_argument("--tools", action="store_true", help="the tag with Node.js, npm and uv too")
     options = parser.parse_args()
     missing = [program for program in ("mmdebstrap", "buildah", "podman") if not shutil.which(program)]
     if missing:
-        sys.exit(f"Install {', '.join(missing)} first: Debian's packages have these names.")
+        print(f"Install {', '.join(missing)} first: Debian's packages have these names.", file=sys.stderr)
+        return 3
     with tempfile.TemporaryDirectory(prefix="mcphub-image-") as name:
         scratch = Path(name)
+        if options.what == "can":
+            print(why := why_not(scratch), end="", file=sys.stderr)
+            return 3 if why else 0
         if options.what == "build":
             build(scratch, with_tools=options.tools)
             return 0

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import socket
 import subprocess
 import sys
 import tarfile
@@ -90,11 +89,8 @@ def try_tools(wheel: Path, scratch: Path) -> None:
 
 def _first_call(command: list[str], folder: Path) -> str:
     folder.mkdir()
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
     plain = {name: value for name, value in os.environ.items() if not name.startswith(("MCPHUB_", "PYTHON", "DJANGO"))}
-    return first_call.serve_and_call(command, folder, port, plain)
+    return first_call.serve_and_call(command, folder, first_call.free_port(), plain)
 
 
 def _files_of_git() -> set[str]:

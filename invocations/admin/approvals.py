@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from typing import Any, ClassVar
@@ -15,8 +16,9 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
+from django.utils.timesince import timeuntil
 from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
@@ -25,31 +27,36 @@ from invocations.admin.reading import HiddenBodies, RecordedReading, hidden_word
 from invocations.approvals import asking, deciding
 from invocations.approvals.models import McpApproval, McpToolApproval
 from invocations.redaction import load as redaction
-from invocations.redaction.records import Record
+from invocations.redaction.records import RecordRedaction
+from sessions_app.history import deciding as waiting_changes
+from sessions_app.history.models import WaitingChange
 from sessions_app.history.pages import RecordedAdmin
-from sessions_app.kit.admin.base import detail_action, is_confirmed, mark, moment, names_and_count
+from sessions_app.kit.admin.base import HubAdmin, detail_action, is_confirmed, mark, moment, names_and_count
 from sessions_app.kit.admin.json_field import JSONEditor, JSONFormField
-from sessions_app.kit.lists.filters import During, OneOf, Rows
+from sessions_app.kit.admin.parts import ListPart
+from sessions_app.kit.lists.filters import During, OneOf
 from sessions_app.kit.shown import cell, clipped, json_block, mono
 from sessions_app.protocol import json
 from sessions_app.protocol.json import Json
+from sessions_app.workspaces.pages import WorkspacePages
+from tools_catalog.models import McpUpstreamTool
 
 _MARKS = {"pending": "wait", "approved": "good", "denied": "bad", "used": "off", "expired": "off"}
+_MOST_COUNTED = 1000
 _TOO_LATE = McpApproval.Status.EXPIRED
 _ASKED = moment("created_at", _("asked"))
 _DECIDED = moment("decided_at", _("decided"))
 _EXPIRES = moment("expires_at", _("expires"))
 
 
-def _in_state(rows: Rows, state: str) -> Rows:
+def _in_state(state: str) -> Q:
     """Give the calls in a state as the list shows it: what waited too long has expired."""
     now = timezone.now()
     if state == McpApproval.Status.PENDING:
-        return asking.still_open(rows, now)
+        return asking.is_open(now)
     if state == _TOO_LATE:
-        overdue = Q(status=McpApproval.Status.PENDING, expires_at__lte=now)
-        return rows.filter(overdue | Q(status=McpApproval.Status.EXPIRED))
-    return rows.filter(status=state)
+        return Q(status=McpApproval.Status.PENDING, expires_at__lte=now) | Q(status=McpApproval.Status.EXPIRED)
+    return Q(status=state)
 
 
 _FILTERS = (
@@ -59,7 +66,7 @@ _FILTERS = (
         label=_("status"),
         parameter="state",
         choices=McpApproval.Status.choices,
-        narrowed=_in_state,
+        meant=_in_state,
     ),
     During(name="created", column="created_at", label=""),
 )
@@ -67,6 +74,32 @@ _FILTERS = (
 
 # An admin is one object for all requests, and the columns of its pages are given the row alone.
 _reads_bodies: ContextVar[bool] = ContextVar("who asks may read bodies", default=False)
+_decides: ContextVar[bool] = ContextVar("who asks may decide", default=False)
+
+
+class AlsoWaiting(ListPart):
+    """Says above the list what else waits for a person's decision: offers of upstreams, changes of settings."""
+
+    def context(self, page: HubAdmin, request: HttpRequest) -> dict[str, object]:
+        may, found = request.user.has_perm, []
+        if may("tools_catalog.view_mcpupstreamtool"):
+            offers = McpUpstreamTool.objects.filter(state__in=["new", "changed"]).order_by().values_list("state")
+            states = Counter(state for (state,) in offers[: _MOST_COUNTED + 1])
+            link = reverse("admin:tools_catalog_mcpupstreamtool_changelist")
+            found += [
+                (_t("New tools of upstreams"), states["new"], f"{link}?state__in=new"),
+                (_t("Changed definitions, which are held"), states["changed"], f"{link}?state__in=changed"),
+            ]
+        if may(waiting_changes.PERMISSION):
+            changes = WaitingChange.objects.filter(state="waiting", expires_at__gt=timezone.now()).order_by()
+            link = reverse("admin:sessions_app_waitingchange_changelist")
+            count = changes[: _MOST_COUNTED + 1].count()
+            found.append((_t("Changes waiting for a second person"), count, f"{link}?state=waiting"))
+        return {"also_waiting": [(words, _shown(count), link) for words, count, link in found if count]}
+
+
+def _shown(count: int) -> str:
+    return f"{min(count, _MOST_COUNTED)}{'+' if count > _MOST_COUNTED else ''}"
 
 
 class _EditForm(forms.Form):
@@ -88,9 +121,16 @@ class _EditForm(forms.Form):
         return given
 
 
+def _is_waiting(row: McpApproval) -> bool:
+    return row.status == McpApproval.Status.PENDING and row.expires_at > timezone.now()
+
+
 def _changes(row: McpApproval) -> str:
     """Say in a line what differs from the last approved call."""
-    changed, last = deciding.difference(row)
+    known = row.__dict__  # a page asks for a field more than once
+    if "_difference" not in known:
+        known["_difference"] = deciding.difference(row)
+    changed, last = known["_difference"]
     if last is None:
         return _t("No call of this tool by this caller was approved yet.")
     if not isinstance(changed, dict) or not changed:
@@ -104,21 +144,13 @@ def _short(value: Json) -> str:
 
 
 @admin.register(McpApproval)
-class McpApprovalAdmin(RecordedReading):
+class McpApprovalAdmin(WorkspacePages, RecordedReading):
+    workspace_pages = ("changelist", "change", "approve_it", "edit_it", "deny_it")
     bodies = ("arguments",)
     body_columns: ClassVar[dict[str, str]] = {"shown_arguments": "arguments"}
-    parts = (*RecordedReading.parts, HiddenBodies())
-    list_before_template = "admin/hub/hidden_bodies.html"
-    list_display = [
-        _ASKED,
-        "shown_status",
-        "shown_tool",
-        "effects",
-        "shown_caller",
-        "shown_arguments",
-        "rule",
-        _EXPIRES,
-    ]
+    parts = (*RecordedReading.parts, HiddenBodies(), AlsoWaiting())
+    list_before_template = "admin/hub/above_approvals.html"
+    list_display = [_ASKED, "shown_status", "shown_call_of", "shown_caller", "shown_arguments", "rule", "shown_deeds"]
     list_display_links = [_ASKED]
     filters = _FILTERS
     search_fields = ["=id", "=tool_name"]
@@ -156,8 +188,21 @@ class McpApprovalAdmin(RecordedReading):
         return self._decide(request, queryset, approve=False)
 
     def has_decide_it_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
-        asked = McpApproval.objects.filter(pk=object_id)
-        return self.has_decide_permission(request) and asking.still_open(asked, timezone.now()).exists()
+        return self.has_decide_permission(request) and self._is_open(request, object_id)
+
+    @staticmethod
+    def _is_open(request: HttpRequest, object_id: str | None) -> bool:
+        """Say whether a call still waits. Each deed of its page asks, twice; the database is asked once a request."""
+        known: dict[str | None, bool] = request.__dict__.setdefault("_hub_open_approvals", {})
+        if object_id not in known:
+            asked = McpApproval.objects.filter(pk=object_id)
+            known[object_id] = asking.still_open(asked, timezone.now()).exists()
+        return known[object_id]
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        _decides.set(self.has_decide_permission(request))
+        page: HttpResponse = super().changelist_view(request, extra_context)
+        return page
 
     @detail_action(description=_("Approve"), permissions=["decide_it"], icon="check", url_path="approve")
     def approve_it(self, request: HttpRequest, object_id: str) -> HttpResponse:
@@ -200,10 +245,13 @@ class McpApprovalAdmin(RecordedReading):
         return redirect(back)
 
     def _remarks(self, request: HttpRequest) -> Callable[[list[McpApproval]], Mapping[Any, str]]:
-        """Give what stands beside each call when it is asked for: who, and what differs from the last approved one."""
-        reads = self.may_read(request)
+        """Give what stands beside each call when it is asked for: who, with which arguments, and what differs from the
+        last approved one."""
+        if not self.may_read(request):
+            return lambda rows: {row.pk: row.caller_label for row in rows}
         return lambda rows: {
-            row.pk: f"{row.caller_label} · {_changes(row)}" if reads else row.caller_label for row in rows
+            row.pk: f"{row.caller_label} · {clipped(json.dumps(row.arguments).decode(), 1000)} · {_changes(row)}"
+            for row in rows
         }
 
     def _decide_one(self, request: HttpRequest, object_id: str, *, approve: bool) -> HttpResponse:
@@ -242,7 +290,7 @@ class McpApprovalAdmin(RecordedReading):
         return None
 
     def _decide_rows(self, request: HttpRequest, rows: list[McpApproval], decision: deciding.Decision) -> None:
-        done, record, who = 0, Record(redaction.load()), deciding.decider_of(request.user)
+        done, record, who = 0, RecordRedaction(redaction.load()), deciding.decider_of(request.user)
         for row in rows:
             try:
                 deciding.decide(row, decision, who, record)
@@ -261,7 +309,31 @@ class McpApprovalAdmin(RecordedReading):
     def shown_status(self, row: McpApproval) -> SafeString:
         if row.status == McpApproval.Status.PENDING and row.expires_at <= timezone.now():
             return mark("off", _("Expired"))
-        return mark(_MARKS[row.status], row.get_status_display())
+        shown = mark(_MARKS[row.status], row.get_status_display())
+        if row.status != McpApproval.Status.PENDING:
+            return shown
+        given = f"{row.given}/{row.needed}" if row.needed > 1 else ""
+        left = _t("%(time)s left") % {"time": timeuntil(row.expires_at)}
+        until = timezone.localtime(row.expires_at).isoformat()
+        words = '{} {} <br><time class="hub-subtle" datetime="{}">{}</time>'
+        return format_html(words, shown, given, until, left)
+
+    @admin.display(description=_("tool"))
+    def shown_call_of(self, row: McpApproval) -> SafeString:
+        return format_html('{}<br><span class="hub-subtle">{}</span>', mono(row.tool_name), row.effects)
+
+    @admin.display(description=_("decide"), empty_value="")
+    def shown_deeds(self, row: McpApproval) -> SafeString | None:
+        if not (_decides.get() and _is_waiting(row)):
+            return None
+        deeds = [("a", "approve_it", _("Approve")), ("d", "deny_it", _("Deny"))]
+        links = [
+            (key, reverse(f"admin:invocations_mcpapproval_{name}", args=[quote(row.pk)]), words, row.tool_name)
+            for key, name, words in deeds
+        ]
+        return format_html_join(
+            " ", '<a class="hub-link" data-deed="{}" href="{}">{}<span class="hub-unseen"> {}</span></a>', links
+        )
 
     @admin.display(description=_("tool"))
     def shown_tool(self, row: McpApproval) -> SafeString:

@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 from django.contrib.admin.utils import quote
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import F, Func, IntegerField, Model, QuerySet
+from django.db.models import F, Func, IntegerField, Model, Q, QuerySet
 from django.db.models.functions import Coalesce
 from django.db.models.sql.compiler import SQLCompiler
 from django.http import HttpRequest, HttpResponse
@@ -19,7 +19,8 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
 from invocations.admin.export import ExportForm
-from invocations.admin.facets import FacetCounts
+from invocations.admin.facets import CALL_FACETS, FacetCounts
+from invocations.admin.filters import refuse_bodies
 from invocations.admin.live import LiveTail
 from invocations.admin.reading import RecordedReading
 from invocations.admin.sessions import SessionTranscripts
@@ -30,14 +31,20 @@ from sessions_app.kit.admin.base import mark
 from sessions_app.kit.admin.changelist import COLUMNS, HubList, holds_nul
 from sessions_app.kit.admin.keyset import KeysetList
 from sessions_app.kit.admin.parts import ListPart, column
+from sessions_app.kit.admin.replica import ReplicaPages
+from sessions_app.kit.admin.search_line import SearchLine
+from sessions_app.kit.lists.searching import Search
 from sessions_app.kit.lists.walking import SECONDS, WalkedKeyset, newest
 from sessions_app.kit.shown import breakable, cell, clipped, duration, size, visible
 from sessions_app.models import McpSession
+from sessions_app.workspaces.pages import WorkspacePages
 
 if TYPE_CHECKING:
     from sessions_app.kit.admin.base import HubAdmin
 
 BODIES = ("arguments", "result", "error")
+_NAMES = ("tool_name", "target", "caller_label", "client_name", "error_code")
+"""What free words are looked for in."""
 
 
 class _Bytes(Func):
@@ -74,7 +81,7 @@ class CallSearch(ListPart):
             return _leads_to(list(indexed.values_list("pk", flat=True)[:2]))
         if not set(request.GET) - {"q", COLUMNS}:
             return None  # the list finds the same
-        found, reached = newest(_by_id(calls, term).values_list("pk", flat=True), 2, seconds=SECONDS / 2)
+        found, reached = newest(_by_request(calls, term).values_list("pk", flat=True), 2, seconds=SECONDS / 2)
         return _leads_to(found) if reached is None else None
 
     def listed(self, page: HubAdmin, request: HttpRequest, shown: HubList) -> HttpResponse | None:
@@ -85,27 +92,40 @@ class CallSearch(ListPart):
 
 
 def _searched(page: HubAdmin, request: HttpRequest) -> str:
+    """Give the words of a search that asks for nothing else."""
     may = request.method == "GET" and not holds_nul(request.GET) and page.has_view_permission(request)
-    return request.GET.get("q", "").strip() if may else ""
+    if not may or not request.GET.get("q"):
+        return ""
+    search = page.search_of(request)
+    return search.words if not search.demands and not search.problems else ""
 
 
 def _leads_to(found: list[int]) -> HttpResponse | None:
     return redirect("admin:invocations_mcptoolinvocation_change", found[0]) if len(found) == 1 else None
 
 
-def _by_id(rows: QuerySet[Model], term: str) -> QuerySet[Model]:
-    """Look an exact id up, each kind where its index is."""
-    indexed = _indexed(rows, term)
+def _by_words(rows: QuerySet[Any], words: str) -> QuerySet[Any]:
+    """Look an exact id up, each kind where its index is; other words among the names that a row has."""
+    indexed = _indexed(rows, words)
     if indexed is not None:
         return indexed
+    found = Q(request_id__in=_request_ids(words))
+    for name in _NAMES:
+        found |= Q(**{f"{name}__icontains": words})
+    return rows.filter(found)
+
+
+def _by_request(rows: QuerySet[Any], words: str) -> QuerySet[Any]:
     # Request ids have no index, and each client counts its own from 1.
-    wanted: list[str | int] = [term]
-    if term.removeprefix("-").isdecimal() and len(term) < 20:
-        wanted.append(int(term))
-    return rows.filter(request_id__in=wanted)
+    return rows.filter(request_id__in=_request_ids(words))
 
 
-def _indexed(rows: QuerySet[Model], term: str) -> QuerySet[Model] | None:
+def _request_ids(words: str) -> list[str | int]:
+    is_number = words.removeprefix("-").isdecimal() and len(words) < 20
+    return [words, int(words)] if is_number else [words]
+
+
+def _indexed(rows: QuerySet[Any], term: str) -> QuerySet[Any] | None:
     """Give the calls that an index finds by an id; None where there are none."""
     if rows.filter(invocation_id=term).exists():
         return rows.filter(invocation_id=term)
@@ -151,6 +171,10 @@ def _note(row: McpToolInvocation) -> SafeString | str:
     return ""
 
 
+def _figure(words: str) -> SafeString:
+    return format_html('<span class="hub-figure hub-time">{}</span>', words)
+
+
 def _turn(row: McpToolInvocation) -> SafeString | str:
     if not row.turn_id:
         return "-"
@@ -166,7 +190,7 @@ def _session(row: McpToolInvocation) -> SafeString:
     )
 
 
-class CallListAdmin(RecordedReading):
+class CallListAdmin(WorkspacePages, ReplicaPages, RecordedReading):
     """The list, without the page of one call (`call_page`)."""
 
     list_display = [
@@ -181,16 +205,20 @@ class CallListAdmin(RecordedReading):
         "shown_duplicate",
     ]
     list_display_links = ["shown_time"]
+    workspace_pages = ("changelist", "change", "columns", "views", "view", "view_delete")
+    other_workspace_pages = ("invocation_body", "invocation_facets", "invocation_histogram")
     filters = CALL_FILTERS
     list_fullwidth = True
     list_before_template = "admin/hub/above_calls.html"
     search_fields = ["invocation_id"]  # the search itself is get_search_results
-    search_help_text = _("Invocation, request, session or trace id")
+    search_help_text = _("status:error, caller:…, time:1h – or an id, or words of a name")
+    change_list_template = "admin/hub/found_list.html"
     ordering = ["-id"]
     actions = None
     keyset = WalkedKeyset
     parts = (
         CallSearch(),
+        SearchLine(),
         Arrangement(
             "shown_allowed_client",
             "shown_connection",
@@ -204,13 +232,13 @@ class CallListAdmin(RecordedReading):
             "id",
         ),
         LiveTail(),
-        FacetCounts(),
+        FacetCounts("invocation", CALL_FACETS, time="started_at", status="status"),
         ExportForm(),
         SessionTranscripts(),
     )
 
     class Media:
-        js = ["mcphub/live.js", "mcphub/facets.js"]
+        js = ["mcphub/live.js"]
 
     shown_time = column(_("time"), _time)
     shown_status = column(_("status"), status)
@@ -218,14 +246,14 @@ class CallListAdmin(RecordedReading):
     shown_caller = column(_("caller"), lambda row: cell(row.caller_label or row.principal))
     shown_allowed_client = column(_("allowed client"), lambda row: cell(row.allowed_client or "-"))
     shown_client = column(_("client"), lambda row: cell(f"{row.client_name} {row.client_version}".strip() or "-"))
-    shown_duration = column(
-        _("took"), lambda row: format_html('<span class="hub-time">{}</span>', duration(row.duration_ms))
-    )
+    shown_duration = column(_("took"), lambda row: _figure(duration(row.duration_ms)))
     shown_code = column(_("code"), lambda row: breakable(row.error_code or "-"))
     shown_transport = column(_("transport"), lambda row: format_html("<span>{}</span>", row.get_transport_display()))
     shown_duplicate = column(_("note"), _note)
     shown_connection = column(_("connection"), lambda row: cell(row.connection or "-"))
-    shown_size = column(_("size"), lambda row: format_html('<span class="hub-time">{}</span>', size(row.body_bytes)))
+    shown_size = column(
+        _("size"), lambda row: format_html('<span class="hub-figure hub-time">{}</span>', size(row.body_bytes))
+    )
     listed_turn = column(_("chat turn"), _turn)
     listed_session = column(_("session"), _session)
 
@@ -235,8 +263,8 @@ class CallListAdmin(RecordedReading):
     def get_queryset(self, request: HttpRequest) -> QuerySet[McpToolInvocation]:
         return super().get_queryset(request).defer(*BODIES)
 
-    def get_search_results(
-        self, request: HttpRequest, queryset: QuerySet[Model], search_term: str
-    ) -> tuple[QuerySet[Model], bool]:
-        term = search_term.strip()
-        return (_by_id(queryset, term) if term else queryset), False
+    def search_words(self, request: HttpRequest, queryset: QuerySet[Any], words: str) -> tuple[QuerySet[Any], bool]:
+        return _by_words(queryset, words), False
+
+    def check_search(self, request: HttpRequest, search: Search) -> None:
+        refuse_bodies(request, search)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
 from typing import Any, TypeVar
 from urllib.parse import urlencode
 
@@ -14,7 +13,6 @@ from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import URLPattern, path, reverse
-from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _t
@@ -22,16 +20,15 @@ from django.utils.translation import gettext_lazy as _
 
 from invocations.admin import call_panels
 from invocations.admin.call_list import BODIES, CallListAdmin
-from invocations.admin.reading import body_block, may_read_bodies
+from invocations.admin.reading import may_read_bodies
 from invocations.admin.tasks import link_of
 from invocations.lists.erased import left_out, marked
 from invocations.models import McpToolInvocation
 from invocations.rest import reads
 from sessions_app.kit.admin.base import detail_action
 from sessions_app.kit.admin.parts import column
-from sessions_app.kit.shown import INLINE_CHARACTERS, clipped, copy_button, copyable, duration, mono, pretty
+from sessions_app.kit.shown import clipped, copy_button, copyable, mono, pretty
 from sessions_app.protocol.json import Json
-from tools_catalog.models import McpToolVersion
 
 _T = TypeVar("_T")
 
@@ -40,103 +37,44 @@ _T = TypeVar("_T")
 class McpToolInvocationAdmin(CallListAdmin):
     bodies = BODIES
     actions_detail = ["replay"]
+    change_form_outer_before_template = "admin/hub/call_head.html"
     change_form_outer_after_template = "admin/hub/call.html"
+
+    class Media:
+        js = ["mcphub/json_tree.js"]
 
     def beside(self, request: HttpRequest, row: McpToolInvocation) -> dict[str, object]:
         return call_panels.shown(request, row)
 
     def get_fieldsets(self, request: HttpRequest, obj: McpToolInvocation | None = None) -> Any:
-        head = ["shown_status", "tool_link", "when"]
-        if obj is not None and obj.status == "error":
-            head.insert(1, "shown_failure")
-        if obj is not None and (obj.duplicate_of or obj.continues or obj.replay_of or obj.occurrences > 1):
-            head.append("shown_note")
+        head = ["shown_note"]
+        if obj is not None and not (obj.duplicate_of or obj.continues or obj.replay_of or obj.occurrences > 1):
+            head = []
         if obj is not None and _left_out(obj):
             head.append("shown_left_out")
         if obj is not None and (obj.policy_said or obj.policy_watched):
             head.append("shown_policy")
+        if obj is not None and obj.guardrails:
+            head.append("guardrails")
         if obj is not None and obj.turn_id:
             head.append("shown_turn")
         if obj is not None and _task(obj) is not None:
             head.append("task")
-        bodies = ["hidden_bodies"]
-        if may_read_bodies(request):
-            outcome = [name for name in ("result", "error") if obj is None or getattr(obj, name) is not None]
-            bodies = [f"shown_{name}" for name in ("arguments", *outcome)]
-        return [
-            (None, {"fields": head}),
-            (_t("Arguments and outcome"), {"fields": bodies}),
-            (
-                _t("Who"),
-                {
-                    "fields": [
-                        "caller",
-                        "shown_allowed_client",
-                        "shown_client",
-                        "client_address",
-                        "shown_transport",
-                        "protocol_version",
-                    ]
-                },
-            ),
-            (
-                _t("Ids"),
-                {
-                    "fields": [
-                        "id",
-                        "shown_invocation",
-                        "shown_request",
-                        "session_link",
-                        "shown_trace",
-                        "shown_process",
-                        "shown_digests",
-                    ]
-                },
-            ),
+        if not may_read_bodies(request):
+            head.append("hidden_bodies")
+        who = [
+            "caller",
+            "shown_allowed_client",
+            "shown_client",
+            "client_address",
+            "shown_transport",
+            "protocol_version",
         ]
-
-    @admin.display(description=_("tool"))
-    def tool_link(self, row: McpToolInvocation) -> SafeString:
-        version = (
-            McpToolVersion.objects.filter(digest=row.tool_digest, version=row.tool_version).defer("definition").first()
-            if row.tool_digest
-            else None
-        )
-        name = clipped(row.what, 128)
-        if version is None:
-            note = f"v{row.tool_version}" if row.tool_version else row.method or ""
-            return format_html('<span class="hub-mono">{}</span> {}', name, note)
-        return format_html(
-            '<a class="hub-link" href="{}"><span class="hub-mono">{}</span> v{}</a>',
-            reverse("admin:tool_version", args=[version.tool_id, version.version]),
-            name,
-            row.tool_version,
-        )
-
-    @admin.display(description=_("failure"))
-    def shown_failure(self, row: McpToolInvocation) -> str:
-        words = [row.error_code]
-        if row.jsonrpc_code is not None:
-            words.append(_t("JSON-RPC %(code)d") % {"code": row.jsonrpc_code})
-        if row.retryable is not None:
-            words.append(_t("may be tried again") if row.retryable else _t("not to be tried again"))
-        return " · ".join(words)
-
-    @admin.display(description=_("when"))
-    def when(self, row: McpToolInvocation) -> SafeString:
-        steps = ((_t("received"), row.received_at), (_t("started"), row.started_at), (_t("finished"), row.finished_at))
-        lines = format_html_join(
-            "",
-            "<div>{} <time class='hub-mono'>{}</time></div>",
-            ((word, timezone.localtime(moment).isoformat(sep=" ", timespec="milliseconds")) for word, moment in steps),
-        )
-        waited = max(timedelta(0), row.started_at - row.received_at)
-        return format_html(
-            "{}<div>{}</div>",
-            lines,
-            _t("took %(duration)s, after waiting %(waited)s")
-            % {"duration": duration(row.duration_ms), "waited": duration(round(waited.total_seconds() * 1000))},
-        )
+        ids = ["id", "shown_invocation", "shown_request", "session_link", "shown_trace", "shown_process"]
+        return [
+            *([(_t("More about it"), {"fields": head})] if head else []),
+            (_t("Ids, digests and source"), {"classes": ["collapse"], "fields": [*ids, "shown_digests", *who]}),
+        ]
 
     @admin.display(description=_("note"))
     def shown_note(self, row: McpToolInvocation) -> SafeString | str:
@@ -185,9 +123,6 @@ class McpToolInvocationAdmin(CallListAdmin):
     hidden_bodies = column(
         _("bodies"), lambda row: _t("Arguments, result and error are hidden: your account may not read bodies.")
     )
-    shown_arguments = column(_("arguments"), lambda row: _body(row, "arguments"))
-    shown_result = column(_("result"), lambda row: _body(row, "result"))
-    shown_error = column(_("error"), lambda row: _body(row, "error"))
     caller = column(_("caller"), lambda row: f"{clipped(row.caller_label, 150)} ({row.principal})")
     shown_allowed_client = column(_("allowed client"), lambda row: clipped(row.allowed_client or "-", 150))
     shown_policy = column(_("rules about calls"), lambda row: _ruled(row))
@@ -286,15 +221,6 @@ def _left_out(row: McpToolInvocation) -> dict[str, Json]:
 
 def _task(row: McpToolInvocation) -> SafeString | None:
     return _once(row, "task", lambda: link_of(row.invocation_id))
-
-
-def _body(row: McpToolInvocation, name: str) -> SafeString:
-    value = getattr(row, name)
-    block = body_block(value, name)
-    if len(pretty(value)) <= INLINE_CHARACTERS:
-        return block
-    address = reverse("admin:invocation_body", args=[row.pk, name])
-    return format_html('{}<p><a class="hub-link" href="{}">{}</a></p>', block, address, _t("Download the whole"))
 
 
 def _trace(row: McpToolInvocation) -> SafeString:

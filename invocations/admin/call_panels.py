@@ -1,4 +1,4 @@
-"""What the page of one call tells besides the row: its timeline, its relatives, its proof, and how to make it again."""
+"""What the page of one call tells besides its head and steps: its relatives, its proof, and how to make it again."""
 
 from __future__ import annotations
 
@@ -15,16 +15,18 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _t
 
+from invocations.admin import call_head, call_steps
 from invocations.admin.reading import may_read_bodies
 from invocations.chain import service
 from invocations.chain.keys import KeyProblem
 from invocations.chain.log import Log
 from invocations.chain.tables import INVOCATION
 from invocations.chain.verifier import Bad, canonical, checkpoint_text, leaf_hash, root_from_inclusion
-from invocations.models import McpRequestEnvelope, McpToolInvocation
+from invocations.models import McpToolInvocation
 from invocations.replay.copying import Copy, copies
 from invocations.rest.audit import log, prove
 from sessions_app.kit.admin.base import mark
+from sessions_app.kit.lists import searching
 from sessions_app.kit.shown import INLINE_CHARACTERS, clipped, duration, pretty
 from sessions_app.protocol.json import Json
 from tools_catalog.models import McpToolVersion
@@ -39,62 +41,13 @@ def shown(request: HttpRequest, row: McpToolInvocation) -> dict[str, object]:
     """Give what the template `admin/hub/call.html` shows under the fields of a call."""
     may_verify = request.user.has_perm("invocations.view_auditblock")
     return {
-        "timeline": timeline(row),
+        "head": call_head.headline(request, row),
+        "waterfall": call_steps.waterfall(row),
+        "neighbours": neighbours(row),
         "related": related(row),
         "copies": copied(request, row),
         "integrity": integrity(row, verify="verify" in request.GET) if may_verify else None,
     }
-
-
-# The timeline --------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class TimelineStep:
-    """`after` is the time since the call was received, in words."""
-
-    word: str
-    moment: datetime
-    after: str
-
-
-@dataclass(frozen=True, slots=True)
-class Timeline:
-    """`waited` and `ran` are the shares of the whole, in per cent. `has_run`: the tool was reached."""
-
-    steps: list[TimelineStep]
-    waited: int
-    ran: int
-    has_run: bool
-
-
-def timeline(row: McpToolInvocation) -> Timeline:
-    """Give the moments that are on record, in order; nothing is guessed between them."""
-    moments = [(_t("received"), row.received_at)]
-    envelope = McpRequestEnvelope.objects.filter(invocation_id=row.invocation_id).values_list("received_at").first()
-    if envelope is not None:
-        moments.append((_t("recorded before it ran"), max(envelope[0], row.received_at)))
-    # A call that was refused, or answered as one before it, has one moment for both.
-    has_run = row.finished_at > row.started_at
-    if has_run:
-        moments.append((_t("handed to the tool"), row.started_at))
-    failed = _t("failed: %(code)s") if has_run else _t("not made: %(code)s")
-    outcome = _t("answered") if row.status == "ok" else failed % {"code": row.error_code}
-    moments.append((outcome, row.finished_at))
-    found = log()
-    block = found.block_of(INVOCATION.name, row.pk, found.size())
-    if block is not None:
-        moments.append((_t("sealed"), datetime.fromisoformat(block.header["sealed_at"])))
-    steps = [
-        TimelineStep(word, timezone.localtime(moment), _since(row.received_at, moment)) for word, moment in moments
-    ]
-    whole = max((row.finished_at - row.received_at).total_seconds(), 1e-6)
-    waited = min(100, max(0, round(100 * (row.started_at - row.received_at).total_seconds() / whole)))
-    return Timeline(steps, waited, 100 - waited, has_run)
-
-
-def _since(begin: datetime, moment: datetime) -> str:
-    return "+" + duration(max(0, round((moment - begin).total_seconds() * 1000)))
 
 
 # Relatives -----------------------------------------------------------------------------------------------
@@ -109,29 +62,27 @@ class Relation:
     all: str = ""
 
 
+def neighbours(row: McpToolInvocation) -> list[dict[str, Json]]:
+    """Give the call before and the call after, in the session and of the same tool."""
+    calls = McpToolInvocation.objects.defer("arguments", "result", "error", "left_out")
+    same = calls.filter(target=row.target) if row.method else calls.filter(tool_name=row.tool_name)
+    of_same = _list(target=row.target or "") if row.method else _list(q=searching.written("tool", row.tool_name))
+    places = [
+        (_t("In the session"), calls.filter(session=row.session_id), _list(session=row.session_id)),
+        (_t("Of the same"), same, of_same),
+    ]
+    return [
+        {"title": title, "all": link, "calls": [_shown(call, row) for call in _beside(rows, row)]}
+        for title, rows, link in places
+    ]
+
+
 def related(row: McpToolInvocation) -> list[Relation]:
     """Give the call's relatives by kind, those kinds left out of which there are none."""
     calls = McpToolInvocation.objects.defer("arguments", "result", "error", "left_out")
     others = calls.exclude(pk=row.pk).order_by("id")
     near = others.filter(session=row.session_id, id__gt=row.pk - _NEAR, id__lt=row.pk + _NEAR)
-    found = [
-        Relation(
-            _t("Reads of the same before and after"),
-            _beside(calls.filter(target=row.target), row),
-            _list(target=row.target or ""),
-        )
-        if row.method
-        else Relation(
-            _t("Calls of this tool before and after"),
-            _beside(calls.filter(tool_name=row.tool_name), row),
-            _list(tool_name=row.tool_name),
-        ),
-        Relation(
-            _t("Calls of this session before and after"),
-            _beside(calls.filter(session=row.session_id), row),
-            _list(session=row.session_id),
-        ),
-    ]
+    found = []
     if row.request_id is not None:
         found.append(Relation(_t("Same request id, same session"), _some(near.filter(request_id=row.request_id))))
     first = row.duplicate_of or row.invocation_id

@@ -18,13 +18,14 @@ from invocations.admin.reading import RecordedReading, body_block, may_read_bodi
 from invocations.models import McpRequestEnvelope, McpToolInvocation
 from sessions_app.kit.admin.base import mark, moment
 from sessions_app.kit.admin.parts import column
+from sessions_app.kit.admin.replica import ReplicaPages
 from sessions_app.kit.shown import clipped, mono, pretty
 
 _RECEIVED = moment("received_at", _("received"))
 
 
 @admin.register(McpRequestEnvelope)
-class McpRequestEnvelopeAdmin(RecordedReading):
+class McpRequestEnvelopeAdmin(ReplicaPages, RecordedReading):
     bodies = ("params", "context")
     list_display = [_RECEIVED, "shown_tool", "method", "principal", "shown_invocation"]
     list_display_links = [_RECEIVED]

@@ -2,44 +2,53 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 from django.contrib import admin
-from django.db.models import Model, QuerySet
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
-from invocations.lists.filters import EVENT_FILTERS
+from invocations.admin.facets import EVENT_FACETS, FacetCounts
+from invocations.lists.filters import EVENT_FILTERS, told_of
 from sessions_app.history.models import AuditEvent
 from sessions_app.history.pages import by_whom, entry_address, way
-from sessions_app.kit.admin.base import UncountedAdmin, moment
+from sessions_app.kit.admin.base import moment
 from sessions_app.kit.admin.difference import difference
 from sessions_app.kit.admin.parts import column
+from sessions_app.kit.admin.replica import ReplicaPages
+from sessions_app.kit.admin.search_line import SearchLine
 from sessions_app.kit.lists.walking import WalkedKeyset
 from sessions_app.kit.shown import clipped, narrow
 
 _HAPPENED = moment("happened_at", _("time"))
 _MOST_FIELDS = 6
+_KIND = re.compile(r"[a-z_]+\.[a-z_]+")
 
 
 @admin.register(AuditEvent)
-class AuditEventAdmin(UncountedAdmin):
+class AuditEventAdmin(ReplicaPages):
     keyset = WalkedKeyset
     list_display = [_HAPPENED, "shown_kind", "listed_subject", "shown_fields", "shown_actor", "shown_reason"]
     list_display_links = [_HAPPENED]
     filters = EVENT_FILTERS
     search_fields = ["=kind", "=subject_label"]
-    search_help_text = _("Kind of event, such as tool.changed")
+    search_help_text = _("about:tool, by:user:1, time:7d – or a kind of event, or words of a thing, a person, a reason")
+    change_list_template = "admin/hub/found_list.html"
+    parts = (SearchLine(), FacetCounts("event", EVENT_FACETS, time="happened_at"))
     fields = [_HAPPENED, "kind", "shown_subject", "shown_actor", "shown_way", "reason"]
     change_form_after_template = "admin/hub/event.html"
     ordering = ["-id"]
     actions = None
 
-    def get_search_results(
-        self, request: HttpRequest, queryset: QuerySet[Model], search_term: str
-    ) -> tuple[QuerySet[Model], bool]:
-        term = search_term.strip()
-        return (queryset.filter(kind=term) if term else queryset), False
+    def search_words(self, request: HttpRequest, queryset: QuerySet[Any], words: str) -> tuple[QuerySet[Any], bool]:
+        """Give the events of a kind, or those whose subject, person or reason holds the words."""
+        if not words:
+            return queryset, False
+        return queryset.filter(Q(kind=words) if _KIND.fullmatch(words) else told_of(words)), False
 
     @admin.display(description=_("kind"))
     def shown_kind(self, event: AuditEvent) -> SafeString:

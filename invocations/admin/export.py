@@ -24,7 +24,7 @@ from invocations.admin.live import still_sees
 from invocations.admin.reading import may_read_bodies
 from invocations.chain.exporting import csv_line, for_spreadsheets
 from invocations.lists.erased import marked
-from invocations.lists.filters import SEARCHED_BODIES
+from invocations.lists.filters import CALL_FILTERS, SEARCHED_BODIES
 from invocations.lists.jsonpath import parse
 from invocations.models import McpToolInvocation
 from invocations.rest.exports import ExportPipe
@@ -33,14 +33,32 @@ from sessions_app.history import events
 from sessions_app.history.events import actor_of
 from sessions_app.kit.admin.changelist import POSITION
 from sessions_app.kit.admin.parts import ListPart
+from sessions_app.kit.lists import searching
+from sessions_app.kit.lists.searching import Search, SearchToken, keys
 from sessions_app.kit.lists.walking import newest, newest_id
 from sessions_app.protocol import json
+from sessions_app.workspaces import scope
 
 if TYPE_CHECKING:
     from sessions_app.kit.admin.base import HubAdmin
 
-FORMATS = {"jsonl": "application/jsonl", "csv": "text/csv; charset=utf-8"}
+_CSV = "text/csv; charset=utf-8"
+FORMATS = {"jsonl": "application/jsonl", "csv": _CSV, "seen": _CSV}
 MEMBERS = InvocationSerializer.Meta.fields
+_SEEN = {
+    "time": ["started_at"],
+    "tool": ["tool_name", "tool_version", "method", "target"],
+    "caller": ["caller_label", "principal"],
+    "client": ["client_name", "client_version"],
+    "duration": ["duration_ms"],
+    "code": ["error_code"],
+    "duplicate": ["duplicate_of", "replay_of", "continues", "occurrences"],
+    "turn": ["turn_id"],
+    "session": ["session_id"],
+    "invocation": ["invocation_id"],
+    "id": ["sequence"],
+}
+"""Column of the list -> members that say what it shows, where they are not called the same."""
 AT_ONCE = 500
 """Rows in memory."""
 SECONDS = 1.0
@@ -54,6 +72,8 @@ class ExportForm(ListPart):
         return [path("export/", page.admin_site.admin_view(partial(self.export_view, page)), name="invocation_export")]
 
     def context(self, page: HubAdmin, request: HttpRequest) -> dict[str, object]:
+        if scope.current() is not None:  # a file is written outside of the request, and so of its workspace
+            return {}
         query = request.GET.copy()
         for name in POSITION:
             query.pop(name, None)
@@ -69,15 +89,18 @@ class ExportForm(ListPart):
             return redirect(f"{reverse('admin:invocations_mcptoolinvocation_changelist')}?{request.GET.urlencode()}")
         form, with_bodies = request.POST.get("format", ""), "bodies" in request.POST
         if form not in FORMATS:
-            return HttpResponseBadRequest(_t("Choose jsonl or csv."))
+            return HttpResponseBadRequest(_t("Choose jsonl, csv or seen."))
         if with_bodies and not may_read_bodies(request):
             raise PermissionDenied
         try:
             rows = page.get_changelist_instance(request).queryset
+            if page.search_of(request).problems:
+                raise IncorrectLookupParameters
         except IncorrectLookupParameters:
             return HttpResponseBadRequest(_t("This list cannot be exported. Open it again, and export it from there."))
         last = newest_id(rows)
-        after = {"format": form, "filters": _recorded(request), "bodies": with_bodies, "through": last}
+        members = _seen(page, request) if form == "seen" else MEMBERS
+        after = {"format": form, "filters": _recorded(page, request), "bodies": with_bodies, "through": last}
         try:
             events.record("audit.exported", actor=actor_of(request.user), label=request.path, after=after)
         except DatabaseError:
@@ -87,32 +110,42 @@ class ExportForm(ListPart):
 
         def write(out: BinaryIO) -> None:
             try:
-                if form == "csv":
-                    out.write(csv_line(MEMBERS))
+                if form != "jsonl":
+                    out.write(csv_line(members))
                 count = 0
                 for batch in _batches(rows, last, with_bodies):
                     if not still_sees(request):
                         raise PermissionDenied  # the answer ends unfinished, without its last line
-                    out.write(_lines(form, batch, with_bodies))
+                    out.write(_lines(form, batch, members, with_bodies))
                     count += len(batch)
-                out.write(_end(form, count, last))
+                out.write(_end(form, members, count, last))
             finally:
                 connection.close()  # this thread's own
 
         answer = StreamingHttpResponse(ExportPipe(write).chunks(), content_type=FORMATS[form])
-        answer["Content-Disposition"] = f'attachment; filename="calls.{form}"'
+        answer["Content-Disposition"] = f'attachment; filename="calls.{"jsonl" if form == "jsonl" else "csv"}"'
         answer["X-Content-Type-Options"] = "nosniff"
         answer["Cache-Control"] = "no-store"
         return answer
 
 
-def _recorded(request: HttpRequest) -> dict[str, object]:
-    """Give the list's filters as the record keeps them."""
+def _recorded(page: HubAdmin, request: HttpRequest) -> dict[str, object]:
+    """Give the list's filters as the record keeps them: not what was looked for inside of bodies."""
     query: dict[str, Any] = {name: value for name, value in request.GET.items() if value}
     for name in SEARCHED_BODIES:
         if name in query:
             query[name] = parse(query[name]).recorded()
+    if "q" in query:
+        search = page.search_of(request)
+        query["q"] = " ".join(_of_record(search, token) for token in search.tokens)
     return query
+
+
+def _of_record(search: Search, token: SearchToken) -> str:
+    if token.key not in SEARCHED_BODIES:
+        return search.text[token.begin : token.end]
+    sign = "-" if token.is_excluded else ""
+    return f"{sign}{token.key}:{parse(searching.values_of(keys(CALL_FILTERS)[token.key], token.value)[0]).recorded()}"
 
 
 def _batches(rows: QuerySet[McpToolInvocation], last: int, with_bodies: bool) -> Iterator[list[McpToolInvocation]]:
@@ -128,19 +161,27 @@ def _batches(rows: QuerySet[McpToolInvocation], last: int, with_bodies: bool) ->
         last = found[-1].pk - 1 if reached is None else reached
 
 
-def _lines(form: str, rows: list[McpToolInvocation], with_bodies: bool) -> bytes:
-    context = {"hidden": not with_bodies, "fields": MEMBERS}
+def _seen(page: HubAdmin, request: HttpRequest) -> list[str]:
+    """Give the members that say what the columns of the list show, in their order."""
+    names = [str(getattr(each, "__name__", each)) for each in page.get_list_display(request)]
+    names = [name.removeprefix("shown_").removeprefix("listed_") for name in names]
+    found = [member for name in names for member in _SEEN.get(name, [name])]
+    return [name for name in dict.fromkeys(found) if name in MEMBERS and name not in BODIES]
+
+
+def _lines(form: str, rows: list[McpToolInvocation], members: list[str], with_bodies: bool) -> bytes:
+    context = {"hidden": not with_bodies, "fields": members}
     records = InvocationSerializer(rows, many=True, context=context).data
     if form == "jsonl":
         return b"".join(json.dumps(dict(row)) + b"\n" for row in records)
-    return b"".join(csv_line([_cell(row[name]) for name in MEMBERS]) for row in records)
+    return b"".join(csv_line([_cell(row[name]) for name in members]) for row in records)
 
 
-def _end(form: str, rows: int, last: int) -> bytes:
+def _end(form: str, members: list[str], rows: int, last: int) -> bytes:
     """Give the last line of a file that is whole."""
     if form == "jsonl":
         return json.dumps({"end": {"rows": rows, "through": last}}) + b"\n"
-    return csv_line(["end", rows, *[""] * (len(MEMBERS) - 2)])
+    return csv_line(["end", rows, *[""] * (len(members) - 2)])
 
 
 def _cell(value: object) -> object:

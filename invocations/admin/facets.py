@@ -1,165 +1,238 @@
-"""Which values occur among the calls that the list's address finds, how often, and a link to each.
+"""How what a list finds lies over time, and which values occur among it, how often; all of it leads on.
 
-Counted are the newest calls found, in a bounded time, for the filters that are declared as facets. The page asks for it
-once its reader opens the panel, so that the list itself never waits for it.
+Counted are the newest rows found, in a bounded time; the figures over time come from the tallies of calls where these
+know them. The page asks for it once it is shown, so that the list itself never waits for it.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponseBadRequest, HttpResponseBase, QueryDict
+from django.http import HttpRequest, HttpResponseBadRequest, HttpResponseBase
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.formats import number_format
 from django.utils.translation import gettext as _t
 from django.utils.translation import ngettext
 
+from invocations.admin.bars import drawn
 from invocations.admin.filters import searches_bodies
-from invocations.lists.filters import FACETS
-from invocations.models import McpToolInvocation
-from sessions_app.kit.admin.changelist import POSITION
+from invocations.lists import histogram
+from invocations.lists.filters import EVENT_FILTERS, FACETS
+from invocations.lists.histogram import Histogram
+from sessions_app.kit.admin.filters import MomentsControl
 from sessions_app.kit.admin.parts import ListPart
-from sessions_app.kit.lists.filters import ListFilter, OneOf
+from sessions_app.kit.admin.search_line import is_chosen, toggled
+from sessions_app.kit.lists.filters import Demand, During, ListFilter, OneOf
 from sessions_app.kit.lists.walking import SECONDS, newest
 from sessions_app.kit.shown import clipped, visible
 
 if TYPE_CHECKING:
+    from django.contrib.admin.views.main import ChangeList
+
     from sessions_app.kit.admin.base import HubAdmin
 
 MOST_COUNTED = 10_000
-"""Calls. Beyond it the figures say `+`."""
+"""Rows. Beyond it the figures say `+`."""
 SHOWN_VALUES = 6
 """Of each facet."""
-_NOT_OF_A_FILTER = (*POSITION, "e")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FacetColumn:
+    """A filter whose values are counted, and where a row holds them."""
+
+    of: ListFilter
+    column: str
+    label: str = ""
+    """The column with the words for a value."""
+    value: Callable[[str], str] = str
+    """Gives the filter's value for the column's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountedValues:
-    """How often each value occurs: column -> value -> calls. `labels`: principal -> the caller's newest name."""
+    """How often each value occurs: filter -> value -> rows. `labels`: filter -> value -> its newest words."""
 
-    calls: int
+    rows: int
     is_cut: bool
-    """Whether there are more calls than were counted, by number or for want of time."""
+    """Whether there are more rows than were counted, by number or for want of time."""
     values: dict[str, Counter[str]]
-    labels: dict[str, str]
+    labels: dict[str, dict[str, str]]
+    moments: list[tuple[datetime, bool]]
 
 
 class FacetCounts(ListPart):
-    """Offers to count what the list's filters find."""
+    """Offers to count what a list finds; of rows by `id`, with a time and perhaps a column that says what failed."""
+
+    def __init__(self, name: str, facets: tuple[FacetColumn, ...], *, time: str, status: str = "") -> None:
+        self.name, self.facets, self.time, self.status = name, facets, time, status
+
+    def context(self, page: HubAdmin, request: HttpRequest) -> dict[str, object]:
+        names = {part: reverse(f"admin:{self.name}_{part}") for part in ("facets", "histogram")}
+        return {"counts": names}
 
     def urls(self, page: HubAdmin) -> list[URLPattern]:
-        view = page.admin_site.admin_view(partial(self.facets_view, page))
-        return [path("facets/", view, name="invocation_facets")]
+        def view(with_facets: bool) -> Callable[..., Any]:
+            return page.admin_site.admin_view(partial(self.counts_view, page, with_facets=with_facets))
 
-    def facets_view(self, page: HubAdmin, request: HttpRequest) -> HttpResponseBase:
-        """Give the panel of the list that the address asks for."""
+        return [
+            path("facets/", view(True), name=f"{self.name}_facets"),
+            path("histogram/", view(False), name=f"{self.name}_histogram"),
+        ]
+
+    def counts_view(self, page: HubAdmin, request: HttpRequest, *, with_facets: bool) -> HttpResponseBase:
+        """Give the histogram of the list that the address asks for, and its facets."""
         if not page.has_view_permission(request):
             raise PermissionDenied
-        context: dict[str, Any] = {"refused": refused(request)}
+        context: dict[str, Any] = {"refused": refused(page, request), "with_facets": with_facets}
         if not context["refused"]:
             try:
                 changes = page.get_changelist_instance(request)
             except IncorrectLookupParameters:
                 return HttpResponseBadRequest(_t("This list cannot be counted."))
-            context |= shown(count(changes.queryset), request.GET)
+            demands = demands_of(page, request, changes)
+            over_time = histogram.tallied(demands) if self.status else None
+            if over_time is None or with_facets:
+                counted = self.count(changes.queryset)
+                if over_time is None:
+                    over_time = histogram.of_rows(counted.moments, demands, is_cut=counted.is_cut)
+                if with_facets:
+                    context |= self.shown(page, request, counted)
+            context |= self._drawn(page, request, over_time)
         headers = {"Cache-Control": "no-store"}
         return TemplateResponse(request, "admin/hub/facets.html", context, headers=headers)
 
+    def _drawn(self, page: HubAdmin, request: HttpRequest, over_time: Histogram | None) -> dict[str, object]:
+        of = next(each for each in page.filters if isinstance(each, During) and each.of == self.time)
+        return {
+            "chart": None if over_time is None else drawn(page, request, of, over_time, has_status=bool(self.status))
+        }
 
-def refused(request: HttpRequest) -> str:
+    def count(self, rows: QuerySet[Any]) -> CountedValues:
+        """Count the newest of `rows`, no more and no longer than is bounded here."""
+        columns = [each.column for each in self.facets]
+        labels = {each.of.name: each.label for each in self.facets if each.label}
+        names = list(dict.fromkeys([*columns, *labels.values(), self.time, *([self.status] if self.status else [])]))
+        at = {name: number for number, name in enumerate(names)}
+        found, reached = newest(rows.values_list(*names), MOST_COUNTED + 1, seconds=SECONDS)
+        kept = found[:MOST_COUNTED]
+        values: dict[str, Counter[str]] = {}
+        words: dict[str, dict[str, str]] = {}
+        for each in self.facets:
+            held = Counter(row[at[each.column]] for row in kept if row[at[each.column]])
+            counts = values[each.of.name] = Counter()
+            for value, times in held.items():
+                counts[each.value(value)] += times
+            if each.label:
+                pairs = ((row[at[each.column]], row[at[each.label]]) for row in reversed(kept))
+                words[each.of.name] = dict(pairs)
+        failed = at.get(self.status)
+        moments = [(row[at[self.time]], failed is not None and row[failed] == "error") for row in kept]
+        is_cut = len(found) > MOST_COUNTED or reached is not None
+        return CountedValues(rows=len(kept), is_cut=is_cut, values=values, labels=words, moments=moments)
+
+    def shown(self, page: HubAdmin, request: HttpRequest, counted: CountedValues) -> dict[str, object]:
+        """Give what the panel's template shows."""
+        facets = []
+        for each in self.facets:
+            of, found = each.of, counted.values[each.of.name]
+            if not found or (of.name == "version" and not _names_tool(page, request)):
+                continue  # of all tools together, the numbers of versions say nothing
+            most = found.most_common(SHOWN_VALUES)
+            values = [
+                {
+                    "words": clipped(_words(of, value, counted), 40),
+                    "title": visible(_words(of, value, counted), one_line=True),
+                    "count": _number(times, counted.is_cut),
+                    "is_chosen": is_chosen(page, request, of, value),
+                    "link": toggled(page, request, of, value),
+                    "without": toggled(page, request, of, value, is_excluded=True),
+                }
+                for value, times in most
+            ]
+            facets.append({"name": of.name, "title": of.facet, "values": values, "more": len(found) - len(most)})
+        return {"facets": facets, "told": _told(counted)}
+
+
+CALL_FACETS = tuple(
+    FacetColumn(of=of, column=of.of, label="caller_label" if name == "principal" else "") for name, of in FACETS.items()
+)
+EVENT_FACETS = tuple(
+    FacetColumn(
+        of=of,
+        column=of.of,
+        label="actor_label" if of.name == "actor" else "",
+        value=(lambda kind: kind.partition(".")[0]) if of.name == "about" else str,
+    )
+    for of in EVENT_FILTERS
+    if of.facet
+)
+
+
+def refused(page: HubAdmin, request: HttpRequest) -> str:
     """Say why what the address asks for is not counted; empty where it is."""
-    if searches_bodies(request):
+    if searches_bodies(request, page.search_of(request)):
         return _t("A filter by argument or result reads every body. Remove it to count the calls.")
     return ""
 
 
-def count(rows: QuerySet[McpToolInvocation]) -> CountedValues:
-    """Count the newest of `rows`, no more and no longer than is bounded here."""
-    names = [each.of for each in FACETS.values()]
-    values: dict[str, Counter[str]] = {name: Counter() for name in names}
-    labels: dict[str, str] = {}
-    found, reached = newest(rows.values_list(*names, "caller_label"), MOST_COUNTED + 1, seconds=SECONDS)
-    place = names.index("principal")
-    for row in found[:MOST_COUNTED]:
-        labels.setdefault(row[place], row[-1])
-    for number, name in enumerate(names):
-        values[name].update(row[number] for row in found[:MOST_COUNTED] if row[number])
-    is_cut = len(found) > MOST_COUNTED or reached is not None
-    return CountedValues(calls=min(len(found), MOST_COUNTED), is_cut=is_cut, values=values, labels=labels)
-
-
-def shown(counted: CountedValues, query: QueryDict) -> dict[str, object]:
-    """Give what the panel's template shows."""
-    facets = []
-    for name, declared in FACETS.items():
-        if name == "version" and not query.get(FACETS["tool"].console_parameter):
-            continue  # of all tools together, the numbers of versions say nothing
-        parameter = declared.console_parameter
-        found = counted.values[declared.of]
-        chosen = query.get(parameter, "")
-        if not found:
+def demands_of(page: HubAdmin, request: HttpRequest, shown: ChangeList) -> list[Demand]:
+    """Give all that narrows the list but free words: tokens of its search, and values of its controls."""
+    search = page.search_of(request)
+    found = list(search.demands)
+    if search.words:
+        found.append(Demand(ListFilter(name="words"), (search.words,)))
+    for spec in shown.filter_specs:
+        if isinstance(spec, MomentsControl) and isinstance(spec.declared, During):
+            ends = spec.bounds()
+            found += [Demand(spec.declared, (ends,))] if ends != (None, None) else []
             continue
-        most = found.most_common(SHOWN_VALUES)
-        values = [
-            {
-                "words": clipped(_words(declared, value, counted), 40),
-                "title": visible(_words(declared, value, counted), one_line=True),
-                "count": _number(times, counted.is_cut),
-                "is_chosen": value == chosen,
-                "link": _link(query, parameter, value, chosen),
-            }
-            for value, times in most
-        ]
-        facets.append({"name": name, "title": declared.facet, "values": values, "more": len(found) - len(most)})
-    return {"facets": facets, "told": _told(counted)}
+        given = [request.GET[name] for name in spec.expected_parameters() if name and request.GET.get(name)]
+        if given:
+            of = next((each for each in page.filters if each.console_parameter in spec.expected_parameters()), None)
+            found.append(Demand(of or ListFilter(name="control"), tuple(given)))
+    return found
+
+
+def _names_tool(page: HubAdmin, request: HttpRequest) -> bool:
+    tool = FACETS["tool"]
+    named = any(each.of is tool and not each.is_excluded for each in page.search_of(request).demands)
+    return named or bool(request.GET.get(tool.console_parameter))
 
 
 def _told(counted: CountedValues) -> str:
     """Say what was counted, and whether there is more."""
-    if not counted.calls and not counted.is_cut:
-        return _t("These filters find no call, so there is nothing to count.")
+    if not counted.rows and not counted.is_cut:
+        return _t("Nothing is found here, so there is nothing to count.")
     words = (
         ngettext(
-            "Counted: the newest %(calls)s call found here. There are more calls, so a figure with + may be higher.",
-            "Counted: the newest %(calls)s calls found here. There are more calls, so a figure with + may be higher.",
-            counted.calls,
+            "Counted: the newest %(rows)s row found here. There are more, so a figure with + may be higher.",
+            "Counted: the newest %(rows)s rows found here. There are more, so a figure with + may be higher.",
+            counted.rows,
         )
         if counted.is_cut
         else ngettext(
-            "Counted: %(calls)s call, all that are found.",
-            "Counted: %(calls)s calls, all that are found.",
-            counted.calls,
+            "Counted: %(rows)s row, all that are found.", "Counted: %(rows)s rows, all that are found.", counted.rows
         )
     )
-    return words % {"calls": _number(counted.calls, False)}
+    return words % {"rows": _number(counted.rows, False)}
 
 
-def _number(calls: int, is_cut: bool) -> str:
-    return number_format(calls, force_grouping=True) + ("+" if is_cut else "")
+def _number(rows: int, is_cut: bool) -> str:
+    return number_format(rows, force_grouping=True) + ("+" if is_cut else "")
 
 
-def _words(declared: ListFilter, value: str, counted: CountedValues) -> str:
-    if isinstance(declared, OneOf):
-        return str(dict(declared.offered).get(value, value))
-    if declared.name == "principal" and counted.labels.get(value):
-        return f"{counted.labels[value]} ({value})"
-    return value
-
-
-def _link(query: QueryDict, parameter: str, value: str, chosen: str) -> str:
-    """Give the list narrowed to the value, or, where it is narrowed to it already, without that filter."""
-    changed = query.copy()
-    for name in _NOT_OF_A_FILTER:
-        changed.pop(name, None)
-    if value == chosen:
-        del changed[parameter]
-    else:
-        changed[parameter] = value
-    return f"{reverse('admin:invocations_mcptoolinvocation_changelist')}?{changed.urlencode()}"
+def _words(of: ListFilter, value: str, counted: CountedValues) -> str:
+    if isinstance(of, OneOf):
+        return str(dict(of.offered).get(value, value))
+    label = counted.labels.get(of.name, {}).get(value)
+    return f"{label} ({value})" if label and label != value else value

@@ -8,13 +8,15 @@ from django.contrib import messages
 from django.core.exceptions import ValidationError
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
-from django.utils.translation import gettext_lazy as _
+from django.utils.translation import gettext as _t
 
 from invocations.lists.filters import SEARCHED_BODIES, BodyHolds
-from invocations.lists.jsonpath import parse
+from invocations.lists.jsonpath import Condition, parse
 from invocations.rest import reads
 from sessions_app.kit.admin.filters import Control, TextControl, control, made
+from sessions_app.kit.lists.searching import Search, SearchProblem, WrongValue, value_of
 from sessions_app.protocol.errors import AuditUnavailable
+from sessions_app.protocol.json import Json
 
 
 class BodyControl(TextControl):
@@ -31,13 +33,9 @@ class BodyControl(TextControl):
         except ValidationError as error:
             messages.error(request, " ".join(error.messages))
             return queryset.none()
-        if not request.user.has_perm("invocations.read_bodies"):
-            messages.error(request, _("Your account may not read bodies, so it may not search them."))
-            return queryset.none()
-        try:
-            reads.note(request.user, request.path, [], [], searched=[body], query={body: condition.recorded()})
-        except AuditUnavailable as error:
-            messages.error(request, str(error))
+        refused = _refused(request, [(body, condition)])
+        if refused:
+            messages.error(request, refused)
             return queryset.none()
         return self.declared.narrow(queryset, condition)
 
@@ -47,5 +45,37 @@ def _control(declared: BodyHolds) -> Control:
     return made(BodyControl, declared)
 
 
-def searches_bodies(request: HttpRequest) -> bool:
-    return any(request.GET.get(name, "").strip() for name in SEARCHED_BODIES)
+@value_of.register
+def _value(of: BodyHolds, text: str) -> Condition:
+    try:
+        return parse(text)
+    except ValidationError as error:
+        raise WrongValue(" ".join(error.messages)) from error
+
+
+def refuse_bodies(request: HttpRequest, search: Search) -> None:
+    """Let a search look into bodies only for who may read them, and once that is on record."""
+    looked = [(each.of.of, value) for each in search.demands if isinstance(each.of, BodyHolds) for value in each.values]
+    refused = _refused(request, looked) if looked else ""
+    if refused:
+        token = next(each for each in search.tokens if each.key in SEARCHED_BODIES)
+        search.problems.append(SearchProblem(token, refused))
+
+
+def _refused(request: HttpRequest, looked: list[tuple[str, Condition]]) -> str:
+    """Put on record which bodies are searched for what; say why they are not, or nothing."""
+    if not request.user.has_perm("invocations.read_bodies"):
+        return _t("Your account may not read bodies, so it may not search them.")
+    query: dict[str, Json] = {}
+    for body, condition in looked:
+        query[body] = f"{query[body]} {condition.recorded()}" if body in query else condition.recorded()
+    try:
+        reads.note(request.user, request.path, [], [], searched=sorted(query), query=query)
+    except AuditUnavailable as error:
+        return str(error)
+    return ""
+
+
+def searches_bodies(request: HttpRequest, search: Search) -> bool:
+    is_controlled = any(request.GET.get(name, "").strip() for name in SEARCHED_BODIES)
+    return is_controlled or any(isinstance(each.of, BodyHolds) for each in search.demands)

@@ -25,8 +25,11 @@ from invocations.models import McpToolInvocation
 from invocations.rest import live
 from sessions_app.kit.admin.changelist import POSITION
 from sessions_app.kit.admin.parts import ListPart
+from sessions_app.kit.lists.filters import During
+from sessions_app.kit.lists.searching import Search
 from sessions_app.protocol.errors import ServerBusy
 from sessions_app.protocol.json import Json
+from sessions_app.workspaces import scope
 
 if TYPE_CHECKING:
     from sessions_app.kit.admin.base import HubAdmin
@@ -40,7 +43,9 @@ class LiveTail(ListPart):
     """Offers to follow the list, where its filters can be followed."""
 
     def context(self, page: HubAdmin, request: HttpRequest) -> dict[str, object]:
-        return {"live_refused": refused(request), "live_most": MOST_ROWS}
+        if scope.current() is not None:  # the stream outlives the request, and so its workspace
+            return {"live_refused": _t("In a workspace the list is not followed live. Load it again.")}
+        return {"live_refused": refused(page, request), "live_most": MOST_ROWS}
 
     def urls(self, page: HubAdmin) -> list[URLPattern]:
         view = page.admin_site.admin_view
@@ -92,7 +97,7 @@ def _followed(page: HubAdmin, request: HttpRequest) -> ChangeList | None:
     """Give the list as the address filters it, or None where it cannot be followed."""
     if not page.has_view_permission(request):
         raise PermissionDenied
-    if refused(request):
+    if refused(page, request):
         return None
     try:
         return page.get_changelist_instance(request)
@@ -100,19 +105,25 @@ def _followed(page: HubAdmin, request: HttpRequest) -> ChangeList | None:
         return None
 
 
-def refused(request: HttpRequest) -> str:
+def refused(page: HubAdmin, request: HttpRequest) -> str:
     """Say why the list that the address asks for cannot be followed; empty where it can."""
-    if request.GET.get("q", "").strip():
-        return _t("A list with a search cannot be followed. Use the filters instead.")
-    if searches_bodies(request):
+    search = page.search_of(request)
+    if search.words or search.problems:
+        return _t("A list with free words cannot be followed. Use keys instead, such as tool:echo.")
+    if searches_bodies(request, search):
         return _t(
             "A filter by argument or result reads every body, so this list cannot be followed. Remove the filter."
         )
-    if request.GET.get("started_at_to_0", "").strip():
+    if request.GET.get("started_at_to_0", "").strip() or _has_end(search):
         return _t("The time range has an end, so no new call can match. Remove the end.")
     if any(request.GET.get(name) for name in POSITION):
         return _t("Only the first page can be followed, where the newest calls are.")
     return ""
+
+
+def _has_end(search: Search) -> bool:
+    ends = [each for demand in search.demands if isinstance(demand.of, During) for each in demand.values]
+    return any(before is not None for _after, before in ends)
 
 
 def still_sees(request: HttpRequest) -> bool:

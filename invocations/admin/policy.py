@@ -28,12 +28,13 @@ from sessions_app.kit.admin.json_field import JSONEditor, JSONFormField
 from sessions_app.kit.admin.parts import column
 from sessions_app.kit.shown import clipped, mono
 from sessions_app.protocol.json import Json
+from sessions_app.workspaces.pages import WorkspacePages
 from tools_catalog.admin.switch import SwitchActions
 from tools_catalog.catalog.snapshot import ruled
 from tools_catalog.filters import POLICY_FILTERS
 from tools_catalog.models import McpPolicyRule, McpToolDefinition, McpToolset
 from tools_catalog.policy import expressions, trying
-from tools_catalog.policy.rules import tags_of
+from tools_catalog.policy.scope import tags_of
 
 _CHANGED = moment("updated_at", _("changed"))
 _REGISTERED = moment("created_at", _("registered"))
@@ -72,7 +73,18 @@ class BenchForm(forms.Form):
 
 
 @admin.register(McpPolicyRule)
-class McpPolicyRuleAdmin(CheckedForm, SwitchActions, RecordedAdmin):
+class McpPolicyRuleAdmin(WorkspacePages, CheckedForm, SwitchActions, RecordedAdmin):
+    workspace_pages = (
+        "changelist",
+        "add",
+        "change",
+        "delete",
+        "switch",
+        "check_new",
+        "check",
+        "history",
+        "history_entry",
+    )
     checked_fields = ("name", "applies_to", "target", "condition", "effect", "valid_from", "valid_until")
     list_display = [
         "shown_name",
@@ -94,7 +106,7 @@ class McpPolicyRuleAdmin(CheckedForm, SwitchActions, RecordedAdmin):
     readonly_fields = ["version", "verdicts", _REGISTERED, _CHANGED]
     fieldsets = [
         (None, {"fields": ["name", "version", "effect", "words", "priority"]}),
-        (_("Which calls"), {"fields": ["applies_to", "target", "condition"]}),
+        (_("Which calls"), {"fields": ["workspace", "applies_to", "target", "condition"]}),
         (_("What it would have done"), {"fields": ["verdicts"]}),
         (_("When it is in force"), {"fields": ["enabled", "watching", "valid_from", "valid_until"]}),
         (
@@ -151,7 +163,11 @@ class McpPolicyRuleAdmin(CheckedForm, SwitchActions, RecordedAdmin):
 
     @admin.display(description=_("in the newest calls on record"))
     def verdicts(self, row: McpPolicyRule) -> SafeString | str:
-        return previewed(self._said_of(row if row.pk else None))
+        known = row.__dict__  # a page asks for a field more than once
+        if "_verdicts" not in known:
+            known["_verdicts"] = previewed(self._said_of(row if row.pk else None))
+        said: SafeString | str = known["_verdicts"]
+        return said
 
     def preview_of(self, row: McpPolicyRule | None) -> SafeString | str:
         return previewed(self._said_of(row))

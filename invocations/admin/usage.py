@@ -8,3 +8,5 @@ from tools_catalog import usage
 usage.recent = calls.recent
 usage.callers = calls.callers
 usage.totals = calls.totals
+usage.grouped = calls.grouped
+usage.ranking = calls.ranking

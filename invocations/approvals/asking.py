@@ -6,7 +6,7 @@ import datetime
 import hashlib
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
@@ -14,7 +14,7 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from invocations.approvals.models import McpApproval, McpToolApproval
-from invocations.call_source import CallSource
+from invocations.call_source import CallSource, recorded_in
 from invocations.configuration import Configuration
 from invocations.redaction import records
 from sessions_app import bus
@@ -24,7 +24,7 @@ from sessions_app.protocol.errors import DuplicateRequest, ServerBusy
 from sessions_app.protocol.json import Json
 from tools_catalog import secrets
 from tools_catalog.catalog.snapshot import Tool
-from tools_catalog.policy.ask import Ask
+from tools_catalog.policy.ask import ANOTHER, CALLER, Ask
 
 NEVER, DESTRUCTIVE, ALWAYS = "never", "destructive", "always"
 USABLE = datetime.timedelta(minutes=10)
@@ -63,18 +63,41 @@ def ask_of_tool(tool: Tool, configuration: Configuration, source: CallSource) ->
     return Ask(seconds=settings.MCPHUB_APPROVAL_SECONDS) if is_asked else None
 
 
-def binding(tool: Tool, arguments: Mapping[str, Json], ask: Ask | None = None) -> str:
+def demanded(by_rule: Ask | None, tool: Tool, configuration: Configuration, source: CallSource) -> Ask | None:
+    """Give what a call waits for, by the rules and by the tool's own setting; a rule demands no less than that."""
+    own = ask_of_tool(tool, configuration, source)
+    if by_rule is None or own is None:
+        return by_rule or own
+    return replace(by_rule, decider=ANOTHER)
+
+
+def is_enough(given: Ask, by_rule: Ask | None, asks: Ask | None) -> bool:
+    """Say whether a yes counts for a call as it is asked about by now: by a rule, and with the tool's own setting."""
+    if asks is None:
+        return True  # what asked is gone
+    known = given.rule, given.version, given.since
+    if by_rule is not None and (by_rule.rule, by_rule.version, by_rule.since) != known:
+        return False
+    return given.decider == ANOTHER or asks.decider == CALLER
+
+
+def binding(tool: Tool, arguments: Mapping[str, Json], ask: Ask | None = None, *, is_task: bool = False) -> str:
     """Give the fingerprint of one call of one version of a tool, and of the rule that asks.
 
     Keyed, so that no reader of rows can try guesses.
     """
     by_rule: list[Json] = [ask.rule, ask.version, ask.decider, ask.group, ask.needed] if ask is not None else []
-    return secrets.fingerprint(json.canonical([tool.name, tool.digest, dict(arguments), *by_rule]))
+    as_task: list[Json] = ["task"] if is_task else []
+    return secrets.fingerprint(json.canonical([tool.name, tool.digest, dict(arguments), *by_rule, *as_task]))
 
 
 def still_open(rows: QuerySet[McpApproval], now: datetime.datetime) -> QuerySet[McpApproval]:
     """Give those of the calls that somebody can still decide."""
-    return rows.filter(status=Status.PENDING, expires_at__gt=now)
+    return rows.filter(is_open(now))
+
+
+def is_open(now: datetime.datetime) -> Q:
+    return Q(status=Status.PENDING, expires_at__gt=now)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,11 +115,16 @@ class Asked:
 
     @property
     def binding(self) -> str:
-        return binding(self.tool, self.arguments, self.ask)
+        """Of a task it is another one: a task and a call take their yes in different ways, so they share none."""
+        return binding(self.tool, self.arguments, self.ask, is_task=self.is_task)
 
 
 def granted(asked: Asked) -> str:
-    """Give the approval that lets this caller call the tool for a time; empty where none does."""
+    """Give the approval that lets this caller call the tool for a time; empty where none does.
+
+    What was decided about this very call comes first: edited arguments, or a no.
+    """
+    deciders = {ANOTHER, asked.ask.decider}  # where another person is asked for, the caller's own yes is none
     rows = McpApproval.objects.filter(
         Q(granted_session="") | Q(granted_session=asked.source.session_id),
         principal=asked.source.principal,
@@ -105,9 +133,28 @@ def granted(asked: Asked) -> str:
         tool_digest=asked.tool.digest,
         rule=asked.ask.rule,
         rule_version=asked.ask.version,
+        created_at__gte=_since(asked.ask),
+        decider__in=deciders,
         status__in=[Status.APPROVED, Status.USED],
     )
-    return rows.order_by("-granted_until").values_list("pk", flat=True).first() or ""
+    found = rows.order_by("-granted_until").values_list("pk", flat=True).first()
+    if found is None:
+        return ""
+    standing = _standing(asked, timezone.now())
+    return "" if standing is not None and standing.status in (Status.APPROVED, Status.DENIED) else found
+
+
+def _standing(asked: Asked, now: datetime.datetime) -> McpApproval | None:
+    """Give the question about this very call whose time is not over, decided or not."""
+    mine = McpApproval.objects.filter(principal=asked.source.principal, turn_id="", binding=asked.binding)
+    row = mine.order_by("-created_at").first()
+    if row is None or row.expires_at <= now or row.status == Status.EXPIRED:
+        return None
+    return row if row.created_at >= _since(asked.ask) else None
+
+
+def _since(ask: Ask) -> datetime.datetime:
+    return datetime.datetime.fromtimestamp(ask.since, datetime.UTC)
 
 
 def attach(asked: Asked) -> McpApproval:
@@ -121,17 +168,32 @@ def attach(asked: Asked) -> McpApproval:
     key = _digest(asked.idempotency_key)
     if key and (other := mine.filter(idempotency=key, expires_at__gt=now).exclude(binding=bound).first()) is not None:
         raise DuplicateRequest(first=other.invocation_id or other.pk)
-    row = mine.filter(binding=bound).order_by("-created_at").first()
-    if row is not None and row.expires_at > now and row.status != Status.EXPIRED:
+    if (row := _standing(asked, now)) is not None:
         return row
-    if row is not None and row.status == Status.PENDING:
-        expire(McpApproval.objects.filter(pk=row.pk))
+    if key and (made := _made(mine, bound, key, now)) is not None:
+        return made
+    # Not one that stands: another worker may have asked since `_standing` looked.
+    is_former = Q(expires_at__lte=now) | Q(created_at__lt=_since(asked.ask))
+    _end_former(mine.filter(is_former, binding=bound, status=Status.PENDING), now)
     _check_room(principal, now)
     try:
         with transaction.atomic():
             return _create(asked, bound, key, now)
-    except IntegrityError:  # another worker asked in the same moment
-        return mine.get(binding=bound, status=Status.PENDING)
+    except IntegrityError:  # another worker asked in the same moment; somebody may have decided since
+        return _standing(asked, timezone.now()) or mine.filter(binding=bound).latest("created_at")
+
+
+def _end_former(rows: QuerySet[McpApproval], now: datetime.datetime) -> None:
+    """End a question whose time is over, or whose rule was deleted and registered anew: it would stand in the way."""
+    rows.filter(expires_at__gt=now).update(expires_at=now)
+    expire(rows)
+
+
+def _made(mine: QuerySet[McpApproval], bound: str, key: str, now: datetime.datetime) -> McpApproval | None:
+    """Give the approval of a call that was made under this idempotency key, as long as the ledger knows of it."""
+    since = now - datetime.timedelta(hours=settings.MCPHUB_IDEMPOTENCY_HOURS)
+    made = mine.filter(binding=bound, status=Status.USED, idempotency=key, decided_at__gt=since)
+    return made.order_by("-created_at").first()
 
 
 def _check_room(principal: str, now: datetime.datetime) -> None:
@@ -159,6 +221,7 @@ def _create(asked: Asked, bound: str, key: str, now: datetime.datetime) -> McpAp
         transport=source.transport,
         client_name=source.client_name,
         tool_name=tool.name,
+        workspace=recorded_in(source, tool.workspace),
         tool_version=tool.version,
         tool_digest=tool.digest,
         effects=effects_of(tool),
@@ -204,6 +267,12 @@ def use(id_: str, invocation_id: str) -> None:
     rows.update(status=Status.USED, invocation_id=invocation_id)
 
 
+def keep(id_: str) -> None:
+    """Let an approval last as long as the call's client may take to answer."""
+    until = timezone.now() + datetime.timedelta(seconds=settings.MCPHUB_ANSWER_SECONDS)
+    McpApproval.objects.filter(pk=id_, status=Status.USED, expires_at__lt=until).update(expires_at=until)
+
+
 def claim(id_: str, invocation_id: str) -> bool:
     """Take an approval for its one call where no key of an intent does; False where it was taken before."""
     rows = McpApproval.objects.filter(pk=id_, status=Status.APPROVED, expires_at__gt=timezone.now())
@@ -233,8 +302,8 @@ def sweep() -> None:
     expire(McpApproval.objects.order_by("expires_at"))
     over = McpApproval.objects.filter(expires_at__lt=now).exclude(status=Status.PENDING)
     over.filter(Q(clear__isnull=False) | Q(edited_clear__isnull=False)).update(clear=None, edited_clear=None)
-    old = McpApproval.objects.filter(expires_at__lt=now - KEPT).values_list("pk", flat=True)[:_SLICE]
-    McpApproval.objects.filter(pk__in=list(old)).delete()
+    old = McpApproval.objects.filter(expires_at__lt=now - KEPT).order_by("expires_at").values_list("pk", flat=True)
+    McpApproval.objects.filter(pk__in=list(old[:_SLICE])).delete()
 
 
 def _digest(key: str | None) -> str:

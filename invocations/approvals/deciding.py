@@ -14,7 +14,7 @@ from django.utils import timezone
 from invocations.approvals import asking
 from invocations.approvals.models import McpApproval
 from invocations.redaction import records
-from invocations.redaction.records import Record
+from invocations.redaction.records import RecordRedaction
 from sessions_app import bus
 from sessions_app.history import events
 from sessions_app.protocol import json, schemas
@@ -74,7 +74,7 @@ def decider_of(user: User | AnonymousUser) -> Decider:
     return Decider(actor.principal, actor.label, f"key:{key.pk}" if key is not None else "", groups)
 
 
-def decide(row: McpApproval, decision: Decision, who: Decider, record: Record) -> McpApproval:
+def decide(row: McpApproval, decision: Decision, who: Decider, record: RecordRedaction) -> McpApproval:
     """Put a decision on record, and tell the workers. Raises DecisionRefused.
 
     The same decision once more is taken for the first, so a click that is sent twice does no harm.
@@ -119,7 +119,7 @@ def _check_right(row: McpApproval, decision: Decision, who: Decider) -> None:
 
 
 def _changed(
-    row: McpApproval, decision: Decision, who: Decider, record: Record, now: datetime.datetime
+    row: McpApproval, decision: Decision, who: Decider, record: RecordRedaction, now: datetime.datetime
 ) -> dict[str, object]:
     """Give the columns that the decision changes."""
     fresh: dict[str, object] = {"decided_by": who.label[:150], "reason": record.words(decision.reason)[:LONGEST_REASON]}
@@ -153,7 +153,7 @@ def _is_unchanged(row: McpApproval, arguments: dict[str, Json]) -> bool:
         raise DecisionRefused("unread", f"The arguments of {row.pk} cannot be read any more. Deny it.") from error
 
 
-def _checked(row: McpApproval, arguments: dict[str, Json], record: Record) -> Json:
+def _checked(row: McpApproval, arguments: dict[str, Json], record: RecordRedaction) -> Json:
     """Give edited arguments as they are recorded. Raises DecisionRefused."""
     tool = McpToolDefinition.objects.filter(name=row.tool_name).first()
     if tool is None:
@@ -164,7 +164,9 @@ def _checked(row: McpApproval, arguments: dict[str, Json], record: Record) -> Js
     return record.arguments(tool.name, {"inputSchema": tool.input_schema}, arguments)
 
 
-def _tell(row: McpApproval, decision: Decision, who: Decider, fresh: dict[str, object], record: Record) -> None:
+def _tell(
+    row: McpApproval, decision: Decision, who: Decider, fresh: dict[str, object], record: RecordRedaction
+) -> None:
     status = fresh.get("status", row.status)
     kind = {"approved": "call.approved", "denied": "call.denied", "pending": "call.approved_once"}[str(status)]
     events.record(

@@ -12,9 +12,10 @@ from invocations.redaction import records
 from sessions_app.history.guarding import GuardedModel
 from sessions_app.kit.fields import JSONText
 from sessions_app.protocol.json import Json
+from sessions_app.workspaces.scope import OwnedQuerySet, RecordedInWorkspace
 
 
-class McpApproval(models.Model):
+class McpApproval(RecordedInWorkspace):
     """A call that somebody must allow: these arguments, of this version of the tool, by this caller, once."""
 
     class Status(models.TextChoices):
@@ -40,6 +41,7 @@ class McpApproval(models.Model):
     tool_name = models.CharField(_("tool"), max_length=256)
     tool_version = models.CharField(_("version"), max_length=100)
     tool_digest = models.CharField(_("digest"), max_length=80, blank=True, editable=False)
+    workspace = models.CharField(_("workspace"), max_length=32, null=True, editable=False)  # noqa: DJ001 - as of calls
     effects = models.CharField(_("effects"), max_length=200, blank=True)
     arguments = JSONText(_("arguments"))
     clear = models.TextField(null=True, blank=True, editable=False)  # noqa: DJ001 - null: the row shows all
@@ -84,6 +86,8 @@ class McpApproval(models.Model):
     created_at = models.DateTimeField(_("asked"))
     expires_at = models.DateTimeField(_("expires"))
 
+    objects = OwnedQuerySet["McpApproval"].as_manager()
+
     class Meta:
         verbose_name = _("approval")
         verbose_name_plural = _("approvals")
@@ -96,7 +100,15 @@ class McpApproval(models.Model):
             models.Index(fields=["-created_at"], name="approval_recent"),  # the admin's list
             models.Index(fields=["status", "-created_at"], name="approval_by_status"),  # what waits
             models.Index(fields=["turn_id"], name="approval_by_turn"),  # transcripts
+            models.Index(
+                fields=["workspace", "-created_at"], condition=Q(workspace__isnull=False), name="approval_of_workspace"
+            ),
             models.Index(fields=["tool_name", "-decided_at"], name="approval_by_tool"),  # the last approved call
+            models.Index(
+                fields=["expires_at"],
+                condition=Q(clear__isnull=False) | Q(edited_clear__isnull=False),
+                name="approval_with_clear_text",
+            ),  # the sweep
         ]
         constraints = [
             models.CheckConstraint(

@@ -8,16 +8,14 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from channels.db import database_sync_to_async
 from django.conf import settings
-from django.contrib.admin.utils import quote
 from django.contrib.auth.models import Group
 from django.db import DatabaseError
-from django.urls import reverse
 
-from invocations.approvals import asking
+from invocations.approvals import asking, telling
 from invocations.approvals.asking import Asked
 from invocations.approvals.deciding import Decider, Decision, DecisionRefused, decide
 from invocations.approvals.models import McpApproval
@@ -26,17 +24,18 @@ from invocations.call.context import CallContext, Suspended
 from invocations.call.running import Call, Stopped
 from invocations.call_source import NULL_CHANNEL
 from invocations.ledger.records import Key
-from invocations.redaction.records import Record
+from invocations.redaction.records import RecordRedaction
 from sessions_app.caller import Caller, caller_of_key
 from sessions_app.models import ApiKey
 from sessions_app.protocol import json
-from sessions_app.protocol.errors import ApprovalDenied, AuditUnavailable, Cancelled, HubError
+from sessions_app.protocol.errors import ApprovalDenied, AskFailed, AuditUnavailable, Cancelled, HubError
 from sessions_app.protocol.json import Json
 from tools_catalog.call.base import ToolResult
 from tools_catalog.call.context import ToolContext
-from tools_catalog.call.input_requests import Form
+from tools_catalog.call.input_requests import Elicited
 from tools_catalog.catalog.snapshot import Tool
-from tools_catalog.policy.ask import CALLER, Ask
+from tools_catalog.guardrails.guardrail import shown
+from tools_catalog.policy.ask import Ask
 from tools_catalog.policy.rules import ASK, NO_RULING, Ruling
 
 if TYPE_CHECKING:
@@ -47,10 +46,6 @@ _PATIENCE_SECONDS = 5
 """News of a decision comes over the change bus; so often it is looked for without."""
 _SIGN_SECONDS = 10
 """Between two signs of life to a client whose call is held."""
-QUESTION = "mcphub_approval"
-"""The key of the question that asks the calling person."""
-_SHOWN = 2000
-"""Characters of the arguments in the form that a client shows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,31 +119,31 @@ class Approvals:
         if row.status == McpApproval.Status.PENDING:
             context = CallContext(exchange, call.tool.name, call.invocation_id, call, request, self._calls)
             try:
-                row = await self._settled(call, context, row, ask)
+                row = await self._settled(call, context, row)
             except Suspended as suspended:
                 return Release(request=request, approval_id=row.pk, wire=suspended.wire, recorded=suspended.recorded)
             finally:
                 context.close()
         if row.status in (McpApproval.Status.PENDING, McpApproval.Status.EXPIRED):
             self.outcomes["pending"] += 1
-            wire = pending(row)
+            wire = telling.pending(row)
             return Release(request=request, approval_id=row.pk, wire=wire, recorded=wire)
         self._check(row)
         if row.edited is not None:
             request = replace(request, arguments=await _arguments_of(row))
         assert isinstance(request.arguments, dict)
-        tool, ruling = await self._judged(call, request.arguments, ask)
+        tool, ruling = await self._judged(call, request, ask)
         self.outcomes["approved"] += 1
-        key = (f"approval:{row.pk}", _round_of(row, request), row.binding)
-        return Release(request=request, approval_id=row.pk, made=Approved(tool=tool, ruling=ruling, key=key))
+        made = Approved(tool=tool, ruling=ruling, key=_key_of(row, request))
+        return Release(request=request, approval_id=row.pk, made=made)
 
-    async def _settled(self, call: Call, context: CallContext, row: McpApproval, ask: Ask) -> McpApproval:
+    async def _settled(self, call: Call, context: CallContext, row: McpApproval) -> McpApproval:
         """Wait for the decision within bounds; give the row as it stands then. Raises Suspended, Cancelled."""
         seconds: float = settings.MCPHUB_APPROVAL_HOLD_SECONDS
-        if context.source.protocol_version and ask.decider == CALLER and context.input.can_ask(_form(row, {})):
+        if _asks_caller(context, row):
             call.deadline = float("inf")
             try:
-                return await call.run(self._answered(context, row, call))
+                return await call.run(self._answered_or_decided(call, context, row))
             except Stopped as stopped:
                 if stopped.why == "asks":
                     raise context.suspended() from None
@@ -164,17 +159,41 @@ class Approvals:
                 return row
             raise Cancelled from None
 
-    async def _answered(self, context: CallContext, row: McpApproval, call: Call) -> McpApproval:
-        """Ask the calling person by their client."""
-        given: Any = (await context.input.ask({QUESTION: _form(row, await _arguments_of(row))}))[QUESTION]
+    async def _answered_or_decided(self, call: Call, context: CallContext, row: McpApproval) -> McpApproval:
+        """Ask the calling person by their client, and take the question back where somebody decides before them."""
+        ways = [
+            asyncio.ensure_future(self._answered(call, context, row)),
+            asyncio.ensure_future(self._waited(context, row, float("inf"))),
+        ]
+        try:
+            done, _ = await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+            return done.pop().result()
+        finally:
+            for way in ways:
+                way.cancel()
+            await asyncio.gather(*ways, return_exceptions=True)
+
+    async def _answered(self, call: Call, context: CallContext, row: McpApproval) -> McpApproval:
+        """Give the row as the calling person's answer leaves it. Who closes the form decides nothing."""
+        key = telling.question_key(row)
+        try:
+            # The question is kept, in the call's row and among the events of its session.
+            arguments = shown(call.tool.guardrails, await _arguments_of(row))
+            given: Elicited = (await context.input.ask({key: telling.form(row, arguments)}))[key]
+        except AskFailed:
+            return row
+        if given.action == "cancel":
+            return row
         is_yes = given.accepted and given.content.get("approve") is True
-        reason = "" if is_yes else str(given.content.get("reason", "")) or "The caller's person said no."
+        reason = "" if is_yes else str(given.content.get("reason", "")) or "The person who calls said no."
         who = Decider(call.principal, call.source.caller_label, call.source.caller.credential, is_caller=True)
-        record = Record(call.configuration.redaction)
+        record = RecordRedaction(call.configuration.redaction)
         try:
             return await database_sync_to_async(decide)(row, Decision(approve=is_yes, reason=reason), who, record)
         except DecisionRefused:  # an operator was first
             return await database_sync_to_async(asking.look)(row.pk) or row
+        except DatabaseError as error:
+            raise AuditUnavailable from error
 
     def _may_hold(self, principal: str) -> bool:
         most = settings.MCPHUB_MAX_CALLS_PER_CALLER or max(1, settings.MCPHUB_MAX_CALLS // 5)
@@ -215,7 +234,8 @@ class Approvals:
                     words = f"Waits for an approval ({row.pk}). Nothing has run yet."
                     await context.notifier.progress((waited + 1) / 1000, None, words)
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(event.wait(), min(_PATIENCE_SECONDS, max(0.05, seconds - waited)))
+                    async with asyncio.timeout(min(_PATIENCE_SECONDS, max(0.05, seconds - waited))):
+                        await event.wait()
         finally:
             events = self._waiting[row.pk]
             events.discard(event)
@@ -225,9 +245,9 @@ class Approvals:
     def _check(self, row: McpApproval) -> None:
         if row.status == McpApproval.Status.DENIED:
             self.outcomes["denied"] += 1
-            raise denied(row)
+            raise telling.denied(row)
 
-    async def _judged(self, call: Call, arguments: dict[str, Json], ask: Ask) -> tuple[Tool, Ruling]:
+    async def _judged(self, call: Call, request: CallRequest, ask: Ask) -> tuple[Tool, Ruling]:
         """Give the tool, and what the rules say, at the moment in which a call that waited is made.
 
         Raises ToolNotFound or Forbidden where the caller has lost it, PolicyDenied where a rule says no by now,
@@ -238,7 +258,10 @@ class Approvals:
         except DatabaseError as error:
             raise AuditUnavailable from error
         caller.need("tools:call")
-        tool = self._calls.current().catalog.find(call.tool.name, caller)
+        arguments, source = request.arguments, replace(call.source, caller=caller)
+        assert isinstance(arguments, dict)
+        configuration = self._calls.current()
+        tool = configuration.catalog.find(call.tool.name, caller)
         if tool.digest != call.tool.digest:
             raise ApprovalDenied(
                 f"The tool {tool.name} changed while the call waited for its approval, so it was not called. Look at "
@@ -246,12 +269,13 @@ class Approvals:
             )
         ruling = NO_RULING
         if tool.policy is not None:
-            source = replace(call.source, caller=caller)
             ruling = await self._calls.policing.ruling(tool, source, arguments, json.canonical(arguments))
         if (refusal := policing.refusal(ruling)) is not None:
             raise refusal
-        asks = (ruling.ask or Ask()) if ruling.effect == ASK else None
-        if asks is not None and (asks.rule, asks.version) != (ask.rule, ask.version):
+        by_rule = asks = (ruling.ask or Ask()) if ruling.effect == ASK else None
+        if not request.is_approved:
+            asks = asking.demanded(by_rule, tool, configuration, source)
+        if not asking.is_enough(ask, by_rule, asks):
             raise ApprovalDenied(
                 f"The rules about calls of {tool.name} changed while the call waited for its approval, so it was not "
                 "called. Call again: it is asked anew."
@@ -262,6 +286,11 @@ class Approvals:
         """Write which invocation an approval led to. The intent's key is the truth; this is for those who look."""
         with contextlib.suppress(DatabaseError):
             await database_sync_to_async(asking.use)(approval_id, invocation_id)
+
+    async def keep(self, approval_id: str) -> None:
+        """Let an approval last as long as the answers are awaited with which its call goes on."""
+        with contextlib.suppress(DatabaseError):  # then the answers ask anew
+            await database_sync_to_async(asking.keep)(approval_id)
 
     # A call that is, or may become, a task -------------------------------------------------------------
 
@@ -278,17 +307,30 @@ class Approvals:
         self.outcomes["asked"] += 1
         if row.status == McpApproval.Status.PENDING:
             with call.waiting_for_client():
-                row = await self._waited(context, row, ask.seconds)
+                if _asks_caller(context, row):
+                    row = await self._answered_or_decided(call, context, row)
+                if row.status == McpApproval.Status.PENDING:
+                    row = await self._waited(context, row, ask.seconds)
         self._check(row)
         arguments = await _arguments_of(row)
-        await self._judged(call, arguments, ask)
+        try:
+            _tool, ruling = await self._judged(call, replace(request, arguments=arguments), ask)
+        except HubError as error:
+            if isinstance(error.ruling, Ruling):
+                call.ruling = error.ruling  # its row says which rule refuses it by now
+            raise
         if not await database_sync_to_async(asking.claim)(row.pk, call.invocation_id):
             raise ApprovalDenied(
                 f"The approval {row.pk} is over or was used, so the tool was not called. Call again to ask anew.",
                 approvalId=row.pk,
             )
+        call.ruling = ruling  # of a call that is made; the row of one that is not names the rule that asked
         self.outcomes["approved"] += 1
         return arguments
+
+    async def guarded(self, call: Call, arguments: dict[str, Json]) -> dict[str, Json]:
+        """Give arguments that somebody edited as guardrails let them go on. Raises what refuses them."""
+        return await self._calls.guarding.arguments(call, arguments)
 
 
 class _Gate:
@@ -301,6 +343,8 @@ class _Gate:
     async def call(self, arguments: dict[str, Json], context: ToolContext) -> ToolResult:
         assert isinstance(context, CallContext)
         made = await self._approvals.wait_in_task(self._call, context, self._request, self._ask)
+        if made != self._request.arguments:
+            made = await self._approvals.guarded(self._call, made)
         result: ToolResult = await self._backend.call(made, context)
         return result
 
@@ -319,15 +363,28 @@ def _caller_now(caller: Caller) -> Caller:
     return caller
 
 
-def _round_of(row: McpApproval, request: CallRequest) -> str:
-    """Give what may be made once under an approval: the call, and each later round of one that asked its client."""
-    return request.round if request.round and row.status == McpApproval.Status.USED else "call"
+def _key_of(row: McpApproval, request: CallRequest) -> Key:
+    """Give what is claimed once under an approval: the call, and then each round of one that asked its client.
+
+    The state names the round, whatever the answers are: other answers to it are refused as another request.
+    """
+    if request.round is None or row.status != McpApproval.Status.USED:
+        return f"approval:{row.pk}", "call", row.binding
+    state, answers = request.round
+    return f"approval:{row.pk}", state, json.digest(f"{row.binding}\n{answers}")
+
+
+def _asks_caller(context: CallContext, row: McpApproval) -> bool:
+    """Say whether the calling person is asked by their client: they may decide, and their yes is still wanted."""
+    has_said = any(principal == context.source.principal for principal, _name in row.approvers)
+    return not (row.needs_another or row.group or has_said) and context.input.can_ask(telling.form(row, {}))
 
 
 def _asked(call: Call, request: CallRequest, ask: Ask) -> Asked:
     arguments = request.arguments
     assert isinstance(arguments, dict)
     recorded = arguments if call.stored is None else json.loads_stored(call.stored.arguments)
+    recorded = shown(call.tool.guardrails, recorded)
     return Asked(
         source=call.source,
         tool=call.tool,
@@ -340,53 +397,3 @@ def _asked(call: Call, request: CallRequest, ask: Ask) -> Asked:
 
 async def _arguments_of(row: McpApproval) -> dict[str, Json]:
     return dict(await database_sync_to_async(row.approved_arguments)())
-
-
-def _form(row: McpApproval, arguments: dict[str, Json]) -> Form:
-    text = json.dumps(arguments).decode()
-    shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}… ({len(text)} characters)"
-    words = f" {row.words}" if row.words else ""
-    return Form(
-        f"Allow this call of {row.tool_name}?{words} Arguments: {shown}",
-        {
-            "type": "object",
-            "properties": {
-                "approve": {"type": "boolean", "title": "Allow this call once"},
-                "reason": {"type": "string", "title": "Reason, if not", "maxLength": 500},
-            },
-            "required": ["approve"],
-        },
-    )
-
-
-def denied(row: McpApproval) -> HubError:
-    words = f" {row.reason}" if row.reason else ""
-    return ApprovalDenied(
-        f"{row.decided_by or 'Somebody'} denied the call, so the tool was not called.{words} Do not call it again "
-        "with these arguments.",
-        approvalId=row.pk,
-    )
-
-
-def address_of(approval_id: str) -> str:
-    """Give where a person decides."""
-    page = reverse("admin:invocations_mcpapproval_change", args=[quote(approval_id)])
-    return f"{settings.MCPHUB_PUBLIC_URL.rstrip('/')}{page}"
-
-
-def pending(row: McpApproval) -> dict[str, Json]:
-    """Give the result of a call that waits for its yes: no error, so that models wait in place of trying otherwise."""
-    who = "another person" if row.needs_another else "the calling person"
-    text = (
-        f"Not run yet: this call of {row.tool_name} waits until {who} approves it (approval {row.pk}, until "
-        f"{row.expires_at:%Y-%m-%d %H:%M} UTC). Tell the person so: {address_of(row.pk)} . Do not change the "
-        "arguments and do not try another way. Once it is approved, send exactly the same call again: it then runs "
-        "once. Before that, the same call answers this again and asks nobody twice."
-    )
-    told: dict[str, Json] = {
-        "status": "pending",
-        "approvalId": row.pk,
-        "address": address_of(row.pk),
-        "expiresAt": row.expires_at.isoformat(timespec="seconds"),
-    }
-    return {"content": [{"type": "text", "text": text}], "isError": False, "_meta": {"mcphub/approval": told}}

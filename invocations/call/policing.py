@@ -20,8 +20,8 @@ from tools_catalog.policy.rules import (
     DENY,
     NO_RULING,
     Facts,
-    Finding,
     Rule,
+    RuleFinding,
     Ruling,
     ToolPolicy,
     arguments_for,
@@ -69,7 +69,7 @@ class Policing:
         arguments: dict[str, Json],
         text: str,
         now: float,
-    ) -> list[Finding]:
+    ) -> list[RuleFinding]:
         recent = await recent_of(source.caller.principal) if policy.reads_recent else None
         facts = Facts(arguments, client_context(source), now, recent)
         context = policy.context(tool, source.caller, facts)
@@ -86,7 +86,7 @@ class Policing:
 
     async def _apart(
         self, rules: list[Rule], context: dict[str, object], arguments: dict[str, Json], now: float, principal: str
-    ) -> list[Finding]:
+    ) -> list[RuleFinding]:
         """Evaluate what may take long in another process, within a bound."""
         plain: dict[str, Json] = {name: value for name, value in context.items() if name != "time"}
         asked = [
@@ -101,9 +101,9 @@ class Policing:
         answers = await self._judge.answered("tools_catalog.policy.apart", task, EVALUATION_SECONDS, principal)
         if answers is None:
             why = f"it takes longer than {EVALUATION_SECONDS:g} s for these arguments"
-            return [Finding(rule, False, why) for rule in rules]
+            return [RuleFinding(rule, False, why) for rule in rules]
         return [
-            Finding(rule, said) if isinstance(said, bool) else Finding(rule, False, str(said))
+            RuleFinding(rule, said) if isinstance(said, bool) else RuleFinding(rule, False, str(said))
             for rule, said in zip(rules, answers, strict=True)
         ]
 

@@ -32,6 +32,7 @@ class Question:
     session: str | None = None
     request_json: str | None = None
     ruling = NO_RULING
+    guarded: str | None = None
 
     def __init__(self, calls: Calls, work: Call | Read, method: str, params: Mapping[str, Json]) -> None:
         """`params`: as the client gets them."""
@@ -48,7 +49,9 @@ class Question:
             connection=work.tool.connection,
             definition=work.tool.definition,
             asked_by=work.invocation_id,
+            workspace=work.tool.workspace,
         )
+        self.workspace = work.workspace
         text = json.canonical(dict(params))
         self.stored = StoredBodies(dict(params), text, self.configuration.redaction.of_read(self.tool))
         self.arguments, self.digest = self.stored.arguments, self.stored.digest

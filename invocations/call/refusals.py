@@ -21,12 +21,13 @@ from invocations.ledger.writer import Ledger
 from invocations.mapping.error_map import as_result
 from invocations.redaction.bodies import StoredBodies
 from invocations.redaction.policy import Redactor
-from invocations.redaction.records import Record
+from invocations.redaction.records import RecordRedaction
 from invocations.subject import RowSubject
 from sessions_app.protocol import json
 from sessions_app.protocol.errors import AuditUnavailable, HubError, ToolFailure
 from tools_catalog.call.base import Json
 from tools_catalog.catalog.snapshot import Tool
+from tools_catalog.guardrails.guardrail import shown
 from tools_catalog.policy.rules import NO_RULING, Ruling
 
 logger = logging.getLogger(__name__)
@@ -34,6 +35,8 @@ logger = logging.getLogger(__name__)
 WINDOW_SECONDS = 60
 SINGLE_ROWS = 30
 """Refusals of one caller and code that are rows of their own within a window."""
+_SHOWN_SECONDS = 0.1
+"""So long detectors look at refused arguments; what takes longer is not kept."""
 _KEPT_CHARACTERS = 4096
 """Of the arguments of a call that was not made."""
 
@@ -84,6 +87,7 @@ class Refusals:
         Raises AuditUnavailable when it cannot be committed. Sets `error.invocation_id` where a row is its own.
         """
         source, errors = exchange.source, exchange.configuration.errors
+        request = without_masked(request, tool)
         self._rows.counts.count(
             "tools/call" if tool is None else tool.method or "tools/call",
             OTHER if tool is None else tool.name,
@@ -110,7 +114,7 @@ class Refusals:
         shown = json.canonical(as_result(rendered)) if isinstance(error, ToolFailure) else None
         result, recorded = kept.outcome(shown, rendered)
         if tool is None and name not in exchange.configuration.catalog.tools:
-            name = Record(exchange.configuration.redaction).words(name)  # whatever somebody wrote there
+            name = RecordRedaction(exchange.configuration.redaction).words(name)  # whatever somebody wrote there
         if isinstance(tool, RowSubject) and not tool.is_known:
             tool = replace(tool, target=kept.cleaned(tool.target))
         row = self._rows.refusal(
@@ -128,6 +132,7 @@ class Refusals:
             left_out=kept.marks,
             invocation_id=error.invocation_id,
             ruling=error.ruling if isinstance(error.ruling, Ruling) else NO_RULING,
+            guarded=error.guarded,
         )
         await self._ledger.append(Outcome(row, error.invocation_id))
         return rendered
@@ -176,6 +181,15 @@ class Refusals:
                 await self._ledger.append(Outcome(row, id_))
             except AuditUnavailable:
                 logger.warning("%d refusals (%s) were counted and could not be recorded", flood.surplus, key[1])
+
+
+def without_masked(request: CallRequest, tool: Tool | RowSubject | None) -> CallRequest:
+    """Give the request without what guardrails of the tool mask: the record of a call that is not made holds it no more
+    than that of one that is."""
+    if not isinstance(tool, Tool):
+        return request
+    arguments = shown(tool.guardrails, request.arguments, seconds=_SHOWN_SECONDS)
+    return request if arguments is request.arguments else replace(request, arguments=arguments)
 
 
 def _stored(arguments: Json, redactor: Redactor | None) -> StoredBodies:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _POLL_SECONDS = 0.05
 _SESSION = "session:"
+_APPROVAL = "approval:"
 
 
 class Removed:
@@ -95,7 +96,8 @@ async def outcome_of(invocation_id: str, running: RunningCalls, seconds: float) 
             return row
         try:
             if end is not None:
-                await asyncio.wait_for(end.wait(), left)
+                async with asyncio.timeout(left):
+                    await end.wait()
             else:
                 await asyncio.sleep(min(_POLL_SECONDS, left))
         except TimeoutError:
@@ -145,6 +147,17 @@ def answer_of(past: McpToolInvocation | Removed | None, first: str, scope: str) 
     return Answer(past.result, past.error, as_error(past) if past.error_code else None)
 
 
+def other_request(first: str, scope: str) -> errors.DuplicateRequest:
+    """Give the error of a call whose key stands for something else. `scope` is whose key it was."""
+    if scope.startswith(_APPROVAL):
+        words = (
+            "This round of the approved call was answered before, in another way. One approval covers one way: go on "
+            "from there, or call later: it is asked anew."
+        )
+        return errors.DuplicateRequest(words, first=first)
+    return errors.DuplicateRequest(first=first)
+
+
 def _why_not(past: McpToolInvocation | Removed, scope: str) -> str:
     """Give why the answer of a call that has ended cannot be given again, as a sentence; empty where it can."""
     if isinstance(past, Removed):
@@ -159,6 +172,11 @@ def _why_not(past: McpToolInvocation | Removed, scope: str) -> str:
             "has erased it from the audit. Look the first invocation up."
         )
     if past.result is not None and past.result.get("resultType") == "input_required":
+        if scope.startswith(_APPROVAL):
+            return (
+                "The call was made under its approval, asked its client, and is not made again. Go on with the answers "
+                "and the requestState that it gave, or call later: it is asked anew."
+            )
         return "The first call under this key asked its client and ended there. Begin again with a new key."
     if past.error_code == errors.UrlElicitationRequired.code and scope.startswith("caller:"):
         return "The first call under this key ended with an address to open. Begin again with a new key."

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from django.conf import settings
 
-from invocations.call_source import CallSource
+from invocations.call_source import CallSource, recorded_in
 from invocations.ledger.records import Key, new_invocation_id
+from invocations.quotas.quota import Spent
 from invocations.redaction.bodies import StoredBodies, stored_outcome
 from invocations.redaction.bodies import stored as stored_bodies
 from invocations.subject import RowSubject
@@ -151,6 +152,8 @@ class Call(Work):
         self.source = source = exchange.source
         self.principal, self.credential = source.caller.principal, source.caller.credential
         self.tool = tool
+        self.workspace = recorded_in(source, tool.workspace)
+        """In whose record it stands."""
         self.redactor = redactor = exchange.configuration.redaction.of(tool.name, tool.definition)
         self.stored = stored = stored_bodies(request.arguments, text, redactor)
         """How the bodies are recorded; None where the arguments are as they are."""
@@ -171,8 +174,15 @@ class Call(Work):
             self.key = (f"session:{self.session}", _short(self.request_json), self._fingerprint())
         self.watch = exchange.watch
         self.ruling = ruling
+        self.guarded: str | None = None
+        """What guardrails did, as the record says it."""
         self.approval_id = ""
         """The approval that it is made under."""
+        quotas = exchange.configuration.quotas
+        self.charges = quotas.charges(tool, source.caller, text) if quotas else []
+        """What it counts in."""
+        self.near: tuple[Spent, ...] = ()
+        """Sums that warn, as its intent left them."""
 
     def stored_with(self, outcome: str) -> StoredBodies | None:
         """How the bodies are recorded once there is a result or an error; None where all are as they are."""
@@ -186,6 +196,13 @@ class Call(Work):
         if self.stored is None and self.redactor is not None:
             self.stored = StoredBodies(None, self.arguments, self.redactor, is_spared=True)
         return self.stored
+
+    def record_as(self, arguments: Json) -> None:
+        """Let the row hold these arguments, not those that were asked with. The key stays that of what was asked."""
+        text = json.canonical(arguments)
+        self.stored = stored = stored_bodies(arguments, text, self.redactor)
+        self.arguments = text if stored is None else stored.arguments
+        self.digest = json.digest(text) if stored is None else stored.digest
 
     def _fingerprint(self) -> str:
         return json.digest(f"{self.tool.name}\n{self.digest}")
@@ -202,6 +219,8 @@ class Read(Work):
 
     key: Key | None = None
     ruling = NO_RULING
+    guarded: str | None = None
+    """What guardrails did, as the record says it."""
 
     def __init__(
         self,
@@ -221,6 +240,7 @@ class Read(Work):
         self.principal, self.credential = source.caller.principal, source.caller.credential
         self.tool = subject
         """What stands in the row where a call has its tool."""
+        self.workspace = recorded_in(source, subject.workspace)
         redactor = exchange.configuration.redaction.of_read(subject)
         self.stored = StoredBodies(
             arguments, json.canonical(arguments), redactor, longest_result=LONGEST_STATIC_RESULT if is_static else None

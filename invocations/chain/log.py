@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 from invocations.chain import counting
 from invocations.chain.tables import AUDITED, Audited
 from invocations.chain.verifier import NOTHING, TABLES, Bad, Frontier, canonical, leaf_hash, loads, node_hash, row_bytes
+from invocations.errors import grouping
+from invocations.errors.grouping import GroupGain
 from invocations.figures.tallies import Key, Tally
 
 if TYPE_CHECKING:
@@ -307,8 +309,10 @@ class Log:
         root: bytes,
         signature: str,
         counted: dict[Key, Tally],
+        failed: Sequence[GroupGain] = (),
     ) -> None:
-        """Write a block, and what its calls add to the tallies; raise LostRace where its number is taken."""
+        """Write a block, and what its calls add to tallies and groups of errors; raise LostRace where its number is
+        taken."""
         values = {**self.derive(header, made, root), "signature": signature}
         with self.transaction():
             written = self.run(
@@ -322,6 +326,7 @@ class Log:
                 "INSERT INTO invocations_auditleaves (block_id, leaves) VALUES (?, ?)", header["number"], pack(leaves)
             )
             counting.add(self, counted)
+            grouping.add(self, failed, datetime.fromisoformat(header["sealed_at"]))
 
     # Proofs (RFC 9162, 2.1.3 and 2.1.4) ----------------------------------------------------------------------
 

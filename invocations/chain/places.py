@@ -160,7 +160,7 @@ def place_of(words: Mapping[str, Json]) -> Place:
     raise ValueError(f"There is no place for checkpoints of the kind {words['kind']!r}.")
 
 
-class Delivery:
+class CheckpointDelivery:
     """Brings the newest note to a place, in a thread of its own, again and again until it arrives.
 
     One note waits at most: the next one covers all that the one before it did.
@@ -230,7 +230,7 @@ class Deliveries:
     """All places beside the file that the log is compared with."""
 
     def __init__(self, places: list[Place], tries: int, first_pause_seconds: float) -> None:
-        self._each = [Delivery(place, tries, first_pause_seconds) for place in places]
+        self._each = [CheckpointDelivery(place, tries, first_pause_seconds) for place in places]
 
     def hand(self, note: str) -> None:
         for each in self._each:

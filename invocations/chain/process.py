@@ -29,6 +29,7 @@ from invocations.chain.publishing import Publisher
 from invocations.chain.sealer import Sealer
 from invocations.chain.verifier import Bad
 from invocations.chain.watching import Rewritten
+from invocations.errors import grouping
 from tools_catalog.upstream.confinement.kernel import be_undumpable
 
 if TYPE_CHECKING:
@@ -127,7 +128,8 @@ class SealingWork:
                     marks.follow(self._log, self._log.head().through["invocation"])
                     self._marked = True
                 if time.monotonic() >= self._forgets_at:
-                    if counting.forget(self._log, datetime.now(UTC)):
+                    now = datetime.now(UTC)
+                    if counting.forget(self._log, now) | grouping.forget(self._log, now):
                         pause = min(pause, _RETRY_SECONDS)
                     else:
                         self._forgets_at = time.monotonic() + _FORGET_SECONDS

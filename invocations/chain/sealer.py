@@ -8,8 +8,9 @@ number the second loses by the primary key and begins anew from what it finds.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from typing import Any
 
 from invocations.chain.commanding import Signs
 from invocations.chain.keys import KeyFolder, KeyProblem, note, sign_checkpoint
@@ -17,6 +18,7 @@ from invocations.chain.log import Head, Log, LostRace, row_leaf
 from invocations.chain.tables import AUDITED, INVOCATION
 from invocations.chain.verifier import Frontier, canonical, leaf_hash, merkle_root
 from invocations.chain.watching import Watch
+from invocations.errors import grouping
 from invocations.figures import tallies
 
 MOST_ROWS = 2048
@@ -76,6 +78,7 @@ class Sealer:
         leaves: list[tuple[int, bytes]] = []
         spans: dict[str, list[int]] = {}
         calls = tallies.Count()
+        failed: list[Mapping[str, Any]] = []
         for of in AUDITED:
             after = head.through[of.name]
             rows = self._log.rows(of, after, bounds[of.name], MOST_ROWS, digests=True)
@@ -84,6 +87,8 @@ class Sealer:
                 found.append((values["id"], row_leaf(of.name, values)))
                 if of is INVOCATION:
                     calls.see(values)
+                    if values["status"] == "error":
+                        failed.append(values)
             through = found[-1][0] if len(found) == MOST_ROWS else max(bounds[of.name], after)
             spans[of.name] = [after, through if found else after, len(found)]
             leaves += found
@@ -107,7 +112,7 @@ class Sealer:
         root = tree.root()
         try:
             signature = sign_checkpoint(signer, tree.size, root)
-            self._log.append(header, leaves, made, root, signature, calls.found())
+            self._log.append(header, leaves, made, root, signature, calls.found(), grouping.gained(self._log, failed))
         except LostRace:
             return self._block(bounds)
         self.watch.saw(

@@ -25,7 +25,7 @@ from invocations.chain.lease import Lease
 from invocations.chain.log import Log
 from invocations.chain.publishing import Publisher
 from invocations.chain.sealer import Sealer
-from sessions_app.kit.database import Dedicated
+from sessions_app.kit.database import Dedicated, direct_settings
 from sessions_app.protocol.json import Json
 
 logger = logging.getLogger(__name__)
@@ -81,7 +81,7 @@ def publisher() -> Publisher:
 
 def where() -> dict[str, Json]:
     """Say where the database is, in words that JSON carries."""
-    configured = connections["default"].settings_dict
+    configured = direct_settings()
     if connections["default"].vendor == "sqlite":
         return {"vendor": "sqlite", "parameters": {"path": str(configured["NAME"])}}
     names = {"dbname": "NAME", "user": "USER", "password": "PASSWORD", "host": "HOST", "port": "PORT"}
@@ -102,7 +102,7 @@ def lease_of(log: Log) -> Lease:
 class Standing:
     """What this process knows of the audit's verification. Costs whoever asks no statement."""
 
-    verdict: watching.Verdict | None = None
+    verdict: watching.ChainVerdict | None = None
     alarm: str = ""
     """Why the audit needs a person's look."""
 

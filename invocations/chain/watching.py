@@ -240,7 +240,7 @@ def _compare(log: Log, checkpoints: list[Checkpoint]) -> None:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ChainVerdict:
     """What the last verification found; no problem is an empty text."""
 
     verified_at: datetime
@@ -262,7 +262,7 @@ class Verdict:
         return ""
 
 
-def verdict(log: Log) -> Verdict | None:
+def verdict(log: Log) -> ChainVerdict | None:
     row = log.run(
         f"SELECT {log.as_stored('verified_at')}, size, problem, undelivered "  # noqa: S608
         "FROM invocations_auditverdict WHERE id = 1"
@@ -270,7 +270,7 @@ def verdict(log: Log) -> Verdict | None:
     if row is None:
         return None
     moment = datetime.fromisoformat(row[0]) if isinstance(row[0], str) else row[0]
-    return Verdict(moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment, int(row[1]), row[2], row[3])
+    return ChainVerdict(moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment, int(row[1]), row[2], row[3])
 
 
 KEPT_VERIFICATIONS = 10_000

@@ -54,37 +54,51 @@ class Overview:
     is_whole: bool
     _recent: dict[str, dict[str, Tally]]
     _span: int
+    previous: Tally | None = None
+    """Of the time of the same length before it, where that was asked for."""
+    _counts: dict[str, dict[str, Tally]] = field(default_factory=dict)
 
     def top(self, subject: str, most: int = 8) -> list[tuple[str, Tally]]:
         """Give the names of a subject with the most calls."""
-        rows = self._tallies(subject)
-        sums = rows.order_by().values("name").annotate(of_calls=Sum("calls"), of_errors=Sum("errors"))
-        totals = {
-            name: Tally(calls, errors)
-            for name, calls, errors in sums.order_by("-of_calls", "name").values_list("name", "of_calls", "of_errors")
-        }
-        for name, tally in self._recent[subject].items():
-            totals.setdefault(name, Tally()).add(Tally(tally.calls, tally.errors))
-        found = dict(sorted(totals.items(), key=lambda each: (-each[1].calls, each[0]))[:most])
-        for name, durations in rows.filter(name__in=found).values_list("name", "durations"):
+        counts = sorted(self.counts(subject).items(), key=lambda each: (-each[1].calls, each[0]))
+        found = {name: Tally(tally.calls, tally.errors) for name, tally in counts[:most]}
+        for name, durations in self._tallies(subject).filter(name__in=found).values_list("name", "durations"):
             found[name].durations.update(Tally.load(durations))
         for name, tally in self._recent[subject].items():
             if name in found:
                 found[name].durations.update(tally.durations)
         return list(found.items())
 
+    def counts(self, subject: str) -> dict[str, Tally]:
+        """Give calls and errors of every name of a subject, without durations: one statement, whoever asks again."""
+        if subject not in self._counts:
+            sums = self._tallies(subject).order_by().values("name")
+            totals = {
+                name: Tally(calls, errors)
+                for name, calls, errors in sums.annotate(of_calls=Sum("calls"), of_errors=Sum("errors")).values_list(
+                    "name", "of_calls", "of_errors"
+                )
+            }
+            for name, tally in self._recent[subject].items():
+                totals.setdefault(name, Tally()).add(Tally(tally.calls, tally.errors))
+            self._counts[subject] = totals
+        return self._counts[subject]
+
     def _tallies(self, subject: str) -> QuerySet[CallTally]:
         return CallTally.objects.filter(subject=subject, span=self._span, slot__gte=self.after, slot__lt=self.before)
 
 
-def between(after: datetime, before: datetime, *, subject: str = ALL, name: str = "") -> Overview:
+def between(
+    after: datetime, before: datetime, *, subject: str = ALL, name: str = "", is_compared: bool = False
+) -> Overview:
     """Count the calls that began from `after` to `before`, of all or of one name; `after` moves back to a slot's begin.
 
-    The time is at most `LONGEST`.
+    The time is at most `LONGEST`. `is_compared`: the time of the same length before it is summed up, too.
     """
     now = datetime.now(UTC)
     length = before - after
-    span = MINUTE if length <= _MINUTES_FOR and now - after < timedelta(days=2) else HOUR
+    oldest = after - length if is_compared else after
+    span = MINUTE if length <= _MINUTES_FOR and now - oldest < timedelta(days=2) else HOUR
     seconds = next(
         (step for step in _STEPS if step >= span and length.total_seconds() <= step * _MOST_STEPS), _STEPS[-1]
     )
@@ -97,9 +111,16 @@ def between(after: datetime, before: datetime, *, subject: str = ALL, name: str 
         steps.append(TimeStep(begin))
         begin += timedelta(seconds=seconds)
     before = begin
-    recent, is_whole = unsealed(span, after, before)
+    earlier = after - (before - after) if is_compared else after
+    recent, is_whole = unsealed(span, earlier, before)
     found = Overview(after, before, timedelta(seconds=seconds), steps, Tally(), is_whole, defaultdict(dict), span)
+    if is_compared:
+        found.previous = _summed(subject, name, span, earlier, after)
     for (slot, of, called), tally in recent.items():
+        if slot < after:
+            if found.previous is not None and (of, called) == (subject, name):
+                found.previous.add(tally)
+            continue
         found._recent[of].setdefault(called, Tally()).add(tally)
         if (of, called) == (subject, name):
             _at(found, slot).add(tally)
@@ -109,6 +130,15 @@ def between(after: datetime, before: datetime, *, subject: str = ALL, name: str 
     for step in steps:
         found.total.add(step.tally)
     return found
+
+
+def _summed(subject: str, name: str, span: int, after: datetime, before: datetime) -> Tally:
+    """Give what is sealed of a time that is whole slots, as one tally."""
+    total = Tally()
+    rows = CallTally.objects.filter(subject=subject, name=name, span=span, slot__gte=after, slot__lt=before)
+    for calls, errors, durations in rows.values_list("calls", "errors", "durations"):
+        total.add(Tally(calls, errors, Tally.load(durations)))
+    return total
 
 
 def _at(found: Overview, slot: datetime) -> Tally:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeGuard
 
 from django.conf import settings
 
 from invocations.ledger import buckets, postgresql, statements
-from invocations.ledger.records import Intent, Key, Outcome, Record, Take, Touch, Verdict
+from invocations.ledger.charges import Counting
+from invocations.ledger.records import CallRecord, Intent, Key, Outcome, Record, Take, Touch, Use, Verdict
+from invocations.quotas.quota import Spent
 from sessions_app.kit.database import Dedicated
 
 _FINE = Verdict()
 """The verdict of most records: nothing is to be said. Shared, so it is never changed."""
-_KEPT_TOUCHES = 50_000
+_LEAST_TOUCHES = 1_000
+"""So many are kept without a look at what is over."""
 
 Firsts = dict[tuple[str, str], tuple[str, str]]
 """Scope and key -> id and fingerprint of the call that was first."""
@@ -32,6 +35,7 @@ class Batches:
         self._touch_seconds = min(10.0, self._idle_seconds / 20)
         """A session's activity is written at most so often."""
         self._touched: dict[str, float] = {}
+        self._most_touched = _LEAST_TOUCHES
         self._committing = False
         self.poison = statements.poison(self.is_sqlite)
         """What a record's own content may raise: the others of its batch are then written one by one."""
@@ -53,7 +57,7 @@ class Batches:
         self._committing = False
         intents: list[Intent] = []
         outcomes: list[Outcome] = []
-        plain = True
+        plain, counts = True, False
         for record in batch:
             if type(record) is Outcome:
                 outcomes.append(record)
@@ -61,13 +65,16 @@ class Batches:
                 intents.append(record)
             else:
                 plain = False
+                counts = counts or type(record) is Use
                 continue
             if record.session_id is not None or record.key is not None:
                 plain = False
+            if record.charges:
+                counts = True
         frees = any(record.frees is not None for record in outcomes)
-        if plain and not frees and self._append(intents, outcomes):
+        if plain and not frees and not counts and self._append(intents, outcomes):
             return [_FINE] * len(batch)
-        if plain or frees or self.is_sqlite or any(type(record) is Take for record in batch):
+        if plain or frees or counts or self.is_sqlite or any(type(record) is Take for record in batch):
             return self._step_by_step(batch)
         return self._at_once(batch, intents, outcomes)
 
@@ -111,6 +118,12 @@ class Batches:
             alive = self._check_sessions(batch, now)
             firsts = self._claim_keys(batch, alive, now)
             accepted = [record for record in batch if self._is_accepted(record, alive, firsts)]
+            uses = [record for record in batch if type(record) is Use and not record.in_doubt]
+            counting = self._counting(accepted, uses, now)
+            full: dict[str, Spent] = {}
+            if counting is not None:
+                full = self._admit(counting, accepted)
+                accepted = [record for record in accepted if record.invocation_id not in full]
             rows = [record.row for record in accepted if type(record) is Intent]
             if rows:
                 statements.insert(self._database, statements.ENVELOPE, rows)
@@ -121,6 +134,13 @@ class Batches:
             rows = [record.row for record in accepted if type(record) is Outcome]
             if rows and statements.insert(self._database, statements.INVOCATION, rows) != len(rows):
                 superseded = statements.superseded(self._database, rows)
+            if counting is not None:
+                for outcome in accepted:
+                    if type(outcome) is Outcome and outcome.charges and outcome.invocation_id not in superseded:
+                        counting.add(outcome.charges)
+                for use in uses:
+                    counting.add(use.charges or ())
+                counting.write()
             for record in accepted:
                 if type(record) is Outcome and record.frees is not None:
                     statements.free_key(self._database, record.frees, record.invocation_id)
@@ -129,10 +149,47 @@ class Batches:
             not firsts
             and not drawn
             and not superseded
+            and counting is None
             and all(record.session_id is None or record.session_id in alive for record in batch)
         ):
             return [_FINE] * len(batch)
-        return [_verdict(record, alive, firsts, drawn, superseded) for record in batch]
+        verdicts = [_verdict(record, alive, firsts, drawn, superseded) for record in batch]
+        if counting is not None:
+            for each, verdict in zip(batch, verdicts, strict=True):
+                if type(each) is Intent:
+                    _say_spent(each, verdict, counting, full)
+                elif type(each) is Use and not each.in_doubt:
+                    verdict.spent = counting.spent(each)
+        return verdicts
+
+    def _counting(self, accepted: list[CallRecord], uses: list[Use], now: float) -> Counting | None:
+        """Give the sums that quotas of these records add to; None where no quota concerns them.
+
+        What a commit may have counted already, whose end nobody heard, is not counted twice.
+        """
+        if not uses and not any(record.charges for record in accepted):
+            return None
+        doubted = [record for record in accepted if record.in_doubt and record.charges]
+        if doubted:
+            there = statements.recorded(
+                self._database,
+                [record.invocation_id for record in doubted if type(record) is Intent],
+                [record.invocation_id for record in doubted if type(record) is Outcome],
+            )
+            for record in doubted:
+                if record.invocation_id in there[type(record) is Outcome]:
+                    record.charges = None
+        return Counting(self._database, [*accepted, *uses], now)
+
+    def _admit(self, counting: Counting, accepted: list[CallRecord]) -> dict[str, Spent]:
+        """Count the intents; give those that a quota refuses, which let go of their keys."""
+        full: dict[str, Spent] = {}
+        for record in accepted:
+            if type(record) is Intent and record.charges and (spent := counting.admit(record)) is not None:
+                full[record.invocation_id] = spent
+                if record.key is not None:
+                    statements.free_key(self._database, record.key, record.invocation_id)
+        return full
 
     def _check_sessions(self, batch: list[Record], now: float) -> set[str]:
         ids = {record.session_id for record in batch if record.session_id}
@@ -149,9 +206,11 @@ class Batches:
         return {id_ for id_ in ids if now - touched.get(id_, 0) >= self._touch_seconds}
 
     def _touched_now(self, ids: set[str], now: float) -> None:
-        if len(self._touched) > _KEPT_TOUCHES:
-            self._touched.clear()
         self._touched.update(dict.fromkeys(ids, now))
+        if len(self._touched) > self._most_touched:
+            # Most sessions are over within minutes; those that call are written again anyway.
+            self._touched = {id_: at for id_, at in self._touched.items() if now - at < self._touch_seconds}
+            self._most_touched = max(_LEAST_TOUCHES, 2 * len(self._touched))
 
     def _claim_keys(self, batch: list[Record], alive: set[str], now: float) -> Firsts:
         claims = [
@@ -164,7 +223,7 @@ class Batches:
         return statements.claim_keys(self._database, claims, now) if claims else {}
 
     @staticmethod
-    def _is_accepted(record: Record, alive: set[str], firsts: Firsts) -> bool:
+    def _is_accepted(record: Record, alive: set[str], firsts: Firsts) -> TypeGuard[CallRecord]:
         return (
             isinstance(record, Intent | Outcome)
             and (record.session_id is None or record.session_id in alive)
@@ -193,3 +252,12 @@ def _verdict(
             verdict.first_invocation_id, verdict.first_fingerprint = firsts[record.key[:2]]
         verdict.superseded = bool(superseded) and record.invocation_id in (superseded or ())
     return verdict
+
+
+def _say_spent(record: Intent, verdict: Verdict, counting: Counting, full: dict[str, Spent]) -> None:
+    """Tell an intent what quotas say of it; of one that repeats a refused one, what they say of that."""
+    refusal = full.get(verdict.first_invocation_id or record.invocation_id)
+    if refusal is not None:
+        verdict.refused_by, verdict.first_invocation_id = refusal, ""
+    elif not verdict.first_invocation_id and verdict.session_alive:
+        verdict.spent = counting.spent(record)

@@ -6,11 +6,14 @@ import asyncio
 import os
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from operator import itemgetter
-from typing import ClassVar, Final, cast
+from typing import TYPE_CHECKING, ClassVar, Final, cast
 
 from invocations.columns import ENVELOPE, INVOCATION, AuditTable, Row
+
+if TYPE_CHECKING:
+    from invocations.quotas.quota import Charge, Spent
 
 Key = tuple[str, str, str]
 """Scope, key, fingerprint of the request: see McpIdempotencyKey."""
@@ -23,7 +26,16 @@ def _bodies_of(table: AuditTable) -> itemgetter[tuple[int, ...]]:
 class Verdict:
     """What the commit decided about one record."""
 
-    __slots__ = ("first_fingerprint", "first_invocation_id", "session_alive", "superseded", "tokens", "wait_seconds")
+    __slots__ = (
+        "first_fingerprint",
+        "first_invocation_id",
+        "refused_by",
+        "session_alive",
+        "spent",
+        "superseded",
+        "tokens",
+        "wait_seconds",
+    )
 
     def __init__(self, *, session_alive: bool = True, wait_seconds: float = 0.0, tokens: float = 0.0) -> None:
         self.session_alive = session_alive
@@ -36,6 +48,10 @@ class Verdict:
         """Until the bucket gives again; 0: it gave."""
         self.tokens = tokens
         """What is in the bucket now."""
+        self.refused_by: Spent | None = None
+        """The quota that is used up: the intent was not written."""
+        self.spent: Sequence[Spent] = ()
+        """The sums of quotas that the record counts in, as the commit left them."""
 
 
 class Record:
@@ -53,6 +69,10 @@ class Record:
 
     characters = 0
     """How much of a transaction the record takes, roughly."""
+    is_past: ClassVar[bool] = False
+    """It tells what has happened: it is written whether or not anybody still waits for it."""
+    charges: Sequence[Charge] | None = None
+    """What it counts in. An intent is refused where a sum is full; all else is counted in any case."""
 
 
 class Touch(Record):
@@ -101,9 +121,22 @@ class Outcome(CallRecord):
 
     _bodies = _bodies_of(INVOCATION)
     _principal = INVOCATION.position("principal")
+    is_past = True
 
     frees: Key | None = None
     """A key that this call claimed and did not use, as nothing ran: the next call under it is the first."""
+
+
+class Use(Record):
+    """What a round of the chat used of quotas. It has no row of its own.
+
+    Where its COMMIT was sent and never confirmed, it is not sent again: counted once or not at all, never twice.
+    """
+
+    is_past = True
+
+    def __init__(self, charges: Sequence[Charge]) -> None:
+        self.charges = charges
 
 
 class Take(Record):

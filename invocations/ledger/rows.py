@@ -10,7 +10,7 @@ from typing import Protocol
 
 from django.conf import settings
 
-from invocations.call_source import CallSource, clip
+from invocations.call_source import CallSource, clip, recorded_in
 from invocations.columns import ENVELOPE, INVOCATION, ColumnValue, Row, ValueOwner, in_context
 from invocations.configuration import Configuration
 from invocations.ledger.counting import CallCounts
@@ -62,6 +62,14 @@ class Recorded(Protocol):
     def ruling(self) -> Ruling:
         """What the rules about calls said of it."""
 
+    @property
+    def workspace(self) -> str | None:
+        """In whose record it stands."""
+
+    @property
+    def guarded(self) -> str | None:
+        """What guardrails did, as the record says it."""
+
 
 class Rows:
     """Makes rows for one process."""
@@ -88,7 +96,13 @@ class Rows:
         params = f'{{"arguments":{call.arguments},"name":{json.canonical(tool.target or tool.name)}}}'
         context = source.recovery_facts
         of_tool = _TOOL_CONTEXT(_TOOL(tool))
-        if of_tool or call.ruling is not NO_RULING or (call.stored is not None and call.stored.left_out):
+        if (
+            of_tool
+            or call.ruling is not NO_RULING
+            or call.guarded
+            or call.workspace
+            or (call.stored is not None and call.stored.left_out)
+        ):
             context = _with_more(context, call, of_tool)
         return (
             _ENVELOPE_CALL(call)
@@ -178,6 +192,7 @@ class Rows:
         invocation_id: str = "",
         occurrences: int = 1,
         ruling: Ruling = NO_RULING,
+        guarded: str | None = None,
     ) -> Row:
         """Give the row of calls that were not made; `result` is what a model was told instead, as canonical JSON.
 
@@ -191,6 +206,8 @@ class Rows:
             arguments,
             digest,
             ruling,
+            guarded,
+            recorded_in(source, None if tool is None else tool.workspace),
         )
         return (
             _CALL(refused)
@@ -226,6 +243,8 @@ class RefusedCall:
     arguments: str
     digest: str
     ruling: Ruling = NO_RULING
+    guarded: str | None = None
+    workspace: str | None = None
 
 
 def _with_more(context: str, call: Recorded, of_tool: dict[str, ColumnValue]) -> str:
@@ -236,6 +255,10 @@ def _with_more(context: str, call: Recorded, of_tool: dict[str, ColumnValue]) ->
         more |= {"policy_rule": ruling.rule, "policy_version": ruling.version, "policy_said": ruling.said}
     if ruling.watched is not None:
         more["policy_watched"] = ruling.watched
+    if call.guarded:
+        more["guardrails"] = call.guarded
+    if call.workspace:
+        more["workspace"] = call.workspace
     if call.stored is not None and call.stored.left_out:
         more |= {"left_out": call.stored.left_out, "arguments_digest": call.digest}
     return json.canonical(more)

@@ -159,6 +159,15 @@ def superseded(database: Dedicated, rows: Sequence[Row]) -> set[str]:
     return {id_ for id_, code in found if code == "interrupted" and ours[id_] != "interrupted"}
 
 
+def recorded(database: Dedicated, intents: list[str], outcomes: list[str]) -> tuple[set[str], set[str]]:
+    """Give which of these ids have an envelope, and which an outcome."""
+    found = []
+    for table, ids in ((ENVELOPE, intents), (INVOCATION, outcomes)):
+        query = f"SELECT invocation_id FROM {table.name} WHERE invocation_id {_among(database, 1)}"  # noqa: S608 - ours
+        found.append({row[0] for row in _execute(database, query, _packed(database, ids)).fetchall()} if ids else set())
+    return found[0], found[1]
+
+
 def live_sessions(database: Dedicated, ids: list[str], stale: list[str], now: float, expires: float) -> set[str]:
     """Give which sessions are live; write the activity of those in `stale`, which then live until `expires`."""
     moment = database.timestamp(now)

@@ -16,13 +16,13 @@ from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Any, cast
+from typing import Any
 
 from django.conf import settings
 
 from invocations.ledger.batches import Batches
 from invocations.ledger.disk import DiskSpace
-from invocations.ledger.records import CallRecord, Intent, Outcome, Record, Take, Touch, Verdict
+from invocations.ledger.records import CallRecord, Intent, Outcome, Record, Take, Touch, Use, Verdict
 from sessions_app.kit.database import Dedicated
 from sessions_app.protocol.errors import AuditUnavailable
 
@@ -48,8 +48,9 @@ class Ledger:
         """`connect(prepare)` gives the connection that the writer uses."""
         self._queue: deque[Record] = deque()
         self._waiting: deque[Record] = deque()
-        self._owed: deque[Outcome] = deque(maxlen=settings.MCPHUB_LEDGER_QUEUE * 3)
-        """Outcomes that could not be written. Beyond the bound the oldest are let go: their envelopes tell of them."""
+        self._owed: deque[Record] = deque(maxlen=settings.MCPHUB_LEDGER_QUEUE * 3)
+        """What has happened and could not be written. Beyond the bound the oldest is let go: an envelope tells of an
+        outcome, and nothing of what a round used."""
         self._wake: SimpleQueue[None] = SimpleQueue()
         self._is_waking = False
         self._stopping = False
@@ -113,7 +114,7 @@ class Ledger:
         """
         loop = self._loop
         assert loop is not None, "the ledger is not started"
-        limit = self._queue_limit * 2 if type(record) is Outcome else self._queue_limit
+        limit = self._queue_limit * 2 if record.is_past else self._queue_limit
         if self._stopping or len(self._queue) >= limit:
             self._owe([record])
             raise self._unavailable(record)
@@ -212,7 +213,7 @@ class Ledger:
         characters = 0
         while queue and len(batch) < _BATCH and characters < _BATCH_CHARACTERS:
             record = queue.popleft()
-            if type(record) is Outcome or not (record.abandoned or record.future.cancelled()):
+            if record.is_past or not (record.abandoned or record.future.cancelled()):
                 batch.append(record)
                 characters += record.characters
         return batch
@@ -254,10 +255,12 @@ class Ledger:
         raise AssertionError("unreachable")
 
     def _owe(self, batch: list[Record]) -> None:
-        """Keep the outcomes among the records: they are written once the database is there again."""
+        """Keep what has happened, of the records: it is written once the database is there again."""
         for record in batch:
-            if type(record) is Outcome:
-                record.session_id = record.key = None
+            if record.is_past:
+                record.session_id = None
+                if isinstance(record, Outcome):
+                    record.key = None
                 self._owed.append(record)
 
     def _pay_all(self) -> None:
@@ -270,7 +273,7 @@ class Ledger:
 
         False where the database still refuses; what was not written is owed as before.
         """
-        left = [self._next(cast("deque[Record]", self._owed))]
+        left = [self._next(self._owed)]
         while left:
             batch = left.pop()
             try:
@@ -283,7 +286,7 @@ class Ledger:
             except Exception:
                 self._batches.close()
                 unpaid = [record for part in [batch, *reversed(left)] for record in part]
-                self._owed.extendleft(cast("list[Outcome]", unpaid[::-1]))
+                self._owed.extendleft(unpaid[::-1])
                 return False
         if self.failing is not None:
             logger.warning("The ledger commits again")
@@ -304,4 +307,4 @@ def _folder_of_database() -> Path | None:
     return Path(name).parent
 
 
-__all__ = ["Intent", "Ledger", "Outcome", "Take", "Touch", "Verdict"]
+__all__ = ["Intent", "Ledger", "Outcome", "Take", "Touch", "Use", "Verdict"]

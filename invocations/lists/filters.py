@@ -5,8 +5,10 @@ Each compares exactly, so that an index answers it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
+from functools import reduce
+from operator import or_
 from typing import Any
 
 from django.db.models import Field, Q
@@ -14,58 +16,60 @@ from django.utils.translation import gettext_lazy as _
 
 from invocations.approvals.models import McpApproval
 from invocations.columns import INVOCATION, Column, ColumnFilter, Match
+from invocations.errors.models import ErrorGroup
+from invocations.lists import completing
 from invocations.lists.erased import is_erased
 from invocations.lists.jsonpath import Condition
 from invocations.lists.spans import span
-from invocations.models import McpToolInvocation
+from invocations.models import McpQuota, McpToolInvocation
 from invocations.tasks.models import McpTask
-from sessions_app.kit.lists.filters import (
-    Between,
-    Choices,
-    During,
-    ListFilter,
-    OneOf,
-    Rows,
-    TextIs,
-    WholeNumber,
-    YesOrNo,
-)
+from sessions_app.keys import naming
+from sessions_app.kit.lists.filters import Between, Choices, During, ListFilter, OneOf, TextIs, WholeNumber, YesOrNo
 from sessions_app.protocol.errors import INTERNAL_CODES
 
 
 class BodyHolds(ListFilter):
     """A condition on one place in a body, the column; it finds what redaction left of the value, too."""
 
-    def compared(self, rows: Rows, value: Condition) -> Rows:
-        return rows.filter(value.on(rows.model._meta.db_table, self.of))
+    def compared(self, value: Condition) -> Q:
+        return Q(value.on(McpToolInvocation._meta.db_table, self.of))
 
 
 class DuringCalls(During):
     """A range of time, as bounds of the sequence too: what is older or newer is then not read."""
 
-    def compared(self, rows: Rows, value: tuple[datetime | None, datetime | None]) -> Rows:
+    def compared(self, value: tuple[datetime | None, datetime | None]) -> Q:
         where = span(*value)
-        return rows.none() if where is None else where.of(super().compared(rows, value))
+        return Q(id__lt=1) if where is None else super().compared(value) & where.bounds
 
 
 class PresentText(TextIs):
     """The whole text of a column with a partial index, whose condition is that there is a text."""
 
-    def compared(self, rows: Rows, value: str) -> Rows:
-        return super().compared(rows, value).exclude(**{self.of: ""})
+    def compared(self, value: str) -> Q:
+        return super().compared(value) & self._is_present
+
+    def one_of(self, values: Sequence[str]) -> Q:
+        return super().one_of(values) & self._is_present
+
+    @property
+    def _is_present(self) -> Q:
+        return ~Q(**{self.of: ""})
 
 
 def _declared(column: Column, each: ColumnFilter, **console: object) -> ListFilter:
     """Give the filter that a column declares; `console` is what the console's control adds."""
     kind: type[ListFilter] = _KINDS[each.match]
     more: dict[str, Any] = dict(console)
+    if column.name == "principal":
+        kind = naming.CallerIs
     if kind is TextIs and each.skips_blank:
         kind = PresentText
     if kind is OneOf:
         more["choices"] = _choices(column)
     if kind is WholeNumber:
         more["least"] = each.least
-    return kind(name=each.parameter, column=column.name, help_text=each.help, narrowed=_narrowed(column, each), **more)
+    return kind(name=each.parameter, column=column.name, help_text=each.help, meant=_meant(column, each), **more)
 
 
 _KINDS: dict[Match, type[ListFilter]] = {
@@ -84,8 +88,8 @@ _KINDS: dict[Match, type[ListFilter]] = {
 }
 
 
-def _narrowed(column: Column, each: ColumnFilter) -> Callable[[Rows, Any], Rows] | None:
-    """Give what the filter asks of the rows, where that is not the usual comparison of its kind."""
+def _meant(column: Column, each: ColumnFilter) -> Callable[[Any], Q] | None:
+    """Give what the filter asks of a row, where that is not the usual comparison of its kind."""
     name = column.name
     # The partial index's own condition stands in the query too, or the index is not used.
     implied = dict(each.implies or {})
@@ -93,22 +97,22 @@ def _narrowed(column: Column, each: ColumnFilter) -> Callable[[Rows, Any], Rows]
         case Match.PRESENT:
             absent = Q(**{f"{name}__isnull": True}) if column.is_optional else Q(**{name: ""})
             present = Q(**{f"{name}__isnull": False}) if column.is_optional else ~absent
-            return lambda rows, is_wanted: rows.filter(present if is_wanted else absent)
+            return lambda is_wanted: present if is_wanted else absent
         case Match.LEFT_OUT:
             partly = Q(**{f"{name}__isnull": False}) | Q(is_erased())
-            return lambda rows, is_wanted: rows.filter(partly if is_wanted else ~partly)
+            return lambda is_wanted: partly if is_wanted else ~partly
         case Match.IS_VALUE:
             held = Q(**{name: each.value})
-            return lambda rows, is_wanted: rows.filter(held & Q(**implied) if is_wanted else ~held)
+            return lambda is_wanted: held & Q(**implied) if is_wanted else ~held
         case Match.AT_LEAST:
-            return lambda rows, least: rows.filter(**{f"{name}__gte": least})
+            return lambda least: Q(**{f"{name}__gte": least})
         case Match.CHOICE if column.null_is:
             absent = Q(**{f"{name}__isnull": True})
-            return lambda rows, word: rows.filter(absent if word == column.null_is else Q(**{name: word}))
+            return lambda word: absent if word == column.null_is else Q(**{name: word})
         case Match.REQUEST_ID:
-            return lambda rows, text: rows.filter(**{f"{name}__in": _request_ids(text)})
+            return lambda text: Q(**{f"{name}__in": _request_ids(text)})
         case _ if implied:
-            return lambda rows, value: rows.filter(**{name: value}, **implied)
+            return lambda value: Q(**{name: value}, **implied)
     return None
 
 
@@ -129,28 +133,50 @@ def _choices(column: Column) -> Choices:
 
 
 _CONSOLE: dict[str, dict[str, Any]] = {
-    "started": {"label": ""},
+    "started": {"label": "", "key": "time"},
     "status": {"label": "", "facet": _("Status")},
-    "tool": {"label": _("tool (exact name)"), "facet": _("Tool")},
+    "tool": {"label": _("tool (exact name)"), "facet": _("Tool"), "known": completing.tools},
     "method": {"label": "", "parameter": "method"},
     "target": {"label": _("resource or prompt (exact)"), "parameter": "target"},
     "asked_by": {"label": _("asked by the call"), "parameter": "asked_by"},
     "version": {"label": _("version of the tool"), "facet": _("Version of the tool")},
-    "client": {"label": _("client (exact name)"), "parameter": "client", "facet": _("Client")},
+    "client": {
+        "label": _("client (exact name)"),
+        "parameter": "client",
+        "facet": _("Client"),
+        "known": completing.clients,
+    },
     "client_version": {"label": _("version of the client")},
-    "principal": {"label": _("principal (key:1, user:1, …)"), "facet": _("Caller")},
+    "principal": {
+        "label": _("caller (a name, key:1, user:1, …)"),
+        "facet": _("Caller"),
+        "key": "caller",
+        "known": naming.callers,
+    },
     "allowed_client": {"label": _("allowed client (exact)"), "facet": _("Allowed client")},
     "session": {"label": _("session id"), "parameter": "session"},
-    "error_code": {"label": _("error code"), "parameter": "code", "facet": _("Error code")},
+    "error_code": {"label": _("error code"), "parameter": "code", "facet": _("Error code"), "key": "code"},
     "retryable": {
         "label": _("may be tried again"),
+        "key": "retry",
         "parameter": "retry",
         "yes": _("Failures to be tried again"),
         "no": _("Failures not to be tried again"),
     },
-    "duration_ms": {"label": ""},
-    "connection": {"label": _("connection (short name)"), "facet": _("Connection")},
-    "policy_rule": {"label": _("rule about calls (exact name)"), "facet": _("Rule about calls")},
+    "duration_ms": {"label": "", "key": "took"},
+    "connection": {"label": _("connection (short name)"), "facet": _("Connection"), "known": completing.connections},
+    "policy_rule": {
+        "label": _("rule about calls (exact name)"),
+        "facet": _("Rule about calls"),
+        "key": "rule",
+        "known": completing.rules,
+    },
+    "guardrails": {
+        "label": _("guardrails"),
+        "parameter": "guardrails",
+        "yes": _("Only calls in which a guardrail acted"),
+        "no": _("Without calls in which a guardrail acted"),
+    },
     "chat": {},
     "turn": {"label": _("turn of a chat")},
     "arguments": {"label": _('argument, such as $.city="Berlin"')},
@@ -176,7 +202,7 @@ _MADE_IN_A_CHAT = YesOrNo(
     parameter="chat",
     yes=_("Only calls that a model made"),
     no=_("Without calls that a model made"),
-    narrowed=lambda rows, is_wanted: rows.filter(turn_id__isnull=not is_wanted),
+    meant=lambda is_wanted: Q(turn_id__isnull=not is_wanted),
     over_rest=False,
 )
 _OF_CALLS = {
@@ -193,17 +219,37 @@ FACETS = {each.name: each for each in CALL_FILTERS if each.facet}
 
 TASK_FILTERS: tuple[ListFilter, ...] = (
     OneOf(name="state", label="", choices=McpTask.State.choices),
-    During(name="created", column="created_at", label="", over_rest=False),
+    During(name="created", column="created_at", label="", key="time", over_rest=False),
     TextIs(name="tool", column="tool_name", label=_("tool (exact name)")),
     TextIs(name="principal", label=_("principal (key:1, user:1, …)"), help_text=_OF_CALLS["principal"].help_text),
     TextIs(name="session", column="session_id", label=_("session id"), parameter="session"),
     TextIs(name="invocation_id"),
 )
 
+ERROR_FILTERS: tuple[ListFilter, ...] = (
+    OneOf(name="state", label="", choices=ErrorGroup.State.choices),
+    TextIs(name="tool", column="tool_name", label=_("tool (exact name)"), known=completing.tools),
+    OneOf(
+        name="error_code",
+        label=_("error code"),
+        key="code",
+        parameter="code",
+        choices=[(code, code) for code in sorted(INTERNAL_CODES)],
+    ),
+    During(name="seen", column="last_at", label="", key="time"),
+)
+
 APPROVAL_FILTERS: tuple[ListFilter, ...] = (
     OneOf(name="status", label="", choices=McpApproval.Status.choices),
     TextIs(name="tool", column="tool_name", label=_("tool (exact name)")),
     TextIs(name="principal", label=_("principal (key:1, user:1, …)"), help_text=_OF_CALLS["principal"].help_text),
+)
+
+QUOTA_FILTERS: tuple[ListFilter, ...] = (
+    OneOf(name="per", label="", choices=McpQuota.Per.choices),
+    OneOf(name="unit", label="", choices=McpQuota.Unit.choices),
+    OneOf(name="period", label="", choices=McpQuota.Period.choices),
+    YesOrNo(name="enabled", label=""),
 )
 
 _SUBJECTS: Choices = [
@@ -225,44 +271,84 @@ _SUBJECTS: Choices = [
     ("chatmodel", _("models")),
     ("chatkey", _("chat settings of keys")),
     ("mcptoolapproval", _("approval policies")),
+    ("policy_rule", _("rules about calls")),
+    ("shippingtarget", _("shipping")),
+    ("subscription", _("subscriptions")),
+    ("loginprovider", _("login providers")),
+    ("issuer", _("trusted issuers")),
+    ("invitation", _("invitations")),
+    ("second_factor", _("second factors")),
     ("user", _("users")),
     ("group", _("groups")),
+    ("login", _("logins")),
+    ("session", _("sessions")),
+    ("consent", _("allowed clients")),
+    ("token", _("tokens of clients")),
+    ("identity", _("linked identities")),
+    ("call", _("calls that waited for approval")),
+    ("hub", _("the hub")),
+    ("errorgroup", _("errors")),
     ("audit", _("the audit")),
     ("bodies", _("what was read")),
 ]
 
 
-def _about(rows: Rows, subject: str) -> Rows:
+def _about(subject: str) -> Q:
     # A range of the index by kind: all that begins with the word and a full stop.
-    return rows.filter(kind__gt=f"{subject}.", kind__lt=f"{subject}/")
+    return Q(kind__gt=f"{subject}.", kind__lt=f"{subject}/")
 
 
-def _of_row(rows: Rows, subject: str) -> Rows:
+_VIA: Choices = [
+    ("admin", _("the console")),
+    ("rest", _("REST")),
+    ("cli", _("the command line")),
+    ("bundle", _("a bundle")),
+    ("system", _("the hub itself")),
+]
+_SAID = ("subject_label", "actor_label", "reason", "actor", "subject_id")
+"""Columns of an event that a text is sought in."""
+
+
+def told_of(text: str) -> Q:
+    """Give the events in whose subject, person or reason the text stands, in whatever case."""
+    return reduce(or_, [Q(**{f"{column}__icontains": text}) for column in _SAID])
+
+
+def _of_row(subject: str) -> Q:
     model, _colon, row_id = subject.partition(":")
-    return rows.filter(subject_model=model, subject_id=row_id)
+    return Q(subject_model=model, subject_id=row_id)
 
 
 EVENT_FILTERS: tuple[ListFilter, ...] = (
     OneOf(
         name="about",
         label=_("what was changed"),
+        facet=_("What was changed"),
         choices=_SUBJECTS,
-        narrowed=_about,
-        over_rest=False,
+        meant=_about,
         column="kind",
         parameter="about",
+        help_text="What was changed: the word that the kinds of its events begin with.",
     ),
     TextIs(
         name="actor",
         label=_("by (user:1, key:1, machine, hub)"),
+        facet=_("By"),
+        key="by",
         help_text="`user:<id>`, `key:<id>`, `machine` or `hub`.",
     ),
-    During(name="happened", column="happened_at", label=""),
+    OneOf(name="via", label=_("way"), choices=_VIA, parameter="via"),
+    During(name="happened", column="happened_at", label="", key="time"),
     TextIs(name="kind", help_text="`tool.changed`, `key.created`, `user.changed`, `audit.exported` and so on."),
     TextIs(
         name="subject",
-        narrowed=_of_row,
+        meant=_of_row,
         help_text="The history of one row: `<subject_model>:<subject_id>`, as events have them.",
+    ),
+    TextIs(
+        name="text",
+        meant=told_of,
+        help_text="Stands in the name of what was changed, in that of who did it, or in the reason; in any case.",
     ),
 )
 CHECKPOINT_FILTERS: tuple[ListFilter, ...] = (During(name="sealed", column="sealed_at"),)

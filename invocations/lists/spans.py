@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db.models import F, Max, Min, Q, QuerySet
+from django.db.models import F, Max, Min, Q
 
 from invocations.chain.marks import STRETCH
 from invocations.chain.models import SequenceMark
@@ -13,26 +13,26 @@ from invocations.models import McpToolInvocation
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class TimeSpan:
     """Bounds of the sequence, both included; None is no bound."""
 
     least: int | None = None
     most: int | None = None
 
-    def of(self, rows: QuerySet[McpToolInvocation]) -> QuerySet[McpToolInvocation]:
-        if self.least is not None:
-            rows = rows.filter(id__gte=self.least)
-        return rows if self.most is None else rows.filter(id__lte=self.most)
+    @property
+    def bounds(self) -> Q:
+        least = Q() if self.least is None else Q(id__gte=self.least)
+        return least if self.most is None else least & Q(id__lte=self.most)
 
 
-def span(after: datetime | None, before: datetime | None) -> Span | None:
+def span(after: datetime | None, before: datetime | None) -> TimeSpan | None:
     """Give bounds outside which no call started in a time, which may hold others too; None where none started in it.
 
     Every index of the audit ends in the sequence, so each then answers for a time without reading what is newer or
     older. Reads the marks of the sequence, and the calls that are not marked yet.
     """
     if after is None and before is None:
-        return Span()
+        return TimeSpan()
     started, touched = Q(), Q()
     if after is not None:
         started, touched = Q(started_at__gte=after), Q(most_started__gte=after)
@@ -52,4 +52,4 @@ def span(after: datetime | None, before: datetime | None) -> Span | None:
     most = [end for end in (starts["most"], rest["most"]) if end is not None]
     if not most:
         return None
-    return Span(min(least) if after is not None else None, max(most) if before is not None else None)
+    return TimeSpan(min(least) if after is not None else None, max(most) if before is not None else None)

@@ -28,6 +28,7 @@ _DETAIL_FIELDS: Mapping[str, frozenset[str]] = {
     "payload_too_large": frozenset({"limit_bytes"}),
     "method_not_found": frozenset({"method"}),
     "rate_limited": frozenset({"retry_after_seconds"}),
+    "quota_reached": frozenset({"quota", "limit", "used", "unit", "currency", "resetsAt", "retryAfterSeconds"}),
     "duplicate_request": frozenset({"first"}),
     "resource_not_found": frozenset({"uri"}),
     "prompt_not_found": frozenset({"prompt"}),
@@ -95,6 +96,7 @@ DEFAULTS: tuple[ErrorRule, ...] = (
     _default("session_not_found", -31006),
     _default("payload_too_large", -31007),
     _default("body_timeout", -31008, True),
+    _default("quota_reached", -31009, True),
     _default("connection_failed", -31010, True),
     _default("transport_error", -31011),
     _default("timeout", -31012),
@@ -114,6 +116,8 @@ DEFAULTS: tuple[ErrorRule, ...] = (
     _default("result_invalid", -31034),
     _default("egress_refused", -31035),
     _default("policy_denied", -31036),
+    _default("guardrail_refused", -31037),
+    _default("guardrail_failed", -31038),
 )
 """The rows that ship (numbers: the product's error table; unmapped codes fall back to server_error)."""
 

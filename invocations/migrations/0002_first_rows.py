@@ -36,6 +36,7 @@ ROWS = {
     "session_not_found": (-31006, False),
     "payload_too_large": (-31007, False),
     "body_timeout": (-31008, True),
+    "quota_reached": (-31009, True),
     "connection_failed": (-31010, True),
     "transport_error": (-31011, False),
     "timeout": (-31012, False),
@@ -53,7 +54,27 @@ ROWS = {
     "execution_error": (-31033, False),
     "result_invalid": (-31034, False),
     "egress_refused": (-31035, False),
+    "policy_denied": (-31036, False),
+    "guardrail_refused": (-31037, False),
+    "guardrail_failed": (-31038, False),
 }
+
+FORMS = [
+    "aws_key",
+    "aws_secret",
+    "google_key",
+    "azure_key",
+    "github_token",
+    "gitlab_token",
+    "slack_token",
+    "stripe_key",
+    "model_key",
+    "jwt",
+    "private_key",
+    "payment_card",
+    "address_password",
+    "address_secret",
+]
 
 
 def load(apps, schema_editor):
@@ -66,6 +87,8 @@ def load(apps, schema_editor):
                 "data_schema": GENERAL, "loaded_by": "shipped with the hub",
             },
         )
+    Rule = apps.get_model("invocations", "McpRedactionRule")
+    Rule.objects.bulk_create(Rule(kind="form", place=name, part="both", tool_name="", enabled=True) for name in FORMS)
     apps.get_model("invocations", "AuditPolicy").objects.get_or_create(pk=1)
 
 

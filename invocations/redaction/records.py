@@ -26,7 +26,7 @@ of_call: ContextVar[Hidden | None] = ContextVar("of_call", default=None)
 """What is taken out of the call that is made here; the log seeks it."""
 
 
-class Record:
+class RecordRedaction:
     """What was taken out of one turn or one request so far: a value hidden in one place is sought in all later ones.
 
     Each method gives the value itself where nothing of it is hidden. Several threads may use one Record.

@@ -14,11 +14,11 @@ from invocations.approvals import deciding
 from invocations.approvals.models import McpApproval
 from invocations.lists.filters import APPROVAL_FILTERS
 from invocations.redaction import load as redaction
-from invocations.redaction.records import Record
+from invocations.redaction.records import RecordRedaction
 from invocations.rest.reads import RecordedViewSet
 from invocations.rest.serializers import ObjectBody, sees_bodies
 from sessions_app.kit.rest.errors import Conflict
-from sessions_app.kit.rest.writing import AskedSerializer, RowSerializer, StrictText
+from sessions_app.kit.rest.writing import AskedSerializer, JSONObject, RowSerializer, StrictText
 from sessions_app.protocol.errors import Forbidden
 
 _BODIES = ("arguments", "edited")
@@ -74,7 +74,7 @@ _CLOSED = "By people who are logged in, not by keys. Never by who asked, unless 
 
 
 class ApproveSerializer(AskedSerializer):
-    arguments = serializers.DictField(required=False, help_text="To call with in place of those that were asked for.")
+    arguments = JSONObject(required=False, help_text="To call with in place of those that were asked for.")
     grant = serializers.ChoiceField(choices=["hour", "session"], required=False, help_text="No question for an hour.")
     reason = StrictText(required=False, allow_blank=True, max_length=deciding.LONGEST_REASON)
 
@@ -96,6 +96,7 @@ class ApprovalViewSet(RecordedViewSet[McpApproval]):
     ordering = ("-created_at", "-id")
     lookup_value_regex = "[A-Za-z0-9_]{1,40}"
     required_scope = {"read": "audit:read", "write": "audit:read"}
+    of_workspace = frozenset({"list", "retrieve", "approve", "deny"})
     required_permission = {"read": "invocations.view_mcpapproval", "write": "invocations.decide_mcpapproval"}
     may_conflict = True
     missing = "There is no such approval. GET /api/approvals/ lists them."
@@ -137,7 +138,7 @@ class ApprovalViewSet(RecordedViewSet[McpApproval]):
     def _decided(self, request: Request, decision: deciding.Decision) -> Response:
         if request.auth is not None:
             raise Forbidden("Calls are approved and denied by people who are logged in, not by keys.")
-        record = Record(redaction.load())
+        record = RecordRedaction(redaction.load())
         try:
             row = deciding.decide(self.get_object(), decision, deciding.decider_of(request.user), record)
         except deciding.DecisionRefused as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any, BinaryIO
 
-from django.db import DatabaseError, connection
+from django.db import DatabaseError
 from django.http import Http404, StreamingHttpResponse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_field, extend_schema_view
@@ -28,8 +28,11 @@ from invocations.rest.exports import ExportPipe
 from sessions_app.history import events
 from sessions_app.history.events import actor_of
 from sessions_app.history.models import AuditEvent
+from sessions_app.kit import replica
 from sessions_app.kit.database import Dedicated
 from sessions_app.kit.rest.errors import Conflict
+from sessions_app.kit.rest.lists import WALKED, WalkedPagination
+from sessions_app.kit.rest.replica import ReplicaReads
 from sessions_app.kit.rest.wire import AnyAccept
 from sessions_app.kit.rest.writing import JSONObject, JSONValue, RowSerializer, RowViewSet
 from sessions_app.protocol.errors import AuditUnavailable
@@ -49,8 +52,8 @@ class Hashes(serializers.Field[Any, Any, Any, Any]):
 
 
 def log() -> Log:
-    """The log on Django's own connection."""
-    return service.log_on(connection)
+    """The log on the connection that is read now."""
+    return service.log_on(replica.connection())
 
 
 class CheckpointSerializer(RowSerializer[AuditBlock]):
@@ -80,7 +83,7 @@ class CheckpointSerializer(RowSerializer[AuditBlock]):
     list=extend_schema(summary="Checkpoints of the audit, newest first"),
     retrieve=extend_schema(summary="The checkpoint of the log when it had so many blocks"),
 )
-class CheckpointViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, RowViewSet[AuditBlock]):
+class CheckpointViewSet(ReplicaReads, mixins.RetrieveModelMixin, mixins.ListModelMixin, RowViewSet[AuditBlock]):
     queryset = AuditBlock.objects.defer("header", "nodes")
     serializer_class = CheckpointSerializer
     filters = CHECKPOINT_FILTERS
@@ -108,7 +111,7 @@ class ConsistencySerializer(serializers.Serializer[Any]):
     proof = Hashes()
 
 
-class ConsistencyViewSet(RowViewSet[AuditBlock]):
+class ConsistencyViewSet(ReplicaReads, RowViewSet[AuditBlock]):
     queryset = AuditBlock.objects.none()
     serializer_class = ConsistencySerializer
     required_scope = _SCOPE
@@ -165,7 +168,7 @@ class EventProofSerializer(serializers.Serializer[Any]):
     checkpoint = serializers.CharField(help_text="The signed note.")
 
 
-class ProofViewSet(RowViewSet[McpToolInvocation]):
+class ProofViewSet(ReplicaReads, RowViewSet[McpToolInvocation]):
     queryset = McpToolInvocation.objects.all()
     serializer_class = ProofSerializer
     lookup_field = "invocation_id"
@@ -251,7 +254,7 @@ _EXPORT_FILTERS: dict[str, tuple[str, Any]] = {
 _BLOCK_NUMBER = {"type": "integer", "minimum": 0, "maximum": 10**15 - 1}
 
 
-class ExportViewSet(RowViewSet[AuditBlock]):
+class ExportViewSet(ReplicaReads, RowViewSet[AuditBlock]):
     queryset = AuditBlock.objects.none()
     serializer_class = CheckpointSerializer
     required_scope = _SCOPE
@@ -286,8 +289,10 @@ class ExportViewSet(RowViewSet[AuditBlock]):
                 "The export could not be recorded in the audit, so no file was made. Try again."
             ) from error
 
+        read_from = replica.alias()
+
         def write(out: BinaryIO) -> None:
-            database = Dedicated()
+            database = Dedicated(alias=read_from)
             try:
                 if form == "csv":
                     exporting.write_csv(out, service.log_of(database), selection)
@@ -345,12 +350,14 @@ def _export_asked(given: Json) -> tuple[str, RowSelection, int, int | None]:
 
 
 @extend_schema_view(
-    list=extend_schema(summary="What operators changed, newest first"), retrieve=extend_schema(summary="One event")
+    list=extend_schema(summary="What operators changed, newest first", description=WALKED),
+    retrieve=extend_schema(summary="One event"),
 )
-class EventViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, RowViewSet[AuditEvent]):
+class EventViewSet(ReplicaReads, mixins.RetrieveModelMixin, mixins.ListModelMixin, RowViewSet[AuditEvent]):
     queryset = AuditEvent.objects.all()
     serializer_class = EventSerializer
     filters = EVENT_FILTERS
+    pagination_class = WalkedPagination
     ordering = ("-id",)
     lookup_field = "id"
     lookup_url_kwarg = "sequence"

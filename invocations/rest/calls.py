@@ -24,10 +24,10 @@ from invocations.rest.serializers import (
     InvocationSerializer,
     sees_bodies,
 )
-from sessions_app.kit.lists.walking import WalkedKeyset
 from sessions_app.kit.rest import selection
 from sessions_app.kit.rest.filters import StrictFilterBackend
-from sessions_app.kit.rest.lists import KeysetPagination, limit_of
+from sessions_app.kit.rest.lists import WALKED, WalkedPagination, limit_of
+from sessions_app.kit.rest.replica import ReplicaReads
 from sessions_app.kit.rest.schema import event_shape
 from sessions_app.kit.rest.wire import AnyAccept
 from sessions_app.protocol.json import Json
@@ -42,21 +42,12 @@ _EVENTS = {
 }
 _TIME = f"Of the last day where no time is given; of {figures.MOST_ROWS} recorded calls at most."
 
-_PAGES = (
-    "A search that would take long ends early: a page may hold fewer rows than `limit`, or none. Where `next` is not "
-    "null, follow it: there may be more."
-)
-
-
-class WalkedPagination(KeysetPagination):
-    keyset = WalkedKeyset
-
 
 @extend_schema_view(
-    list=extend_schema(summary="Calls, newest first", description=_PAGES, parameters=[_FIELDS]),
+    list=extend_schema(summary="Calls, newest first", description=WALKED, parameters=[_FIELDS]),
     retrieve=extend_schema(summary="One call, with the record made before it ran"),
 )
-class InvocationViewSet(reads.RecordedViewSet[McpToolInvocation]):
+class InvocationViewSet(ReplicaReads, reads.RecordedViewSet[McpToolInvocation]):
     queryset = McpToolInvocation.objects.all()
     filterset_class = CallFilters
     ordering = ("-id",)
@@ -64,10 +55,12 @@ class InvocationViewSet(reads.RecordedViewSet[McpToolInvocation]):
     lookup_field = "invocation_id"
     lookup_value_regex = "[^/]+"
     required_scope = {"read": "audit:read", "write": "audit:read"}
+    of_workspace = frozenset({"list", "retrieve", "facets", "statistics"})
     required_permission = {"read": "invocations.view_mcptoolinvocation", "write": "invocations.view_mcptoolinvocation"}
     missing = "There is no such call. GET /api/invocations/ lists them."
     parameters: tuple[str, ...] = (selection.NAME,)
     may_conflict = False
+    live_actions = frozenset({"stream"})
 
     def get_serializer_class(self) -> type[InvocationRowSerializer]:
         return InvocationDetailSerializer if self.detail else InvocationSerializer

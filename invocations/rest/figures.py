@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.core.exceptions import EmptyResultSet
-from django.db import connection
+from django.db import connection, connections
 from django.db.models import QuerySet
 from django.utils import timezone
 from drf_spectacular.utils import OpenApiParameter
@@ -129,10 +129,10 @@ def _begin(characters: int) -> str:
 def _over(rows: QuerySet[McpToolInvocation], columns: list[str], question: str) -> list[tuple[Any, ...]]:
     """Ask `question` of the columns of the rows, as the table `called`: made once where it is named often."""
     try:
-        found, parameters = rows.order_by().values_list(*columns).query.get_compiler(connection=connection).as_sql()
+        found, parameters = rows.order_by().values_list(*columns).query.get_compiler(rows.db).as_sql()
     except EmptyResultSet:
         return []
-    with connection.cursor() as cursor:
+    with connections[rows.db].cursor() as cursor:
         cursor.execute(f"WITH called({', '.join(columns)}) AS ({found}) {question}", parameters)
         return list(cursor.fetchall())
 

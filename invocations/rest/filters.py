@@ -48,7 +48,7 @@ class CallFilters(FilterSet):
         fields: list[str] = []
 
     def filter_queryset(self, queryset: QuerySet[McpToolInvocation]) -> QuerySet[McpToolInvocation]:
-        for each, _value in self.given():
+        for each in (demand.of for demand in self.demands()):
             if isinstance(each, BodyHolds) and not sees_bodies(self.request):
                 raise Forbidden(
                     f"You may not read bodies, so not search them: leave {each.name} out, or ask an administrator for "

@@ -28,7 +28,9 @@ def record(
 
     Raises AuditUnavailable where it cannot be written.
     """
-    query = request.query_params.dict()
+    query: dict[str, Json] = {
+        name: values if len(values) > 1 else values[0] for name, values in request.query_params.lists()
+    }
     for name in searched:
         query[name] = parse(query[name]).recorded()
     note(request.user, request.path, read, rows, subject, searched=searched, query=query)

@@ -135,7 +135,7 @@ class BackgroundCall:
         call, context = self._call, self._context
         assert call is not None
         assert context is not None
-        draft = store.Draft(
+        draft = store.TaskDraft(
             source=self.source,
             invocation_id=call.invocation_id,
             process_id=self._registry.process_id,

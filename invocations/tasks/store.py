@@ -20,7 +20,7 @@ from django.utils import timezone
 from invocations.call_source import CallSource, clip
 from invocations.mapping.error_map import ErrorMap, as_result
 from invocations.models import McpIdempotencyKey, McpToolInvocation
-from invocations.redaction.records import Record
+from invocations.redaction.records import RecordRedaction
 from invocations.tasks.models import McpTask
 from sessions_app import bus
 from sessions_app.caller import ANONYMOUS
@@ -51,7 +51,7 @@ class Owner:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
+class TaskDraft:
     """What is known of a task when it is made."""
 
     source: CallSource
@@ -73,7 +73,7 @@ class TaskTaken(Exception):
         self.digest = row.request_digest
 
 
-def create(draft: Draft) -> Task:
+def create(draft: TaskDraft) -> Task:
     """Make a task that works; raise TaskTaken for a request that made one, ServerBusy at the caller's bound."""
     source = draft.source
     mine = McpTask.objects.filter(principal=source.caller.principal, expires_at__gt=timezone.now())
@@ -223,7 +223,9 @@ def withdraw(task_id: str, keys: list[str]) -> None:
     answer(task_id, None, dict.fromkeys(keys))
 
 
-def answer(task_id: str, owner: Owner | None, responses: Mapping[str, Json], record: Record | None = None) -> None:
+def answer(
+    task_id: str, owner: Owner | None, responses: Mapping[str, Json], record: RecordRedaction | None = None
+) -> None:
     """Keep the responses to what is asked; others are ignored (MCP 2026-07-28, Tasks, update). `record` redacts them.
 
     The task works again with the last answer. Raises InvalidParams for a task that is not the owner's.

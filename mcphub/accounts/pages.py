@@ -16,6 +16,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from mcphub import policy
+from mcphub.process import runtime
 from sessions_app.history.events import Actor, actor_of
 from sessions_app.kit.shown import clipped
 from tools_catalog.accounts import people, signing_in, storing
@@ -23,7 +24,7 @@ from tools_catalog.accounts.clients import document as client_document
 from tools_catalog.accounts.clients import document_address
 from tools_catalog.accounts.storing import AccountAt
 from tools_catalog.call import addresses
-from tools_catalog.models.accounts import UpstreamAccount
+from tools_catalog.models.accounts import PendingAuthorization, UpstreamAccount
 from tools_catalog.models.services import HttpService
 from tools_catalog.models.upstream import McpConnection
 
@@ -96,12 +97,22 @@ def come_back(request: HttpRequest) -> HttpResponse:
         return _problem(request, words, 403)
     try:
         pending = async_to_sync(signing_in.finish)(request.META.get("QUERY_STRING", ""), _actor(request))
+    except signing_in.NotRedeemed as error:
+        return _problem(request, str(error), 400, again=_beginning(error.pending))
     except signing_in.FAILURES as error:
         return _problem(request, str(error), 400)
+    hub = runtime.current()
+    if hub is not None and pending.principal and isinstance(pending.place, McpConnection):
+        hub.connected(pending.place.slug, pending.principal)
     if pending.elicitation_id:
         addresses.completed(pending.elicitation_id)
     where = address_of(pending.place, "done")
     return redirect(where if pending.principal else f"{where}?as=all")
+
+
+def _beginning(pending: PendingAuthorization) -> str:
+    where = address_of(pending.place, "connect")
+    return where if pending.principal else f"{where}?as=all"
 
 
 @require_safe

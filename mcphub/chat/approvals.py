@@ -23,13 +23,14 @@ from invocations.approvals.deciding import Decider, Decision, DecisionRefused
 from invocations.approvals.deciding import decide as decide_row
 from invocations.approvals.models import McpApproval
 from invocations.redaction import records
-from invocations.redaction.records import Record
+from invocations.redaction.records import RecordRedaction
 from mcphub.chat.engine.turn import DecidedCall, Denial, Turn
 from mcphub.chat.errors import ChatError, invalid
 from sessions_app.protocol import json
 from sessions_app.protocol.json import Json
 from tools_catalog import secrets
 from tools_catalog.catalog.snapshot import Tool
+from tools_catalog.guardrails.guardrail import shown
 from tools_catalog.policy.ask import ANOTHER, CALLER
 
 TTL = USABLE
@@ -81,7 +82,7 @@ class StoredApprovalGate:
             self._denied[bound] = Denial(denied.reason)
             return self._denied[bound]
         id_ = f"mcpr_{uuid.uuid4().hex}"
-        recorded = turn.record.arguments(tool.name, tool.definition, arguments)
+        recorded = shown(tool.guardrails, turn.record.arguments(tool.name, tool.definition, arguments))
         McpApproval.objects.create(
             id=id_,
             principal=turn.caller.principal,
@@ -105,7 +106,7 @@ class StoredApprovalGate:
 
 
 def decide(
-    id_: str, record: Record, *, approve: bool, reason: str, actor: str, by: str, principal: str | None
+    id_: str, record: RecordRedaction, *, approve: bool, reason: str, actor: str, by: str, principal: str | None
 ) -> McpApproval:
     """Approve or deny, and record who did. `principal`: whose it must be, None for an operator. Raises ChatError.
 

@@ -5,6 +5,7 @@ from sessions_app.kit.triggers import Announce, install_after_migrate
 
 RULES = (
     Announce("chat_chatprovider", "chat_providers_changed"),
+    Announce("chat_chatmodelprice", "chat_providers_changed"),
     Announce("chat_chatmodel", "chat_providers_changed"),
     Announce("chat_chatproviderstate", "chat_providers_changed"),
     Announce("chat_chatkey", "chat_providers_changed"),
@@ -17,7 +18,8 @@ class ChatConfig(AppConfig):
     verbose_name = _("Chat")
 
     def ready(self) -> None:
-        from mcphub.chat import renamed_tools
+        from mcphub.chat import price_bundle, renamed_tools
 
+        price_bundle.connect()
         renamed_tools.connect()
         install_after_migrate(self, RULES)

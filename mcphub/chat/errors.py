@@ -36,6 +36,7 @@ ERROR_CODES: dict[str, ErrorCode] = {
     "PROVIDER_UNAVAILABLE": ErrorCode(503, "api_error", "provider_unavailable", -31013, True),
     "AUTHENTICATION_FAILED": ErrorCode(502, "api_error", "provider_authentication_failed", -31014, False),
     "QUOTA_EXCEEDED": ErrorCode(429, "insufficient_quota", "insufficient_quota", -31015, False),
+    "QUOTA_REACHED": ErrorCode(429, "insufficient_quota", "insufficient_quota", -31009, True),
     "AUDIT_UNAVAILABLE": ErrorCode(503, "api_error", "audit_unavailable", -31016, True),
     "SERVER_BUSY": ErrorCode(503, "api_error", "server_busy", -31017, True),
     "CONTENT_FILTER": ErrorCode(400, "invalid_request_error", "content_filter", -32602, False),
@@ -131,6 +132,7 @@ class ChatError(Exception):
             retry_after=error.retry_after_seconds,
             openai_code=error.code if code in ("INVALID_QUERY", "SERVER_ERROR") else None,
             invocation_id=error.invocation_id,
+            details=dict(error.details) if code == "QUOTA_REACHED" else None,
         )
 
     def body(self) -> dict[str, Json]:
@@ -165,6 +167,7 @@ _SAID_AS: tuple[tuple[type[HubError], str], ...] = (
     (errors.Unauthenticated, "UNAUTHORIZED"),
     (errors.Forbidden, "FORBIDDEN"),
     (errors.RateLimited, "RATE_LIMITED"),
+    (errors.QuotaReached, "QUOTA_REACHED"),
     (errors.AuditUnavailable, "AUDIT_UNAVAILABLE"),
     (errors.ServerBusy, "SERVER_BUSY"),
     (errors.ServerError, "SERVER_ERROR"),

@@ -75,6 +75,8 @@ class QueryResponse:
     finish_reason: str
     stop_reason: str | None = None
     """Why the hub ended the turn, where it did."""
+    quotas: list[dict[str, object]] = field(default_factory=list)
+    """Quotas of tokens and money that warn."""
 
     @property
     def failed_tools(self) -> list[str]:
@@ -157,6 +159,7 @@ def _response(turn: Turn, event: TurnFinished, calls: list[QueryToolCall]) -> Qu
         duration_ms=response.duration_ms,
         finish_reason=event.reason,
         stop_reason=event.stop_reason,
+        quotas=event.quotas,
     )
 
 

@@ -16,11 +16,13 @@ from mcphub.chat import approvals
 from mcphub.chat.conversations.turns import Conversations
 from mcphub.chat.engine.events import TurnEvent
 from mcphub.chat.engine.loop import TurnRun
+from mcphub.chat.engine.metering import Metering
 from mcphub.chat.engine.tool_selection import RequestedServer, tools_named
 from mcphub.chat.engine.turn import Turn
 from mcphub.chat.providers import health
 from mcphub.chat.providers.client import ProviderClient
-from mcphub.chat.providers.snapshot import Providers
+from mcphub.chat.providers.prices import Prices
+from mcphub.chat.providers.snapshot import Providers, load_prices
 from mcphub.process import runtime
 from sessions_app import bus, transports
 from sessions_app.caller import Caller
@@ -51,13 +53,14 @@ _NO_SETTINGS = KeySettings()
 
 
 class Chat:
-    """The chat of one running hub. `providers` is replaced whole when its rows change."""
+    """The chat of one running hub. `providers` and `prices` are replaced whole when their rows change."""
 
     def __init__(self, hub: runtime.Hub) -> None:
         self.hub = hub
         self.client = ProviderClient(shares_health=True)
         self.conversations = Conversations(hub)
         self.providers = Providers()
+        self.prices = Prices()
         self._of_keys: dict[int, KeySettings] = {}
         self._stale = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -78,14 +81,22 @@ class Chat:
             preferred = turn.session.provider_preference if turn.session is not None and not turn.asked_for else ""
             if preferred in self.providers.providers:  # it may have been switched off since the session began
                 turn.choice = self.providers.choose(provider=preferred)
+            metering = Metering(
+                turn.caller,
+                self.hub.ledger,
+                self.hub.calls.spending,
+                lambda: self.hub.configuration.quotas,
+                lambda: self.prices,
+            )
+            await metering.admit(turn.choice.model)
             if turn.decided:
                 # Only now, as nothing but the calls themselves can keep them from being made.
                 await database_sync_to_async(approvals.settle)(turn.decided, turn.caller.principal)
-            async with contextlib.aclosing(self._stored(turn)) as events:
+            async with contextlib.aclosing(self._stored(turn, metering)) as events:
                 yield events
 
-    async def _stored(self, turn: Turn) -> AsyncGenerator[TurnEvent, None]:
-        async with contextlib.aclosing(TurnRun(turn, self.hub.calls, self.client).events()) as events:
+    async def _stored(self, turn: Turn, metering: Metering) -> AsyncGenerator[TurnEvent, None]:
+        async with contextlib.aclosing(TurnRun(turn, self.hub.calls, self.client, metering).events()) as events:
             async for event in events:
                 await self.conversations.store(turn, event)
                 yield event
@@ -109,6 +120,7 @@ class Chat:
 
     async def _load(self) -> None:
         self.providers = await database_sync_to_async(Providers.load)()
+        self.prices = await database_sync_to_async(load_prices)()
         for provider in self.providers.providers.values():
             self.client.breaker(provider)  # so that it follows the other workers before its first request here
         states = await database_sync_to_async(health.load)()
@@ -143,7 +155,7 @@ def _load_key_settings() -> dict[int, KeySettings]:
     }
 
 
-class _Running:
+class _RunningChat:
     """The chat of this process. A process runs one hub at a time, each on an event loop of its own."""
 
     hub: runtime.Hub | None = None
@@ -153,16 +165,16 @@ class _Running:
 
 async def of(hub: runtime.Hub) -> Chat:
     """Give the chat of a running hub."""
-    if _Running.chat is not None and _Running.chat.hub is hub:
-        return _Running.chat
-    if _Running.hub is not hub:
-        _Running.hub, _Running.lock = hub, asyncio.Lock()
-    async with _Running.lock:
-        if _Running.chat is None or _Running.chat.hub is not hub:
+    if _RunningChat.chat is not None and _RunningChat.chat.hub is hub:
+        return _RunningChat.chat
+    if _RunningChat.hub is not hub:
+        _RunningChat.hub, _RunningChat.lock = hub, asyncio.Lock()
+    async with _RunningChat.lock:
+        if _RunningChat.chat is None or _RunningChat.chat.hub is not hub:
             made = Chat(hub)
             await made.start()
-            _Running.chat = made
-    return _Running.chat
+            _RunningChat.chat = made
+    return _RunningChat.chat
 
 
 async def call_source(

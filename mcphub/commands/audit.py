@@ -1,4 +1,4 @@
-"""`mcphub audit`: verify and export the audit, publish a checkpoint, change its key, apply the retention policy."""
+"""`mcphub audit`: calls listed and shown, the audit verified, exported and kept, its checkpoints and keys."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from mcphub.commands import audit_retention, audit_shipping
+from mcphub.commands import audit_calls, audit_retention, audit_shipping
 from mcphub.commands.audit_log import open_log
+from mcphub.commands.rows import print_json
 from mcphub.commands.stop import Stop, database_or_stop, start_django
 
 if TYPE_CHECKING:
@@ -28,11 +29,12 @@ _SEALING_SECONDS = 30
 
 def declare(parser: argparse.ArgumentParser) -> None:
     verbs = parser.add_subparsers(
-        metavar="verify|export|checkpoint|new-key|rotate-key|policy|hold|retain|ship",
+        metavar="list|show|verify|export|checkpoint|new-key|rotate-key|policy|hold|retain|ship",
         required=True,
         title="verbs",
         dest="verb",
     )
+    audit_calls.declare(verbs, _moment)
     verify = verbs.add_parser("verify", help="say whether all rows are as they were sealed; status 1 if not")
     verify.add_argument("export", nargs="?", type=Path, metavar="EXPORT", help="a file; without it the database")
     verify.add_argument("--key", type=Path, metavar="FILE", help="public keys to trust (public.keys of this hub)")
@@ -42,6 +44,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="checkpoints to compare with (default: those that this hub published)",
     )
+    verify.add_argument("--json", action="store_true", help="the verdict about the database as JSON")
     export = verbs.add_parser("export", help="write the audit to a file; the audit records the export")
     export.add_argument("--output", "-o", type=Path, metavar="FILE", help="a file (standard output)")
     export.add_argument("--format", choices=["jsonl", "csv"], default="jsonl", help="jsonl can be verified (jsonl)")
@@ -70,11 +73,13 @@ def declare(parser: argparse.ArgumentParser) -> None:
     policy = verbs.add_parser("policy", help="show how long the audit is kept, or change it")
     policy.add_argument("--rows-days", type=_days, metavar="DAYS|forever", help="days that rows are kept")
     policy.add_argument("--bodies-days", type=_days, metavar="DAYS|forever", help="days that bodies are kept")
+    policy.add_argument("--json", action="store_true", help="as JSON")
     policy.add_argument("--reason", default="", help="the reason; the audit keeps it")
     hold = verbs.add_parser("hold", help="list legal holds, set one, or release one")
     actions = hold.add_subparsers(metavar="list|set|release", required=True, title="actions", dest="action")
     listed = actions.add_parser("list", help="one line a hold: state, name, what it holds, reason")
     listed.add_argument("--all", action="store_true", help="released ones too")
+    listed.add_argument("--json", action="store_true", help="as JSON")
     made = actions.add_parser("set", help="keep the described rows until the hold is released")
     made.add_argument("name")
     made.add_argument("--reason", required=True, help="the reason; the audit keeps it")
@@ -91,6 +96,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     released.add_argument("--reason", required=True, help="the reason; the audit keeps it")
     audit_shipping.declare(verbs.add_parser("ship", help="show how far targets outside are; test one, rewind, join"))
     retain = verbs.add_parser("retain", help="apply the retention policy now; a running hub does it by itself")
+    retain.add_argument("--json", action="store_true", help="as JSON")
     retain.add_argument("--dry-run", action="store_true", help="only say what would be removed")
 
 
@@ -102,6 +108,8 @@ def run(options: argparse.Namespace) -> int:
     from mcphub.process import first_run
 
     verbs: dict[str, Callable[[argparse.Namespace], int]] = {
+        "list": audit_calls.run,
+        "show": audit_calls.run,
         "verify": _verify,
         "export": _export,
         "checkpoint": _checkpoint,
@@ -113,6 +121,8 @@ def run(options: argparse.Namespace) -> int:
     }
     try:
         if options.verb == "verify" and options.export is not None:
+            if options.json:
+                raise Stop("mcphub audit verify: --json is of the database; leave it out for a file.", status=2)
             return _verify_file(options)
         if options.verb == "new-key":
             return _new_key()
@@ -126,6 +136,8 @@ def run(options: argparse.Namespace) -> int:
     except Rewritten as problem:
         raise Stop(f"BAD: {problem} Nothing was sealed. `mcphub audit verify` looks at the whole log.") from problem
     except Bad as bad:
+        if getattr(options, "json", False):
+            print_json({"ok": False, "problem": str(bad)})
         raise Stop(f"BAD: {bad}") from bad
     except OSError as error:
         if isinstance(error, BrokenPipeError):
@@ -155,12 +167,28 @@ def _verify(options: argparse.Namespace) -> int:
         if not trusted:
             if log.size():
                 raise Stop(f"mcphub audit verify: {keys.public} is missing; restore it, or name the keys with --key.")
+            if options.json:
+                return print_json({"ok": True, "blocks": 0, "rows": 0})
             print("Nothing is sealed yet.")
             return 0
         whole = log.head().position
         with _bar(whole, "rows") as more:
             summary = _judged(log, lambda: checking.verify(log, keys, trusted, kept, more), options)
         waiting = service.sealer_of(database).unsealed()
+    if options.json:
+        return print_json(
+            {
+                "ok": True,
+                "blocks": summary.blocks,
+                "rows": summary.rows,
+                "removed": summary.removed,
+                "erased": summary.erased,
+                "last": summary.last or None,
+                "keys": summary.keys,
+                "checkpoints": len(kept),
+                "unsealed": waiting,
+            }
+        )
     print(verifier.describe(summary))
     if kept:
         print(f"{len(kept)} published checkpoints agree.", end=" ")

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from mcphub.commands.audit_log import open_log
+from mcphub.commands.rows import print_json
 from mcphub.commands.stop import Stop
+
+if TYPE_CHECKING:
+    from invocations.chain.models import AuditHold
 
 
 def policy(options: argparse.Namespace) -> int:
@@ -25,6 +30,8 @@ def policy(options: argparse.Namespace) -> int:
         except ValidationError as error:
             raise Stop(f"mcphub audit policy: {' '.join(error.messages)}", status=2) from error
         kept.save()
+    if options.json:
+        return print_json({"rows_days": kept.rows_days, "bodies_days": kept.bodies_days})
     print(f"rows    {_days(kept.rows_days)}")
     print(f"bodies  {_days(kept.bodies_days) if kept.bodies_days else 'as long as rows'}")
     return 0
@@ -41,7 +48,10 @@ def hold(options: argparse.Namespace) -> int:
 
     if options.action == "list":
         holds = AuditHold.objects.order_by("created_at")
-        for each in holds if options.all else holds.filter(released_at=None):
+        chosen = holds if options.all else holds.filter(released_at=None)
+        if options.json:
+            return print_json([_told(each) for each in chosen])
+        for each in chosen:
             state = "released" if each.released_at else "holds"
             described = " ".join(f"{name}={value}" for name, value in each.description().items())
             print(f"{state:8}  {each.name}  {described}  {each.reason}")
@@ -75,6 +85,15 @@ def hold(options: argparse.Namespace) -> int:
     return 0
 
 
+def _told(row: AuditHold) -> dict[str, object]:
+    return {
+        "name": row.name,
+        "state": "released" if row.released_at else "holds",
+        "holds": row.description(),
+        "reason": row.reason,
+    }
+
+
 def retain(options: argparse.Namespace) -> int:
     from invocations.chain import retention, service
     from sessions_app.history import events
@@ -84,10 +103,17 @@ def retain(options: argparse.Namespace) -> int:
             found = {"rows": 0, "bodies": 0}
             for plan in retention.due(log):
                 found[plan.kind] += plan.rows
-            print(f"{found['rows']} rows would be removed, {found['bodies']} would lose their bodies")
+            rows, bodies = found["rows"], found["bodies"]
+            words = f"{rows} rows would be removed, {bodies} would lose their bodies"
         else:
             rows, bodies = retention.apply(log, service.keys(), who=events.on_the_machine())
-            print(f"{rows} rows removed, {bodies} rows without bodies now")
-        if retention.awaits_targets(log):
+            words = f"{rows} rows removed, {bodies} rows without bodies now"
+        is_waiting = retention.awaits_targets(log)
+        if options.json:
+            return print_json(
+                {"dry_run": options.dry_run, "rows": rows, "bodies": bodies, "waits_for_targets": is_waiting}
+            )
+        print(words)
+        if is_waiting:
             print("More is due, and waits for a target that has not got it: `mcphub audit ship` names it.")
     return 0

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mcphub.commands.rows import print_json
 from mcphub.commands.stop import Stop
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(metavar="list|test|rewind|join", title="actions", dest="action")
     listed = actions.add_parser("list", help="one line a target: state, name, kind, rows and seconds behind, problem")
     listed.add_argument("--all", action="store_true", help="switched off ones too")
+    listed.add_argument("--json", action="store_true", help="as JSON")
     tried = actions.add_parser(
         "test", help="deliver one record that says it is a trial; status 1 if it does not arrive"
     )
@@ -36,21 +38,34 @@ def run(options: argparse.Namespace) -> int:
         return _test(options.name)
     if action == "rewind":
         return _rewind(options)
-    return _list(getattr(options, "all", False))
+    return _list(getattr(options, "all", False), as_json=getattr(options, "json", False))
 
 
-def _list(is_all: bool) -> int:
+def _list(is_all: bool, *, as_json: bool) -> int:
     from invocations.shipping import service
     from invocations.shipping.models import ShippingTarget
 
     rows = ShippingTarget.objects.with_lag().order_by("name")
     if not is_all:
         rows = rows.filter(enabled=True)
-    behind = 0
+    behind, told = 0, []
     for row in rows:
         lag = service.lag_of(row)
         state = "off" if not row.enabled else "fails" if lag.failures else "waits" if lag.rows else "arrives"
         behind += row.enabled and lag.is_behind
+        told.append(
+            {
+                "name": row.name,
+                "state": state,
+                "kind": row.kind,
+                "lag_rows": lag.rows,
+                "lag_seconds": lag.seconds,
+                "position": row.state.position,
+                "problem": lag.problem or "",
+            }
+        )
+        if as_json:
+            continue
         words = [
             f"{state:8}",
             row.name,
@@ -60,7 +75,9 @@ def _list(is_all: bool) -> int:
             f"at {row.state.position}",
         ]
         print("  ".join([*words, *([lag.problem] if lag.problem else [])]))
-    if not rows:
+    if as_json:
+        print_json(told)
+    elif not rows:
         print("There is no target. Add one in the admin: Evidence, Shipping.", file=sys.stderr)
     return 1 if behind else 0
 

@@ -4,29 +4,33 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from mcphub.commands import connection_bring
-from mcphub.commands.stop import Stop, database_or_stop, start_django
+from mcphub.commands import connection_bring, rows
+from mcphub.commands.rows import RowKind
+from mcphub.commands.stop import database_or_stop, start_django
 
 if TYPE_CHECKING:
+    from django.db.models import QuerySet
+
     from tools_catalog.models import McpConnection
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
     verbs = parser.add_subparsers(
-        metavar="import|add|known|search|list|test|enable|disable", required=True, title="verbs", dest="verb"
+        metavar="import|add|known|search|list|show|test|enable|disable", required=True, title="verbs", dest="verb"
     )
     connection_bring.declare(verbs)
     listed = verbs.add_parser("list", help="name the connections, with what each serves and how it stands")
     listed.add_argument("--json", action="store_true", help="as JSON")
+    rows.declare_show(verbs, KIND)
     test = verbs.add_parser("test", help="connect, list what it offers, disconnect; status 1 if a step fails")
-    test.add_argument("name", metavar="NAME", nargs="+", help="name of the connection")
+    rows.completes(test.add_argument("name", metavar="NAME", nargs="+", help="name of the connection"), KIND)
     test.add_argument("--approve", action="store_true", help="serve what it offers now and what waits for a decision")
+    test.add_argument("--json", action="store_true", help="as JSON")
     for verb, does in (("enable", "serve its approved tools again"), ("disable", "serve nothing of it")):
-        switch = verbs.add_parser(verb, help=does)
-        switch.add_argument("name", metavar="NAME", nargs="+", help="name of the connection")
-        switch.add_argument("--reason", default="", metavar="WORDS", help="kept in the history")
+        rows.declare_deed(verbs, KIND, verb, does)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -37,8 +41,10 @@ def run(options: argparse.Namespace) -> int:
         first_run.migrate()
         if options.verb == "list":
             return _list(options.json)
+        if options.verb == "show":
+            return rows.show_row(KIND, options)
         if options.verb == "test":
-            return connection_bring.try_out(_rows(options.name), approve=options.approve)
+            return connection_bring.try_out(_named(options.name), approve=options.approve, as_json=options.json)
         if options.verb in ("enable", "disable"):
             return _switch(options)
         return connection_bring.run(options)
@@ -53,7 +59,7 @@ def _list(as_json: bool) -> int:
         state: Count("tools", filter=Q(tools__state=state), distinct=True) for state in ("approved", "new", "changed")
     }
     found: Any = McpConnection.objects.with_status().select_related("profile").annotate(**count).order_by("slug")
-    rows = [
+    told = [
         {
             "name": row.slug,
             "transport": row.transport,
@@ -66,31 +72,55 @@ def _list(as_json: bool) -> int:
         for row in found
     ]
     if as_json:
-        print(json.dumps(rows, indent=2, ensure_ascii=False))
+        print(json.dumps(told, indent=2, ensure_ascii=False))
         return 0
-    for row in rows:
-        state = row["status"] if row["enabled"] else "disabled"
-        print(f"{row['name']}\t{state}\t{row['served']} served, {row['waiting']} waiting\t{row['reaches']}")
-    if not rows:
+    for each in told:
+        state = each["status"] if each["enabled"] else "disabled"
+        print(f"{each['name']}\t{state}\t{each['served']} served, {each['waiting']} waiting\t{each['reaches']}")
+    if not told:
         print("There is no connection. `mcphub connection import FILE` brings what a client has configured.")
     return 0
 
 
 def _switch(options: argparse.Namespace) -> int:
-    for row in _rows(options.name):
+    found = _named(options.name)
+    changed = []
+    for row in found:
+        changed.append(row.enabled != (options.verb == "enable"))
         row.enabled = options.verb == "enable"
         row.change_reason = options.reason[:300]
         row.full_clean()
         row.save(update_fields=["enabled", "updated_at"])
-        print(f"{row.slug} is {options.verb}d.")
-    return 0
+    word = f"is {options.verb}d"
+    return rows.tell(KIND, found, changed, options, done=word, before=word)
 
 
-def _rows(names: list[str]) -> list[McpConnection]:
+def _named(names: list[str]) -> list[McpConnection]:
+    # A name that is not there was status 2 in 1.0, and exit statuses stay within a major version.
+    return rows.named(KIND, names, status=2)
+
+
+def _connections() -> QuerySet[Any]:
     from tools_catalog.models import McpConnection
 
-    found = {row.slug: row for row in McpConnection.objects.filter(slug__in=names).select_related("profile")}
-    if missing := [name for name in names if name not in found]:
-        known = ", ".join(McpConnection.objects.values_list("slug", flat=True)[:50]) or "none"
-        raise Stop(f"mcphub connection: there is no connection {missing[0]!r}. Connections: {known}.", status=2)
-    return [found[name] for name in dict.fromkeys(names)]
+    found = McpConnection.objects.select_related("profile", "identity").prefetch_related("groups", "links", "tools")
+    return found.order_by("slug")
+
+
+def _told(row: Any) -> Mapping[str, Any]:
+    from tools_catalog.rest.connections import ConnectionSerializer
+
+    return dict(ConnectionSerializer(row).data)
+
+
+KIND = RowKind(
+    command="connection",
+    noun="connection",
+    nouns="connections",
+    key="slug",
+    rows=_connections,
+    told=_told,
+    line=lambda told: [told["slug"]],
+    none="There is no connection.",
+)
+"""Of `show` and the switches; `list` has lines and JSON of its own."""

@@ -68,27 +68,35 @@ def run(options: argparse.Namespace) -> int:
     return _import(options, _one(options) if options.verb == "add" else _read(options.source))
 
 
-def try_out(rows: Sequence[McpConnection], *, approve: bool) -> int:
+def try_out(rows: Sequence[McpConnection], *, approve: bool, as_json: bool = False) -> int:
     """Try connections and print each step; status 1 where one fails."""
+    from mcphub.commands.rows import print_json
     from tools_catalog.discovery import trying
 
     logging.getLogger("tools_catalog").setLevel(logging.WARNING)  # each step is printed here
-    failed = 0
+    failed, told = 0, []
     for start in range(0, len(rows), trying.MOST_AT_ONCE):
         for tried in trying.try_out(rows[start : start + trying.MOST_AT_ONCE]):
             failed += not tried.is_good
-            for step in tried.steps:
+            steps = [{"kind": step.kind, "ok": step.is_good, "outcome": str(step.outcome)} for step in tried.steps]
+            told.append({"name": tried.connection.slug, "ok": tried.is_good, "steps": steps})
+            for step in () if as_json else tried.steps:
                 mark = "ok" if step.is_good else "FAILED"
                 print(f"{tried.connection.slug}: {step.kind} {mark}: {step.outcome}")
+    approved: dict[str, int] = {}
     if approve:
-        failed += _approve(rows)
+        failed += _approve(rows, approved)
+    for slug, number in () if as_json else approved.items():
+        print(f"{slug}: {number} approved")
+    if as_json:
+        print_json([{**each, "approved": approved.get(str(each["name"]), 0)} for each in told])
     return 1 if failed else 0
 
 
-def _approve(rows: Sequence[McpConnection]) -> int:
+def _approve(rows: Sequence[McpConnection], count: dict[str, int]) -> int:
+    """Approve what is offered, and count it by connection; give how many were refused."""
     from tools_catalog.discovery import reconcile, trying
 
-    count: dict[str, int] = {}
     refused = 0
     for offer in trying.waiting(rows):
         try:
@@ -98,8 +106,6 @@ def _approve(rows: Sequence[McpConnection]) -> int:
             print(f"{offer.connection.slug}: {offer.upstream_name[:100]} is not served: {error}", file=sys.stderr)
         else:
             count[offer.connection.slug] = count.get(offer.connection.slug, 0) + 1
-    for slug, number in count.items():
-        print(f"{slug}: {number} approved")
     return refused
 
 

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
+from mcphub.commands.demo_model import DemoModel
 from mcphub.commands.stop import Stop
 
 _FOLDER = "var/demo"
@@ -82,16 +83,20 @@ def _serve(folder: Path, port: int) -> int:
         del os.environ[name]
     os.environ |= {"MCPHUB_DATA_DIR": str(folder), "MCPHUB_PUBLIC_URL": f"http://127.0.0.1:{port}"}
     words = [sys.executable, "-m", "mcphub.cli", "serve", "--port", str(port)]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, start_new_session=True) as hub:  # noqa: S603
-        assert hub.stdout is not None
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: hub.terminate())
-        ready = _relayed(hub.stdout)
-        if ready:
-            _fill(hub, folder, port)
-            print(ready, end="", flush=True)
-            sys.stdout.writelines(hub.stdout)
-        return hub.wait()
+    with contextlib.ExitStack() as until_filled:
+        model = until_filled.enter_context(DemoModel())
+        os.environ["MCPHUB_EGRESS_ALLOW"] = model.address
+        with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, start_new_session=True) as hub:  # noqa: S603
+            assert hub.stdout is not None
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, lambda *_: hub.terminate())
+            ready = _relayed(hub.stdout)
+            if ready:
+                _fill(hub, folder, port, model)
+                until_filled.close()
+                print(ready, end="", flush=True)
+                sys.stdout.writelines(hub.stdout)
+            return hub.wait()
 
 
 def _relayed(lines: IO[str]) -> str:
@@ -103,15 +108,18 @@ def _relayed(lines: IO[str]) -> str:
     return ""
 
 
-def _fill(hub: subprocess.Popen[str], folder: Path, port: int) -> None:
+def _fill(hub: subprocess.Popen[str], folder: Path, port: int, model: DemoModel) -> None:
     from mcphub.commands.demo_filling import DemoFailed, fill
 
     try:
-        told = fill(f"http://127.0.0.1:{port}")
+        told = fill(f"http://127.0.0.1:{port}", model.url)
     except DemoFailed as error:
         hub.terminate()
         hub.wait()
         raise Stop(f"mcphub demo: {error}") from error
+    except BaseException:
+        hub.terminate()  # whoever leaves the block waits for it
+        raise
     for line in told:
         print(line)
     where = "" if folder == Path(_FOLDER).absolute() else f" --data-dir {folder}"

@@ -1,4 +1,5 @@
-"""What a demo holds: keys, a toolset, and clients that make real calls, good and bad, which the hub records as ever."""
+"""What a demo holds: keys, a toolset, clients that make real calls, good and bad, and a conversation whose answers are
+recorded (`demo_model`). The hub records all of it as ever."""
 
 from __future__ import annotations
 
@@ -10,12 +11,14 @@ from typing import Any
 
 import httpx2
 
+from mcphub.commands.demo_model import CONVERSATION, MARK, NAME
 from mcphub.commands.stop import start_django
 
 _REVISION = "2025-06-18"
 _SECONDS = 30.0
 _TOOLSET = "everyday"
 _IN_TOOLSET = ("add", "current_time")
+_ASKING = "Box office, chat"
 
 
 class DemoFailed(Exception):
@@ -42,8 +45,11 @@ _CLIENTS = (
 )
 
 
-def fill(url: str) -> list[str]:
-    """Fill a hub that serves at `url` and has this process's settings; once only. Give what to tell."""
+def fill(url: str, model_url: str) -> list[str]:
+    """Fill a hub that serves at `url` and has this process's settings; once only. Give what to tell.
+
+    At `model_url` recorded answers are served, for as long as this takes.
+    """
     start_django()
     from tools_catalog.models import McpToolset
 
@@ -58,9 +64,11 @@ def fill(url: str) -> list[str]:
                 calls += _Session(http, client, keys[client.holder]).play(lots)
             except httpx2.HTTPError as error:
                 raise DemoFailed(f"the hub did not answer a client of the demo: {type(error).__name__}.") from error
+        _converse(http, keys[_ASKING], model_url)
     return [
         f"The demo            {len(_CLIENTS)} clients have made {calls} calls, good and bad: see Invocations",
         f"A toolset           {url}/mcp/s/{_TOOLSET}",
+        f"A conversation      {len(CONVERSATION)} questions with recorded answers, of no model: see Conversations",
     ]
 
 
@@ -74,6 +82,7 @@ def _rows() -> dict[str, str]:
     with transaction.atomic():
         scopes = ["tools:list", "tools:call"]
         keys = {client.holder: ApiKey.issue(client.holder, scopes=scopes)[1] for client in _CLIENTS}
+        keys[_ASKING] = ApiKey.issue(_ASKING, scopes=[*scopes, "chat"])[1]
         toolset = McpToolset(
             slug=_TOOLSET, title="Everyday tools", description="Sums and the time: what a meeting needs."
         )
@@ -81,6 +90,41 @@ def _rows() -> dict[str, str]:
         toolset.save()
         toolset.tools.set(McpToolDefinition.objects.filter(name__in=_IN_TOOLSET))
     return keys
+
+
+def _converse(http: httpx2.Client, key: str, model_url: str) -> None:
+    """Ask the questions of the conversation. Afterwards nothing answers at `model_url`, so the provider is off."""
+    from mcphub.chat.models import ChatModel, ChatProvider
+
+    provider = ChatProvider(slug="demo", base_url=model_url)
+    provider.full_clean()
+    provider.save()
+    model = ChatModel(provider=provider, name=NAME, is_default=True)
+    model.full_clean()
+    model.save()
+    headers = {"Authorization": f"Bearer {key}", "User-Agent": "box-office.py/1.4"}
+    session = _answered(http, "/api/session", {"context": {"demo": MARK}}, headers)["id"]
+    for turn in CONVERSATION:
+        asked = {"content": turn.question, "session_id": session, "tools": [turn.tool], "metadata": {"demo": MARK}}
+        _answered(http, "/api/query", asked, headers)
+    provider.enabled = False
+    provider.save()
+
+
+def _answered(http: httpx2.Client, path: str, body: dict[str, Any], headers: dict[str, str]) -> dict[str, Any]:
+    """Post, again until the hub knows the key and the model, which are new."""
+    until = time.monotonic() + _SECONDS
+    while True:
+        try:
+            answer = http.post(path, json=body, headers=headers)
+        except httpx2.HTTPError as error:
+            raise DemoFailed(f"the hub did not answer a question of the demo: {type(error).__name__}.") from error
+        if answer.is_success:
+            said: dict[str, Any] = answer.json()
+            return said
+        if time.monotonic() > until:
+            raise DemoFailed(f"the hub refuses a question of the demo: {answer.text[:300]}")
+        time.sleep(0.1)
 
 
 @dataclass(slots=True)

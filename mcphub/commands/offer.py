@@ -52,6 +52,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _list(options: argparse.Namespace) -> int:
+    from tools_catalog.guardrails.definitions import sentence
     from tools_catalog.models import McpConnection, McpUpstreamTool
 
     rows = McpUpstreamTool.objects.filter(state__in=options.state or _WAITING).select_related("connection")
@@ -70,7 +71,8 @@ def _list(options: argparse.Namespace) -> int:
     for row in rows.iterator(chunk_size=200):
         has_any = True
         name = json.dumps(row.upstream_name, ensure_ascii=True)[1:-1]  # it is the upstream's: no line of the terminal
-        remark = f"\t{row.refusal}" if row.refusal else ""
+        found = f"look closely: {sentence(row.warnings)}" if row.warnings else ""
+        remark = f"\t{row.refusal or found}" if row.refusal or found else ""
         print(f"{row.pk}\t{row.connection.slug}\t{row.kind}\t{row.state}\t{name}\t{row.seen_digest[:12]}{remark}")
     if not has_any:
         print("There is no such offer.", file=sys.stderr)

@@ -1,21 +1,32 @@
-"""`mcphub policy check` and `mcphub policy test`: rules about calls in a file, looked at without a database."""
+"""`mcphub policy`: rules about calls, listed and switched; `check` and `test` look at a file, without a database."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mcphub.commands import rows
+from mcphub.commands.rows import RowKind
 from mcphub.commands.stop import Stop, start_django
 
 if TYPE_CHECKING:
+    from django.db.models import QuerySet
+
     from sessions_app.protocol.json import Json
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    verbs = parser.add_subparsers(metavar="check|test", required=True, title="verbs", dest="verb")
+    verbs = parser.add_subparsers(
+        metavar="list|show|enable|disable|check|test", required=True, title="verbs", dest="verb"
+    )
+    rows.declare_list(verbs, KIND)
+    rows.declare_show(verbs, KIND)
+    rows.declare_deed(verbs, KIND, "enable", "let rules decide about calls again")
+    rows.declare_deed(verbs, KIND, "disable", "let rules decide about no call")
     check = verbs.add_parser("check", help="say what is wrong with the rules of a bundle; status 1 if anything is")
     test = verbs.add_parser("test", help="try the rules of a bundle on the calls of its member cases; status 1 if not")
     for verb in (check, test):
@@ -26,6 +37,8 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     start_django()
+    if options.verb in rows.VERBS:
+        return rows.do(KIND, options)
     from tools_catalog.policy import files
 
     document = _read(options.file)
@@ -91,3 +104,36 @@ def _read(source: str) -> Json:
         return strict.loads(raw)
     except ParseError as error:
         raise Stop(f"mcphub policy: {source} is not valid JSON: {error}") from error
+
+
+# What stands in the hub ----------------------------------------------------------------------------------
+
+
+def _rules() -> QuerySet[Any]:
+    from tools_catalog.models import McpPolicyRule
+
+    return McpPolicyRule.objects.order_by("name")
+
+
+def _told(row: Any) -> Mapping[str, Any]:
+    from tools_catalog.rest.policy import PolicyRuleSerializer
+
+    return dict(PolicyRuleSerializer(row).data)
+
+
+def _line(told: Mapping[str, Any]) -> list[object]:
+    state = "disabled" if not told["enabled"] else "watches" if told["watching"] else "enabled"
+    about = f"{told['applies_to']} {told['target']}".strip()
+    return [told["name"], state, told["effect"], about, told["condition"]]
+
+
+KIND = RowKind(
+    command="policy",
+    noun="rule about calls",
+    nouns="rules about calls",
+    key="name",
+    rows=_rules,
+    told=_told,
+    line=_line,
+    none="There is no rule about calls. The console has them under Rules, and `mcphub catalog load FILE` brings some.",
+)

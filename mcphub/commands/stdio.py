@@ -42,6 +42,8 @@ def serve() -> int:
             "mcphub client-config --stdio CLIENT.",
             file=sys.stderr,
         )
+    # The ports for other machines are those of the workers of `serve`, which this machine may run as well.
+    os.environ.pop("MCPHUB_PEER_ADDRESS", None)
     start_django()
     data_private_or_stop()
     _prepare()

@@ -1,26 +1,38 @@
-"""`mcphub token`: API keys made, listed, rotated and revoked. A running hub knows each change within 250 ms."""
+"""`mcphub token`: API keys made, listed, shown, rotated and revoked. A running hub knows each change within 250 ms."""
 
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
+from mcphub.commands import rows
+from mcphub.commands.rows import RowKind
 from mcphub.commands.stop import Stop, database_or_stop, start_django
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import Group, User
+    from django.db.models import QuerySet
 
-    from sessions_app.models import ApiKey
+    from sessions_app.models import ApiKey, McpWorkspace
 
-_SCOPES = ("tools:list", "tools:call", "audit:read", "chat", "catalog:write", "calls:replay", "keys:write")
+_SCOPES = (
+    "tools:list",
+    "tools:call",
+    "audit:read",
+    "chat",
+    "catalog:write",
+    "calls:replay",
+    "keys:write",
+    "people:write",
+)
 _DEFAULT = _SCOPES[:2]
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    verbs = parser.add_subparsers(metavar="create|list|rotate|revoke", required=True, title="verbs", dest="verb")
+    verbs = parser.add_subparsers(metavar="create|list|show|rotate|revoke", required=True, title="verbs", dest="verb")
     create = verbs.add_parser("create", help="make a key and print it on the last line")
     create.add_argument("name", metavar="NAME", help="who or what will hold the key")
     create.add_argument(
@@ -34,6 +46,12 @@ def declare(parser: argparse.ArgumentParser) -> None:
     whose.add_argument("--owner", metavar="PERSON", help="user name of whom the key's calls are in the name")
     whose.add_argument("--service", default="", metavar="NAME", help="the service account that the key is for")
     create.add_argument(
+        "--workspace",
+        default="",
+        metavar="NAME",
+        help="whose tools it sees, beside those of everybody; no other workspace's",
+    )
+    create.add_argument(
         "--group", action="append", default=[], metavar="GROUP", help="whose tools it sees; repeated for more"
     )
     create.add_argument(
@@ -44,15 +62,20 @@ def declare(parser: argparse.ArgumentParser) -> None:
     )
     listed = verbs.add_parser("list", help="name the keys by their prefixes, without their texts")
     listed.add_argument("--json", action="store_true", help="as JSON")
+    show = verbs.add_parser("show", help="print all of one key but its text")
+    rows.completes(show.add_argument("prefix", metavar="PREFIX", help="what the key begins with"), KIND)
     rotate = verbs.add_parser("rotate", help="give a key a new text and print it on the last line")
-    rotate.add_argument("prefix", metavar="PREFIX", help="what the key begins with, such as mcph_1a2b3c4d")
+    which = "what the key begins with, such as mcph_1a2b3c4d"
+    rows.completes(rotate.add_argument("prefix", metavar="PREFIX", help=which), KIND)
     rotate.add_argument(
-        "--overlap", type=_hours, default=0, metavar="HOURS", help="for so long the old text works as well (0)"
+        "--overlap", type=_hours, default=0, metavar="HOURS", help="how long the old text works as well (0)"
     )
     revoke = verbs.add_parser("revoke", help="end keys for good")
-    revoke.add_argument("prefix", metavar="PREFIX", nargs="+", help="what the key begins with")
+    rows.completes(revoke.add_argument("prefix", metavar="PREFIX", nargs="+", help="what the key begins with"), KIND)
     for verb in (rotate, revoke):
         verb.add_argument("--reason", default="", metavar="WORDS", help="kept in the history")
+    for verb in (create, show, rotate, revoke):
+        verb.add_argument("--json", action="store_true", help="as JSON; a new text is its member `text`")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -64,38 +87,43 @@ def run(options: argparse.Namespace) -> int:
     with database_or_stop():
         first_run.migrate()
         if options.verb == "list":
-            return _list(options.json)
+            return _list(options)
+        if options.verb == "show":
+            options.name = _prefix(options.prefix)
+            return rows.show_row(KIND, options)
         return _rotate(options) if options.verb == "rotate" else _revoke(options)
 
 
-def _list(as_json: bool) -> int:
+def _list(options: argparse.Namespace) -> int:
+    return rows.list_rows(KIND, options)
+
+
+def _keys() -> QuerySet[Any]:
     from sessions_app.models import ApiKey
 
-    keys = [
-        {
-            "prefix": key.prefix,
-            "name": key.name,
-            "owner": key.owner.get_username() if key.owner is not None else None,
-            "service": key.service or None,
-            "principal": key.principal,
-            "scopes": key.scopes,
-            "groups": [group.name for group in key.groups.all()],
-            "state": _state(key),
-            "expires_at": key.expires_at.isoformat() if key.expires_at else None,
-            "last_used_at": key.last_used_at.isoformat() if key.last_used_at else None,
-        }
-        for key in ApiKey.objects.select_related("owner").prefetch_related("groups").order_by("pk")
-    ]
-    if as_json:
-        print(json.dumps(keys, indent=2, ensure_ascii=False))
-        return 0
-    for each in keys:
-        ends = each["expires_at"][:10] if each["expires_at"] else "no end"
-        whose = each["owner"] or each["service"] or "-"
-        print("\t".join([each["prefix"], each["state"], ends, whose, ",".join(each["scopes"]), each["name"]]))
-    if not keys:
-        print("There is no key. `mcphub token create NAME` makes one.", file=sys.stderr)
-    return 0
+    return ApiKey.objects.select_related("owner", "workspace").prefetch_related("groups").order_by("pk")
+
+
+def _told(key: Any) -> Mapping[str, Any]:
+    return {
+        "prefix": key.prefix,
+        "name": key.name,
+        "owner": key.owner.get_username() if key.owner is not None else None,
+        "service": key.service or None,
+        "principal": key.principal,
+        "scopes": key.scopes,
+        "groups": [group.name for group in key.groups.all()],
+        "workspace": key.workspace.slug if key.workspace is not None else None,
+        "state": _state(key),
+        "expires_at": key.expires_at.isoformat() if key.expires_at else None,
+        "last_used_at": key.last_used_at.isoformat() if key.last_used_at else None,
+    }
+
+
+def _line(told: Mapping[str, Any]) -> list[object]:
+    ends = told["expires_at"][:10] if told["expires_at"] else "no end"
+    whose = told["owner"] or told["service"] or "-"
+    return [told["prefix"], told["state"], ends, whose, ",".join(told["scopes"]), told["name"]]
 
 
 def _state(key: ApiKey) -> str:
@@ -114,6 +142,8 @@ def _rotate(options: argparse.Namespace) -> int:
         raise Stop(f"mcphub token rotate: {key.prefix} was revoked; make another key.", status=2)
     key.change_reason = options.reason[:300] or "rotated"
     text = key.rotate(timedelta(hours=options.overlap))
+    if options.json:
+        return rows.print_json({**_told(key), "text": text})
     until = f"works for {options.overlap} more hours" if options.overlap else "no longer works"
     print(f"{key.name}: the old text {until}. The new one is shown only now:", file=sys.stderr)
     print(text)
@@ -123,21 +153,25 @@ def _rotate(options: argparse.Namespace) -> int:
 def _revoke(options: argparse.Namespace) -> int:
     from sessions_app.models import ApiKey
 
+    told = []
     for prefix in options.prefix:
         key = _found(prefix)
         done = ApiKey.objects.filter(pk=key.pk).revoke(options.reason[:300])
-        print(f"{key.prefix} ({key.name}) {'is revoked' if done else 'was revoked before'}.")
-    return 0
+        told.append(_told(_found(prefix)))
+        if not options.json:
+            print(f"{key.prefix} ({key.name}) {'is revoked' if done else 'was revoked before'}.")
+    return rows.print_json(told) if options.json else 0
 
 
 def _found(prefix: str) -> ApiKey:
-    from sessions_app.models import ApiKey
-
-    # A whole key is taken too: its first part is the prefix.
-    key = ApiKey.objects.filter(prefix="_".join(prefix.split("_")[:2])[:16]).first()
-    if key is None:
-        raise Stop("mcphub token: there is no key of this prefix; `mcphub token list` names them.", status=2)
+    # A prefix that is not there was status 2 in 1.0, and exit statuses stay within a major version.
+    key: ApiKey = rows.named(KIND, [_prefix(prefix)], status=2)[0]
     return key
+
+
+def _prefix(text: str) -> str:
+    """Give what a key begins with; a whole key is taken too, and its secret goes into no message."""
+    return "_".join(text.split("_")[:2])[:16]
 
 
 def _create(options: argparse.Namespace) -> int:
@@ -165,11 +199,14 @@ def _create(options: argparse.Namespace) -> int:
                 groups=groups,
                 owner=owner,
                 service=options.service.strip(),
+                workspace=_workspace(options.workspace),
                 expires_at=until,
             )
     except ValidationError as error:
         reasons = [f"{field}: {' '.join(words)}" for field, words in error.message_dict.items()]
         raise Stop(f"mcphub token create: {' '.join(reasons)}", status=2) from error
+    if options.json:
+        return rows.print_json({**_told(key), "text": token})
     print(f"{key.name}: {', '.join(key.scopes)}, {_until(until)}. It is shown only now:", file=sys.stderr)
     print(token)
     return 0
@@ -184,6 +221,12 @@ def _person(name: str | None) -> User | None:
     if found is None:
         raise Stop(f"mcphub token create: there is no person {name!r}; the console lists them under Users.", status=2)
     return found
+
+
+def _workspace(name: str) -> McpWorkspace | None:
+    from mcphub.commands.workspace import KIND
+
+    return rows.named(KIND, [name], status=2)[0] if name else None
 
 
 def _groups(names: list[str]) -> list[Group]:
@@ -217,3 +260,16 @@ def _days(text: str) -> int:
     if not re.fullmatch(r"[0-9]{1,5}", text) or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is neither a number of days, 1 or more, nor `never`")
     return int(text)
+
+
+KIND = RowKind(
+    command="token",
+    noun="key",
+    nouns="keys",
+    key="prefix",
+    rows=_keys,
+    told=_told,
+    line=_line,
+    none="There is no key. `mcphub token create NAME` makes one.",
+    metavar="PREFIX",
+)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
@@ -15,6 +16,7 @@ from django.utils.dateparse import parse_datetime
 from django.utils.formats import number_format
 from django.utils.translation import gettext as _
 
+from invocations.admin import quotas
 from invocations.admin.links import listed
 from invocations.approvals import asking as approvals
 from invocations.approvals.models import McpApproval
@@ -23,16 +25,24 @@ from invocations.figures import overview
 from invocations.figures.overview import Overview
 from invocations.figures.tallies import CALLER, CLIENT, CODE, TOOL, Tally
 from invocations.models import McpToolInvocation
-from mcphub.console import charts
+from invocations.quotas import usage
+from mcphub.console import traffic, wellness
 from sessions_app.history import deciding
+from sessions_app.kit import charts
 from sessions_app.kit.admin.base import mark
-from sessions_app.kit.shown import breakable, clipped, duration
+from sessions_app.kit.shown import breakable, clipped, duration, span
 from sessions_app.models import McpSession, WaitingChange
+from tools_catalog.admin.configured import rights
 from tools_catalog.models import McpConnection, McpToolDefinition, McpUpstreamTool
 
 _MOST_COUNTED = 10_000
 """Beyond this a tile says `10,000+`, so that the page costs the same on a busy hub."""
 _LAST_CALLS = 10
+_MOST_BUDGETS = 5
+_SHOWN, _MOST_RANKED = 8, 50
+"""Rows of a table; busy tools among which the slowest are looked for."""
+_FEWEST = 5
+"""Calls of a tool before it is called slow."""
 _RANGES = {"15m": timedelta(minutes=15), "1h": timedelta(hours=1), "24h": timedelta(days=1), "7d": timedelta(days=7)}
 _ACTIVE_FOR = timedelta(hours=1)
 _USUAL_RANGE = "24h"
@@ -40,39 +50,62 @@ _WAITING = "?state=waiting"
 
 
 def show(request: HttpRequest, context: dict[str, object]) -> dict[str, object]:
-    """Add the tiles, the charts, the last calls and the next steps that the person may see."""
+    """Add what the person may see: whether all is well, figures, the map, charts, what waits, what to do next."""
     may = request.user.has_perm
     tiles: list[dict[str, Any]] = []
-    if may("invocations.view_mcptoolinvocation"):
+    findings: list[wellness.WellnessFinding] = []
+    steps = _steps(request)
+    connections = _enabled_connections() if may("tools_catalog.view_mcpconnection") else []
+    findings += wellness.of_connections(connections)
+    may_see_quotas = may("invocations.view_mcpquota") and not steps
+    budgets = usage.uses(most=_MOST_BUDGETS, is_named=False) if may_see_quotas else []
+    names: Mapping[str, str] = {}
+    if may("invocations.view_mcptoolinvocation") and not steps:
         span = chosen(request)
-        found = overview.between(span.after, span.before)
+        found = overview.between(span.after, span.before, is_compared=True)
+        names = traffic.names_of_callers(found, [use.subject for use in budgets])
+        findings += wellness.of_calls(found)
         tiles += _call_tiles(found)
-        context |= {"range": span, "ranges": range_links(span.name), "charts": charts_of(found)}
-        context |= {"tables": _tables(found), "is_whole": found.is_whole, "last_calls": _last_calls()}
-    if may("sessions_app.view_mcpsession"):
+        context |= {"range": span, "ranges": range_links(span.name), "charts": charts_of(found), "window": found}
+        context |= {"tables": _tables(found, names), "is_whole": found.is_whole, "last_calls": _last_calls()}
+        context |= {
+            "traffic": traffic.drawn(request, found, connections, names),
+            "until": min(found.before, timezone.now()),
+        }
+    elif budgets:
+        names = usage.labels_of(use.subject for use in budgets)
+    if may("sessions_app.view_mcpsession") and not steps:
         tiles.append(_active_sessions())
     if may("tools_catalog.view_mcptooldefinition"):
         enabled = McpToolDefinition.objects.filter(enabled=True).order_by()
         tiles.append(_counted(_("Enabled tools"), enabled, "tools_catalog_mcptooldefinition", "?enabled__exact=1"))
     if may("tools_catalog.view_mcpconnection"):
-        tiles.append(_connections_down())
+        tiles.append(_connections_down(connections))
+    tiles += _waiting(request)
+    if may("invocations.view_auditblock"):
+        tiles.append(_sealed())
+    context["budgets"] = [quotas.shown(replace(use, label=names.get(use.subject, ""))) for use in budgets]
+    context |= {"tiles": tiles, "steps": steps, "findings": findings, "now": timezone.now()}
+    return context
+
+
+def _enabled_connections() -> list[McpConnection]:
+    return list(McpConnection.objects.with_status().filter(enabled=True).order_by("slug")[:_MOST_COUNTED])
+
+
+def _waiting(request: HttpRequest) -> list[dict[str, object]]:
+    """Give the tiles of what waits for somebody."""
+    may, tiles = request.user.has_perm, []
     if may("tools_catalog.view_mcpupstreamtool"):
-        waiting = McpUpstreamTool.objects.filter(state__in=["new", "changed"]).order_by()
-        tiles.append(
-            _counted(
-                _("Offers waiting for approval"), waiting, "tools_catalog_mcpupstreamtool", "?state__in=new,changed"
-            )
-        )
+        offers = McpUpstreamTool.objects.filter(state__in=["new", "changed"]).order_by()
+        query = "?state__in=new,changed"
+        tiles.append(_counted(_("Offers waiting for approval"), offers, "tools_catalog_mcpupstreamtool", query))
     if may("invocations.view_mcpapproval"):
         tiles.append(_calls_waiting())
     if may(deciding.PERMISSION):
         open_ = WaitingChange.objects.filter(state="waiting", expires_at__gt=timezone.now()).order_by()
         tiles.append(_counted(_("Changes waiting for a second person"), open_, "sessions_app_waitingchange", _WAITING))
-    if may("invocations.view_auditblock"):
-        tiles.append(_sealed())
-    context["tiles"] = tiles
-    context["steps"] = _steps(request)
-    return context
+    return [tile | {"waits": tile["words"] != "0"} for tile in tiles]
 
 
 @dataclass(frozen=True)
@@ -118,26 +151,43 @@ def range_links(name: str) -> list[dict[str, object]]:
 
 
 def _call_tiles(found: Overview) -> list[dict[str, object]]:
-    total = found.total
+    """Give the figures of the time, each with how it moved against the time before."""
+    now, before = found.total, found.previous
     everything = listed(found.after, found.before)
-    p95 = total.percentile(95)
-    return [
-        _tile(_("Calls"), number_format(total.calls, force_grouping=True), everything),
+    failed = listed(found.after, found.before, status__exact="error")
+    minutes = (min(found.before, timezone.now()) - found.after) / timedelta(minutes=1)
+    rate = now.calls / minutes
+    said = _("%(rate)s a minute") % {"rate": number_format(rate, 1 if rate < 10 else 0)}
+    # The last slot is not over, so rates are compared and not counts.
+    moved = wellness.change(
+        rate, before.calls / ((found.before - found.after) / timedelta(minutes=1)) if before else None
+    )
+    errors = number_format(now.errors, force_grouping=True) if now.errors else ""
+    was = percent(before) if before and before.calls else ""
+    tiles = [
+        _tile(
+            _("Calls"),
+            number_format(now.calls, force_grouping=True),
+            everything,
+            " · ".join(filter(None, [said, moved])),
+        ),
         _tile(
             _("Errors"),
-            percent(total),
-            listed(found.after, found.before, status__exact="error"),
-            number_format(total.errors, force_grouping=True) if total.errors else "",
+            percent(now),
+            failed,
+            " · ".join(filter(None, [errors, _("before: %(was)s") % {"was": was} if was else ""])),
         ),
-        _tile(_("Duration, p95"), "–" if p95 is None else duration(p95), everything),
     ]
+    for part in (50, 95, 99):
+        value = now.percentile(part)
+        moved = wellness.change(value, before.percentile(part) if before else None)
+        words = "–" if value is None else duration(value)
+        tiles.append(_tile(_("Duration, p%(part)s") % {"part": part}, words, everything, moved))
+    return tiles
 
 
-def _connections_down() -> dict[str, object]:
-    broken = sum(
-        connection.status == McpConnection.Status.ERROR
-        for connection in McpConnection.objects.with_status().filter(enabled=True)[:_MOST_COUNTED]
-    )
+def _connections_down(connections: list[McpConnection]) -> dict[str, object]:
+    broken = sum(connection.status == McpConnection.Status.ERROR for connection in connections)
     query = f"?state={McpConnection.Status.ERROR.value}&enabled__exact=1"
     link = reverse("admin:tools_catalog_mcpconnection_changelist") + query
     return _tile(_("Connections with an error"), str(broken), link)
@@ -154,16 +204,8 @@ def _sealed() -> dict[str, object]:
     link = reverse("admin:invocations_auditblock_changelist")
     if last is None:
         return _tile(_("Audit sealed through"), "–", link, _("nothing is sealed yet"))
-    ago = timezone.now() - last["sealed_at"]
-    words = _("%(time)s ago") % {"time": _span(ago)}
+    words = _("%(time)s ago") % {"time": span((timezone.now() - last["sealed_at"]).total_seconds())}
     return _tile(_("Audit sealed through"), f"#{last['invocations_through']}", link, words)
-
-
-def _span(ago: timedelta) -> str:
-    minutes = int(ago.total_seconds()) // 60
-    if minutes < 1:
-        return _("%(seconds)s s") % {"seconds": int(ago.total_seconds())}
-    return _("%(hours)s h %(minutes)s min") % {"hours": minutes // 60, "minutes": minutes % 60}
 
 
 def _active_sessions() -> dict[str, object]:
@@ -202,42 +244,41 @@ def percent(tally: Tally) -> str:
 def charts_of(found: Overview, **of: str) -> list[dict[str, object]]:
     """Give the charts with the figures of their tables; `of` narrows the lists that they lead to."""
     labels = [_label(step.begin, found) for step in found.steps]
-    bars, counted, durations = [], [], []
+    links: dict[str, list[str]] = {"all": [], "ok": [], "error": []}
+    counted, durations = [], []
     for step, label in zip(found.steps, labels, strict=True):
-        tally = step.tally
-        end = step.begin + found.step
-        link = listed(step.begin, end, **of)
+        tally, end = step.tally, step.begin + found.step
+        link = listed(step.begin, end, **of) if tally.calls else ""
         good, bad = (listed(step.begin, end, **of, status__exact=status) for status in ("ok", "error"))
-        fine = tally.calls - tally.errors
-        words = _("%(time)s: %(calls)s calls, %(errors)s with an error") % {
-            "time": label,
-            "calls": tally.calls,
-            "errors": tally.errors,
-        }
-        parts = (("good", fine, good), ("bad", tally.errors, bad))
-        bars.append(charts.Bar(label[: charts.LABEL], words, parts, link if tally.calls else ""))
+        for name, address in (("all", link), ("ok", good), ("error", bad)):
+            links[name].append(address)
         if tally.calls:
             p50, p95 = tally.percentile(50) or 0, tally.percentile(95) or 0
-            counted.append(_row([label, tally.calls, fine, tally.errors], [link, "", good, bad]))
+            counted.append(_row([label, tally.calls, tally.calls - tally.errors, tally.errors], [link, "", good, bad]))
             durations.append(_row([label, duration(p50), duration(p95)], [link, "", ""]))
-    series = {part: tuple(step.tally.percentile(part) for step in found.steps) for part in (50, 95)}
+    tallies = [step.tally for step in found.steps]
+    outcomes = [
+        charts.Series("good", [tally.calls - tally.errors for tally in tallies], _("OK"), links["ok"]),
+        charts.Series("bad", [tally.errors for tally in tallies], _("Error"), links["error"]),
+    ]
+    waits = [
+        charts.Series(kind, [tally.percentile(part) for tally in tallies], f"p{part}")
+        for kind, part in (("wait", 50), ("warn", 95))
+    ]
     return [
         {
             "id": "calls",
             "title": _("Calls by outcome"),
-            "drawing": charts.columns(bars),
-            "legend": [("good", _("OK")), ("bad", _("Error"))],
+            "drawing": charts.columns(labels, outcomes, links["all"]),
+            "legend": [(each.kind, each.title) for each in outcomes],
             "head": [_("From"), _("Calls"), _("OK"), _("Error")],
             "rows": counted,
         },
         {
             "id": "durations",
             "title": _("Durations, ms"),
-            "drawing": charts.lines(
-                [label[: charts.LABEL] for label in labels],
-                [charts.ChartLine("wait", "p50", series[50]), charts.ChartLine("warn", "p95", series[95])],
-            ),
-            "legend": [("wait", "p50"), ("warn", "p95")],
+            "drawing": charts.lines(labels, waits),
+            "legend": [(each.kind, each.title) for each in waits],
             "head": [_("From"), "p50", "p95"],
             "rows": durations,
         },
@@ -256,16 +297,21 @@ def _label(moment: datetime, found: Overview) -> str:
     return f"{local:%m-%d %H:%M}" if found.step < timedelta(days=1) else f"{local:%m-%d %Y}"
 
 
-def _tables(found: Overview) -> list[dict[str, object]]:
-    wanted = [
-        (TOOL, _("Tools with the most calls"), "tool_name", True),
-        (CODE, _("Most frequent errors"), "code", False),
-        (CLIENT, _("Clients with the most calls"), "client", True),
-        (CALLER, _("Callers with the most calls"), "principal", True),
+def _tables(found: Overview, names: Mapping[str, str]) -> list[dict[str, object]]:
+    """Give the tables of names; the slowest tools are those of many calls whose p95 is highest."""
+    busiest = found.top(TOOL, _MOST_RANKED)
+    slowest = sorted(
+        (each for each in busiest if each[1].calls >= _FEWEST), key=lambda each: -(each[1].percentile(95) or 0)
+    )
+    wanted: list[tuple[str, list[tuple[str, Tally]], str, str, bool]] = [
+        (TOOL, busiest[:_SHOWN], _("Tools with the most calls"), "tool_name", True),
+        ("slowest", slowest[:_SHOWN], _("Slowest tools"), "tool_name", True),
+        (CODE, found.top(CODE), _("Most frequent errors"), "code", False),
+        (CLIENT, found.top(CLIENT), _("Clients with the most calls"), "client", True),
+        (CALLER, found.top(CALLER), _("Callers with the most calls"), "principal", True),
     ]
     tables = []
-    for subject, title, parameter, has_errors in wanted:
-        rows = found.top(subject)
+    for subject, rows, title, parameter, has_errors in wanted:
         most = max((tally.calls for _name, tally in rows), default=1)
         tables.append(
             {
@@ -274,7 +320,7 @@ def _tables(found: Overview) -> list[dict[str, object]]:
                 "has_errors": has_errors,
                 "rows": [
                     {
-                        "name": breakable(clipped(name, 64)),
+                        "name": breakable(clipped(names.get(name, name) if subject == CALLER else name, 64)),
                         "calls": number_format(tally.calls, force_grouping=True),
                         "errors": percent(tally),
                         "p95": duration(tally.percentile(95) or 0),
@@ -305,15 +351,22 @@ def _last_calls() -> list[dict[str, object]]:
     ]
 
 
-def _steps(request: HttpRequest) -> list[tuple[str, str]]:
-    """Give what is still to be done before the first call, each with the page where it is done."""
-    if request.user.has_perm("invocations.view_mcptoolinvocation") and McpToolInvocation.objects.exists():
+def _steps(request: HttpRequest) -> list[tuple[str, str, str]]:
+    """Give what is still to be done before the first call: words, what it is for, and the page where it is done."""
+    may = request.user.has_perm
+    if not may("invocations.view_mcptoolinvocation") or McpToolInvocation.objects.exists():
         return []
-    steps = []
-    if request.user.has_perm("tools_catalog.add_mcptooldefinition") and not McpToolDefinition.objects.exists():
-        steps.append((_("Add a first tool"), reverse("admin:tools_catalog_mcptooldefinition_add")))
-    if request.user.has_perm("invocations.view_mcptoolinvocation"):
-        steps.append((_("Connect a client, and see its first call arrive"), reverse("connect")))
-    if request.user.has_perm("tools_catalog.try_mcptooldefinition") and McpToolDefinition.objects.exists():
-        steps.append((_("Try a tool from its page"), reverse("admin:tools_catalog_mcptooldefinition_changelist")))
+    steps, has_tools = [], McpToolDefinition.objects.exists()
+    if request.user.has_perms(rights.NEEDED):
+        words = _("Paste an address, a command or the configuration of a client: its tools become tools of the hub.")
+        steps.append((_("Add a connection to an MCP server"), words, reverse("admin:connection_import")))
+    if may("tools_catalog.add_mcptooldefinition") and not has_tools:
+        words = _("A Python function or an HTTP request; clients see it as soon as it is saved.")
+        steps.append((_("Add a first tool"), words, reverse("admin:tools_catalog_mcptooldefinition_add")))
+    words = _("The page makes the client's configuration, and shows what arrives while you try it.")
+    steps.append((_("Connect a client, and see its first call arrive"), words, reverse("connect")))
+    if may("tools_catalog.try_mcptooldefinition") and has_tools:
+        words = _("A form made of its schema; the call is recorded like any other.")
+        link = reverse("admin:tools_catalog_mcptooldefinition_changelist")
+        steps.append((_("Try a tool from its page"), words, link))
     return steps

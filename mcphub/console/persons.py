@@ -24,6 +24,7 @@ from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminS
 from invocations.models import McpToolInvocation
 from mcphub.groups import ROLES
 from mcphub.signin import clients, ending
+from mcphub.signin.ending import is_last_superuser
 from mcphub.signin.models import Consent
 from sessions_app.admin.people import PersonAdmin
 from sessions_app.keys.making import groups_beyond
@@ -131,11 +132,6 @@ def _in_order(group: Group) -> tuple[int, str]:
     return (known.index(group.name) if group.name in known else len(known), group.name)
 
 
-def is_last_superuser(person: User) -> bool:
-    others = User.objects.filter(is_superuser=True, is_active=True).exclude(pk=person.pk)
-    return person.is_superuser and person.is_active and not others.exists()
-
-
 _LOGGED_IN, _JOINED = moment("last_login", _("last login")), moment("date_joined", _("made"))
 
 admin.site.unregister(User)
@@ -152,7 +148,7 @@ class PersonPage(PersonAdmin):
         (_("Rights"), {"fields": ["role", "tool_groups"]}),
         (_("Times"), {"fields": [_LOGGED_IN, _JOINED]}),
     )
-    readonly_fields = ("state", _LOGGED_IN, _JOINED)
+    readonly_fields = ("state", "directory", _LOGGED_IN, _JOINED)
     filter_horizontal = ()
     actions_detail = ["end_all", "disable", "enable"]
     change_form_outer_after_template = "admin/hub/person.html"
@@ -171,6 +167,19 @@ class PersonPage(PersonAdmin):
     def tool_groups(self, person: User) -> str:
         names = person.groups.filter(permissions=None).values_list("name", flat=True)
         return ", ".join(names) or "-"
+
+    @admin.display(description=_("kept by"))
+    def directory(self, person: User) -> str:
+        kept: Any = person  # of an app above: its relation is no member that types know
+        return cell(_t("The directory, as %(id)s") % {"id": kept.provisioned.external_id or "-"})
+
+    def get_fieldsets(self, request: HttpRequest, obj: User | None = None) -> Any:
+        """Say where a directory keeps the account: it writes over what is changed here."""
+        shown = list(super().get_fieldsets(request, obj))
+        if getattr(obj, "provisioned", None) is not None:
+            (title, options), *rest = shown
+            shown = [(title, {**options, "fields": [*options["fields"], "directory"]}), *rest]
+        return shown
 
     def get_readonly_fields(self, request: HttpRequest, obj: User | None = None) -> Any:
         return list(self.readonly_fields) if obj is not None else []

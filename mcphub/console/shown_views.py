@@ -202,6 +202,7 @@ async def _reading(exchange: CallExchange, hub: Hub, uri: str) -> dict[str, Json
             digest=resource.digest,
             connection=resource.connection,
             definition=resource.definition,
+            workspace=resource.workspace,
         )
         meta = resource.definition.get("_meta")
         ui = meta.get("ui") if isinstance(meta, dict) else None

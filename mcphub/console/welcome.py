@@ -22,7 +22,8 @@ def show(request: HttpRequest) -> HttpResponseBase:
     if is_program(request):
         response = JsonResponse(_for_programs(here))
     else:
-        response = render(request, "welcome.html", {"endpoint": f"{here}/mcp", "version": settings.MCPHUB_VERSION})
+        shown = {"endpoint": f"{here}/mcp", "version": settings.MCPHUB_VERSION, "signs_in": settings.MCPHUB_SIGN_IN}
+        response = render(request, "welcome.html", shown)
     patch_vary_headers(response, ["Accept"])
     return response
 

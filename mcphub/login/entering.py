@@ -18,6 +18,7 @@ from mcphub.login.factors import holding
 from mcphub.login.guesses import address_of
 from sessions_app.login import events
 from sessions_app.login.limits import Attempt
+from sessions_app.workspaces import roles
 
 BACKEND = "sessions_app.login.hashing.PasswordBackend"
 CAME_BY = "came_by"
@@ -68,7 +69,7 @@ def own_page(wanted: str) -> str:
 
 def leads_to(user: Any, wanted: str) -> str:
     """Give where a login leads: to the page that was wanted, or to the first page that is open to the person."""
-    return own_page(wanted) or reverse("admin:index" if user.is_staff else "my-access")
+    return own_page(wanted) or reverse("admin:index" if roles.opens_console(user) else "my-access")
 
 
 def enter(request: HttpRequest, user: User, way: Way, wanted: str, attempt: Attempt | None = None) -> HttpResponse:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from importlib.util import find_spec
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
+from cryptography import x509
 from django.conf import settings
 from django.contrib.auth.models import Group, User
 from django.contrib.auth.validators import UnicodeUsernameValidator
@@ -25,25 +27,33 @@ from sessions_app.protocol.errors import EgressRefused
 from tools_catalog import secrets
 from tools_catalog.egress.rules import EgressPolicy
 
+MOST_CERTIFICATES = 5
 MOST_MAPPED = 500
 """Values of a claim that one provider may map."""
 _CLAIM = RegexValidator(r"^[^\s\x00]{1,200}\Z", _("Write the name of one claim, without blanks."))
 
 
 class LoginProvider(GuardedModel):
-    """An identity provider (OpenID Connect) by which people log in to the hub."""
+    """An identity provider (OpenID Connect or SAML 2.0) by which people log in to the hub."""
 
     HIDDEN = ("ciphertext",)
-    GUARDED: ClassVar[Mapping[str, Any]] = {"groups": {}, "admits": "invited"}
-    JUDGED_BY: ClassVar[tuple[str, ...]] = ("issuer",)
+    GUARDED: ClassVar[Mapping[str, Any]] = {"groups": {}, "admits": "invited", "directory_claim": ""}
+    JUDGED_BY: ClassVar[tuple[str, ...]] = ("issuer", "certificates")
 
     class Admits(models.TextChoices):
         EVERYBODY = "everybody", _("Everybody who has an account there")
         MAPPED = "mapped", _("Whoever is in a group that is mapped below")
         INVITED = "invited", _("Only people who are invited, or have an account here and linked it")
 
+    class Kind(models.TextChoices):
+        OIDC = "oidc", _("OpenID Connect")
+        SAML = "saml", _("SAML 2.0")
+
     name = models.CharField(
         _("name"), max_length=60, unique=True, help_text=_("Stands on the button of the login page.")
+    )
+    kind = models.CharField(
+        _("kind"), max_length=8, choices=Kind, default=Kind.OIDC, help_text=_("Cannot be changed later.")
     )
     slug = models.CharField(
         _("short name"),
@@ -55,9 +65,27 @@ class LoginProvider(GuardedModel):
     issuer = models.CharField(
         _("issuer"),
         max_length=300,
-        help_text=_("As the provider writes it itself, such as https://login.example/realms/staff."),
+        help_text=_(
+            "As the provider writes it itself, such as https://login.example/realms/staff. Of SAML the entity id."
+        ),
     )
-    client_id = models.CharField(_("client id"), max_length=300)
+    client_id = models.CharField(
+        _("client id"), max_length=300, help_text=_("What the provider calls the hub. Of SAML the hub's entity id.")
+    )
+    login_address = models.CharField(
+        _("login address"),
+        max_length=500,
+        blank=True,
+        help_text=_("SAML alone: where the provider takes requests by redirect (HTTP-Redirect)."),
+    )
+    certificates = models.TextField(
+        _("certificates"),
+        blank=True,
+        max_length=40_000,
+        help_text=_(
+            "SAML alone: one or more with which the provider signs, in PEM. Enter the next one before it begins."
+        ),
+    )
     ciphertext = models.TextField(editable=False, blank=True)
     mask = models.CharField(_("client secret"), max_length=40, editable=False, blank=True)
     scopes = models.CharField(
@@ -88,6 +116,16 @@ class LoginProvider(GuardedModel):
         ),
     )
     admits = models.CharField(_("who may come"), max_length=10, choices=Admits, default=Admits.INVITED)
+    directory_claim = models.CharField(
+        _("claim with the id in the directory"),
+        max_length=200,
+        blank=True,
+        validators=[_CLAIM],
+        help_text=_(
+            "Where a directory sends people by SCIM: the claim that has what the directory sends as externalId. It "
+            "leads to the account that the directory made. Empty: people press Link once, or are invited."
+        ),
+    )
     asks_second_factor = models.BooleanField(
         _("asks for the second factor of the hub"), default=False, help_text=_("Off: the provider sees to that itself.")
     )
@@ -102,6 +140,12 @@ class LoginProvider(GuardedModel):
             models.CheckConstraint(condition=~Q(issuer=""), name="login_provider_has_issuer"),
             models.CheckConstraint(condition=~Q(client_id=""), name="login_provider_has_client"),
             models.CheckConstraint(
+                condition=Q(kind="oidc", login_address="", certificates="")
+                | (Q(kind="saml") & ~Q(login_address="") & ~Q(certificates="")),
+                name="login_provider_kind_whole",
+                violation_error_message=_("SAML needs a login address and a certificate; OpenID Connect has neither."),
+            ),
+            models.CheckConstraint(
                 condition=Q(admits__in=["everybody", "mapped", "invited"]), name="login_provider_admits_known"
             ),
         ]
@@ -112,6 +156,15 @@ class LoginProvider(GuardedModel):
     def clean(self) -> None:
         self.issuer = self.issuer.strip()
         self.scopes = " ".join(dict.fromkeys(self.scopes.split()))
+        if self.kind == self.Kind.SAML:
+            check_saml(self)
+        else:
+            self._check_issuer()
+        self._check_groups()
+        if self.admits == self.Admits.MAPPED and not self.groups:
+            raise ValidationError({"groups": _("Map at least one group: otherwise nobody may come.")})
+
+    def _check_issuer(self) -> None:
         address = urlsplit(self.issuer)
         if address.query or address.fragment or "@" in address.netloc:
             raise ValidationError({"issuer": _("Write the issuer alone, without ? # or @.")})
@@ -123,9 +176,6 @@ class LoginProvider(GuardedModel):
             raise ValidationError({"issuer": _("An issuer has an https address, or one of this machine.")})
         if "openid" not in self.scopes.split():
             raise ValidationError({"scopes": _("Add `openid`: without it the provider does not say who came.")})
-        self._check_groups()
-        if self.admits == self.Admits.MAPPED and not self.groups:
-            raise ValidationError({"groups": _("Map at least one group: otherwise nobody may come.")})
 
     def _check_groups(self) -> None:
         mapping = self.groups
@@ -168,6 +218,24 @@ class LoginProvider(GuardedModel):
     @property
     def _binding(self) -> str:
         return f"login.LoginProvider:{self.slug}:secret"
+
+
+def check_saml(provider: LoginProvider) -> None:
+    """Raise ValidationError, by field, where logins by SAML could not work."""
+    if find_spec("onelogin") is None:
+        raise ValidationError({"kind": _("SAML is an extra: install `mcphub[saml]`, and start the hub again.")})
+    address = urlsplit(provider.login_address)
+    is_near = address.hostname in ("127.0.0.1", "::1", "localhost")
+    if not address.hostname or address.scheme not in (("https", "http") if is_near else ("https",)):
+        raise ValidationError({"login_address": _("Write an https address, or one of this machine.")})
+    try:
+        found = x509.load_pem_x509_certificates(provider.certificates.encode())
+    except ValueError as error:
+        raise ValidationError(
+            {"certificates": _("Write certificates in PEM, with their BEGIN and END lines.")}
+        ) from error
+    if len(found) > MOST_CERTIFICATES:
+        raise ValidationError({"certificates": _("Write at most %(count)d.") % {"count": MOST_CERTIFICATES}})
 
 
 class LinkedIdentity(models.Model):

@@ -25,6 +25,7 @@ from mcphub.login.guesses import CountedLogin, guarded
 from mcphub.login.models import LoginProvider, SecondFactor
 from mcphub.login.providers import asking
 from sessions_app.login.hashing import release_connection
+from sessions_app.workspaces import roles
 
 
 class LoginForm(CountedLogin, AuthenticationForm):
@@ -33,6 +34,12 @@ class LoginForm(CountedLogin, AuthenticationForm):
 
 class ConsoleLoginForm(CountedLogin, AdminAuthenticationForm):
     """Of people who may see the console."""
+
+    def confirm_login_allowed(self, user: Any) -> None:
+        """Let people of workspaces in, as Django's form lets in staff."""
+        AuthenticationForm.confirm_login_allowed(self, user)
+        if not roles.opens_console(user):
+            super().confirm_login_allowed(user)
 
 
 @sensitive_post_parameters("password")

@@ -20,5 +20,6 @@ urlpatterns = [
     path("login/passkey/question/", factors.passkey_question, name="passkey-question"),
     path("login/invited/<str:token>/", invited.invited, name="invited"),
     path("login/with/<slug:slug>/", providers.start, name="login-with"),
+    path("login/with/<slug:slug>/metadata/", providers.metadata, name="login-metadata"),
     path("login/back/<slug:slug>/", providers.back, name="login-back"),
 ]

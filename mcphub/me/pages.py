@@ -14,10 +14,18 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
-from mcphub.me import clients, open_now, own_accounts, own_calls, own_keys
+from mcphub.me import clients, open_now, own_accounts, own_calls, own_keys, own_quotas, own_workspaces
 from mcphub.me.parts import DeedRefused, Part
 
-PARTS: tuple[Part, ...] = (clients.PART, own_accounts.PART, own_keys.PART, own_calls.PART, open_now.PART)
+PARTS: tuple[Part, ...] = (
+    clients.PART,
+    own_workspaces.PART,
+    own_accounts.PART,
+    own_keys.PART,
+    own_quotas.PART,
+    own_calls.PART,
+    open_now.PART,
+)
 
 
 def of_person(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:

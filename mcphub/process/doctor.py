@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal
 
 from django.conf import settings
 from django.core import checks as django_checks
-from django.db import Error, connection
+from django.db import DatabaseError, Error, connection
 from django.utils import timezone
 
 from invocations.ledger import statements
@@ -26,6 +26,7 @@ from invocations.recovery import interrupted
 from mcphub import checks
 from mcphub import environment as env
 from mcphub.process import known_data, telemetry
+from sessions_app.kit import replica
 from sessions_app.kit.database import Dedicated, driver
 from tools_catalog import bindings
 from tools_catalog.bindings import TOOL, Destination
@@ -40,6 +41,7 @@ _UNSEALED_ROWS = 50_000
 """More than a busy hub writes between two rounds of sealing."""
 _NAMED = 3
 """Of those whom one finding is about; the others are counted."""
+_MOST_BEHIND_SECONDS = 60.0
 _LEAST_FREE_BYTES = 256 * 1024 * 1024
 
 
@@ -63,9 +65,11 @@ def examine() -> Iterator[tuple[str, list[Finding]]]:
         return
     subjects: dict[str, Callable[[], Iterator[Finding]]] = {
         "durability": _durability,
+        "replica for auditors": _replica,
         "audit": _audit,
         "shipping": _shipping,
         "tools": _tools,
+        "quotas": _quotas,
         "upstreams": _upstreams,
         "history": _history,
         "keys and people": _keys,
@@ -107,6 +111,32 @@ def _traces() -> Iterator[Finding]:
             "wrong",
             f"The collector of traces at {settings.MCPHUB_OTLP_ENDPOINT} takes nothing: {why}",
             "Start it, or mend MCPHUB_OTLP_ENDPOINT. Until then calls go on and spans are lost.",
+        )
+
+
+def _replica() -> Iterator[Finding]:
+    if not replica.is_set_up():
+        return
+    try:
+        moment = replica.as_of()
+    except DatabaseError as error:
+        yield Finding(
+            "wrong",
+            f"The replica for auditors does not answer: {_first_line(error)}",
+            "Start it, or mend MCPHUB_AUDIT_DATABASE_URL. Until then REST and the lists of calls answer 503.",
+        )
+        return
+    if moment is None:
+        yield Finding(
+            "hint",
+            "The database of MCPHUB_AUDIT_DATABASE_URL is no standby, so nobody can tell how far behind it is.",
+            "Name a standby of the hub's PostgreSQL, or leave MCPHUB_AUDIT_DATABASE_URL out.",
+        )
+    elif (behind := (timezone.now() - moment).total_seconds()) > _MOST_BEHIND_SECONDS:
+        yield Finding(
+            "hint",
+            f"The replica for auditors is {behind:.0f} s behind, or nothing was written in that time.",
+            "Look at its replication; auditors do not see later calls.",
         )
 
 
@@ -169,6 +199,10 @@ def _hub_answers(host: str, port: int) -> bool:
         return False
 
 
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
 def _database() -> Iterator[Finding]:
     from django.db.migrations.executor import MigrationExecutor
 
@@ -176,7 +210,7 @@ def _database() -> Iterator[Finding]:
     try:
         database.raw.execute("SELECT 1")
     except (Error, driver().Error) as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        reason = _first_line(error)
         yield Finding("wrong", f"The database does not answer: {reason}", "Check MCPHUB_DATABASE_URL and that it runs.")
         return
     finally:
@@ -270,6 +304,30 @@ def _shipping() -> Iterator[Finding]:
                 f"{lag.name} is {lag.rows} rows of the audit and {lag.seconds:.0f} s behind. {lag.problem}".rstrip(),
                 f"`mcphub audit ship test {lag.name}` tries it. Retention waits for it: switch it off if it is gone.",
             )
+
+
+def _quotas() -> Iterator[Finding]:
+    from invocations.models import McpQuota
+    from mcphub.chat.models import ChatModel
+    from mcphub.chat.providers.snapshot import load_prices
+
+    providers = set(McpQuota.objects.filter(enabled=True, unit="money").values_list("provider", flat=True))
+    if not providers:
+        return
+    prices, now = load_prices(), timezone.now().timestamp()
+    models = ChatModel.objects.filter(enabled=True, provider__enabled=True).select_related("provider")
+    without = [
+        row.public_id
+        for row in models
+        if ("" in providers or row.provider.slug in providers) and prices.of(row.provider.slug, row.name, now) is None
+    ]
+    if without:
+        more = f" and {len(without) - _NAMED} more" if len(without) > _NAMED else ""
+        yield Finding(
+            "hint",
+            f"Quotas of money count nothing of models without a price: {', '.join(without[:_NAMED])}{more}.",
+            "Add a price in the console under Chat, Prices; 0 where a model costs nothing.",
+        )
 
 
 def _tools() -> Iterator[Finding]:

@@ -20,7 +20,7 @@ from django.utils import timezone
 from invocations.ledger import durability
 from mcphub.commands.stop import Stop
 from mcphub.process import known_data
-from sessions_app.kit.database import Dedicated
+from sessions_app.kit.database import Dedicated, is_pooled
 
 _LOCK = 0x6D637068  # "mcph"
 """Key of the PostgreSQL advisory lock under which a start prepares the database."""
@@ -36,6 +36,10 @@ class PackRefused(CannotStart):
 
 class NotDurable(CannotStart):
     """A commit that the database confirmed might not survive a crash of the machine."""
+
+
+class BehindPooler(CannotStart):
+    """A pooler is between the hub and PostgreSQL, and the hub knows no way past it."""
 
 
 def check_durability() -> str | None:
@@ -97,6 +101,11 @@ def one_at_a_time() -> Iterator[None]:
         # the pool also because a pool tries for a long time to reach a database that is not there.
         database = Dedicated()
         try:
+            if is_pooled(database.raw):
+                raise BehindPooler(
+                    "the database's address leads to a pooler, which does not keep a session. Name the address of "
+                    "PostgreSQL itself in MCPHUB_DATABASE_DIRECT_URL; MCPHUB_DATABASE_URL may go on naming the pooler."
+                )
             database.raw.execute("SELECT pg_advisory_lock(%s)", [_LOCK])
             yield
         finally:

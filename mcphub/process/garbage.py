@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
 import gc
 import os
 import time
@@ -32,7 +33,17 @@ class GarbageWatch:
         self._held = min(self._held, now)
         if now - self._held >= _GROWN_BYTES or time.monotonic() - self._collected_at >= _LONGEST_SECONDS:
             gc.collect()
+            _give_back()
             self._held, self._collected_at = _resident_bytes(), time.monotonic()
+
+
+def _give_back() -> None:
+    """Give the pages that malloc holds and nobody uses back to the system, where the C library knows how (glibc).
+
+    Otherwise its heap stays as large as it ever was, and grows on by what lies between.
+    """
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _resident_bytes() -> int:

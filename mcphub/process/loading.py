@@ -7,11 +7,19 @@ from typing import Any
 from invocations.approvals.asking import load_policies
 from invocations.configuration import Configuration
 from invocations.mapping.load import load_error_map
+from invocations.quotas.load import load_quotas
 from invocations.redaction import load as redaction_rules
 from sessions_app import bus
 from sessions_app.caller import Keys
 from tools_catalog.catalog.offers import Prompts, Resources
 from tools_catalog.catalog.snapshot import Catalog
+
+_OF_WORKSPACES = frozenset({bus.KEYS_CHANGED, bus.TOOLS_CHANGED, bus.PROMPTS_CHANGED, bus.RESOURCES_CHANGED})
+
+
+def implied(stale: set[str]) -> set[str]:
+    """Give all that is stale: to whom everything is shown changes with the workspaces."""
+    return stale | _OF_WORKSPACES if bus.WORKSPACES_CHANGED in stale else stale
 
 
 def changes(known: Configuration, stale: set[str]) -> dict[str, Any]:
@@ -29,6 +37,8 @@ def changes(known: Configuration, stale: set[str]) -> dict[str, Any]:
         found["catalog"] = Catalog.load(known.catalog)
     elif bus.TOOLSETS_CHANGED in stale:
         found["catalog"] = known.catalog.with_toolsets()
+    if stale & {bus.QUOTAS_CHANGED, bus.TOOLS_CHANGED, bus.TOOLSETS_CHANGED}:
+        found["quotas"] = load_quotas(found.get("catalog", known.catalog))
     # A connection that is switched off, or changes what it offers, withholds what is read of it.
     is_offer = bus.TOOLS_CHANGED in stale and bool(found["catalog"].upstreams.specs)
     if bus.PROMPTS_CHANGED in stale or is_offer:
@@ -39,12 +49,14 @@ def changes(known: Configuration, stale: set[str]) -> dict[str, Any]:
 
 
 def first_configuration() -> Configuration:
+    catalog = Catalog.load(None)
     return Configuration(
-        catalog=Catalog.load(None),
+        catalog=catalog,
         resources=Resources.load(),
         prompts=Prompts.load(),
         keys=Keys.load(),
         errors=load_error_map(),
         redaction=redaction_rules.load(),
         approvals=load_policies(),
+        quotas=load_quotas(catalog),
     )

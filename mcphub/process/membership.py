@@ -25,8 +25,9 @@ class Membership:
         self._process_id = process_id
         self._host = host
 
-    def enter(self, address: str) -> None:
-        """Say that this process is there, and at which address it takes calls that are passed on; empty for none."""
+    def enter(self, address: str, peer_address: str) -> None:
+        """Say that this process is there, and where processes of this machine and of others pass calls on to it; empty
+        where they cannot."""
         ServerProcess.objects.create(
             process_id=self._process_id,
             version=settings.MCPHUB_VERSION,
@@ -35,15 +36,16 @@ class Membership:
             pid=os.getpid(),
             boot_mark=interrupted.boot_mark(os.getpid()),
             address=address,
+            peer_address=peer_address,
         )
 
     def beat(self) -> None:
         """Say that it still lives."""
         ServerProcess.objects.filter(pk=self._process_id).update(last_seen_at=timezone.now())
 
-    def look_for_others(self, can_pass_on: bool) -> None:
+    def look_for_others(self, address: str, peer_address: str) -> None:
         others = living().exclude(pk=self._process_id)
-        self.is_found = all(can_pass_on and interrupted.is_neighbour(each) for each in others)
+        self.is_found = all(bool(address if interrupted.is_neighbour(each) else peer_address) for each in others)
 
     def set_status(self, status: str) -> None:
         ended = {"stopped_at": timezone.now()} if status == ServerProcess.Status.STOPPED else {}
@@ -57,11 +59,13 @@ class Membership:
         return row is None or row.status in _OVER or interrupted.is_gone(row, self._host)
 
     async def address_of(self, process_id: str) -> str:
-        """Give where a process takes calls that are passed on; empty where it is gone or on another machine."""
+        """Give where this process can pass calls on to another; empty where it cannot, or the other is gone."""
 
         def found() -> str:
             row = living().filter(pk=process_id).first()
-            return row.address if row is not None and interrupted.is_neighbour(row) else ""
+            if row is None:
+                return ""
+            return row.address if interrupted.is_neighbour(row) else row.peer_address
 
         return await database_sync_to_async(found)()
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from channels.db import database_sync_to_async
 from django.db import connection
+from django.db.models import Count
 from prometheus_client import CollectorRegistry, Metric, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
@@ -23,6 +24,7 @@ from invocations.chain.watching import verdict
 from invocations.ledger.counting import BUCKETS, CallCounts
 from invocations.shipping.service import Lag
 from mcphub.process import siblings
+from mcphub.telling.models import Delivery
 
 if TYPE_CHECKING:
     from mcphub.process.runtime import Hub
@@ -32,7 +34,7 @@ _SIBLING_SECONDS = 2
 _BOUNDS = [*(f"{bound:g}" for bound in BUCKETS), "+Inf"]
 
 
-class _Found:
+class _GivenFamilies:
     """A collector of families that are there already, each sample under the label `worker` where one is named."""
 
     def __init__(self, families: Iterable[Metric], worker: str = "") -> None:
@@ -53,7 +55,7 @@ async def exposition(hub: Hub) -> bytes:
     missing."""
     found: list[Metric] = []
     try:
-        found += await database_sync_to_async(_sealing)()
+        found += await database_sync_to_async(_of_rows)()
         is_up = 1.0
     except Exception:
         is_up = 0.0
@@ -66,7 +68,7 @@ async def exposition(hub: Hub) -> bytes:
         reached.add_metric([str(number)], float(bool(text)))
     found.append(reached)
     found += _shipping(hub.shipping.lags)
-    return _joined([_text(_Found(found)), own(hub), *filter(None, told)])
+    return _joined([_text(_GivenFamilies(found)), own(hub), *filter(None, told)])
 
 
 def own(hub: Hub) -> bytes:
@@ -110,10 +112,20 @@ def own(hub: Hub) -> bytes:
     held = GaugeMetricFamily(
         "mcphub_approvals_held", "Calls held until somebody decides.", float(hub.calls.approvals.held)
     )
-    families += [ruled, asked, held]
+    looked = CounterMetricFamily(
+        "mcphub_guardrail_decisions", "What guardrails did, by guardrail.", labels=["guardrail", "action"]
+    )
+    for (guardrail, action), count in sorted(hub.calls.guarding.decisions.items()):
+        looked.add_metric([guardrail, action], count)
+    refused = CounterMetricFamily(
+        "mcphub_quota_refusals", "Calls and turns of the chat that a quota refused, by the quota.", labels=["quota"]
+    )
+    for quota, count in sorted(hub.calls.spending.refusals.items()):
+        refused.add_metric([quota], count)
+    families += [ruled, asked, held, looked, refused]
     families += _calls(hub.calls.rows.counts)
     families += ProcessCollector(registry=None).collect()
-    return _text(_Found(families, worker))
+    return _text(_GivenFamilies(families, worker))
 
 
 def _shipping(lags: Iterable[Lag]) -> list[Metric]:
@@ -158,7 +170,7 @@ def _calls(counts: CallCounts) -> list[Metric]:
     return [outcomes, durations]
 
 
-def _text(collector: _Found) -> bytes:
+def _text(collector: _GivenFamilies) -> bytes:
     registry = CollectorRegistry()
     registry.register(collector)
     return bytes(generate_latest(registry))
@@ -191,6 +203,23 @@ async def _of_sibling(path: str) -> bytes:
             finally:
                 writer.close()
     return b""
+
+
+def _of_rows() -> list[Metric]:
+    """Give what the database tells, once for all workers and machines."""
+    return [*_sealing(), _deliveries()]
+
+
+def _deliveries() -> Metric:
+    """Give the deliveries of notices that wait or were given up: two indexes tell, and what was sent is not counted."""
+    states = (Delivery.State.WAITING, Delivery.State.DEAD)
+    counts = dict(Delivery.objects.filter(state__in=states).order_by().values_list("state").annotate(Count("pk")))
+    family = GaugeMetricFamily(
+        "mcphub_notice_deliveries", "Deliveries of notices that wait, or were given up and are kept.", labels=["state"]
+    )
+    for state in states:
+        family.add_metric([state.value], counts.get(state.value, 0))
+    return family
 
 
 def _sealing() -> list[Metric]:

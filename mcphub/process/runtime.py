@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import logging
 import socket
 import time
@@ -26,10 +27,11 @@ from invocations.configuration import Configuration
 from invocations.ledger import limits
 from invocations.ledger.records import Touch
 from invocations.ledger.writer import Ledger
+from invocations.quotas import usage as quotas
 from invocations.reading import Reads
 from invocations.recovery import interrupted
 from invocations.recovery.open_calls import OpenCalls
-from invocations.redaction.records import Record, without_secrets
+from invocations.redaction.records import RecordRedaction, without_secrets
 from invocations.rest import live
 from invocations.shipping.service import Shipping
 from invocations.tasks import store as tasks
@@ -51,6 +53,7 @@ from mcphub.telling.service import Telling
 from sessions_app import bus, events, refused_requests, store
 from sessions_app.history import bounded, comparing
 from sessions_app.keys import reminding
+from sessions_app.keys.unheard import UnheardKeys
 from sessions_app.login import sweeping as logins
 from sessions_app.models import ApiKey, ServerProcess
 from sessions_app.protocol.errors import SessionNotFound
@@ -61,8 +64,9 @@ from tools_catalog.call import addresses, session_news
 from tools_catalog.discovery import links
 from tools_catalog.discovery import reconcile as discovery
 from tools_catalog.egress import guard as egress
-from tools_catalog.models import aliases
+from tools_catalog.models import PersonalList, aliases
 from tools_catalog.upstream.listing import Offers
+from tools_catalog.upstream.peers import PeerPort
 from tools_catalog.upstream.pool import ConnectionEnvironment, Pool
 from tools_catalog.vault import secret_for
 
@@ -97,6 +101,7 @@ class Hub:
         self.sessions = store.Sessions()
         self.foreign_tokens = ForeignTokens()
         self.tokens = AccessTokens(self.foreign_tokens)
+        self.unheard_keys = UnheardKeys(self._read_keys, self.spawn)
         self.streams = Streams(
             settings.MCPHUB_HEARTBEAT_SECONDS, descriptors.most_streams(), settings.MCPHUB_MAX_STREAMS_PER_CALLER
         )
@@ -107,7 +112,7 @@ class Hub:
         self.tasks = TaskRegistry(self.calls, self.process_id, lambda: self.configuration)
         self.body_deadlines = BodyDeadlines()
         self.refused_requests = refused_requests.RefusedRequestLog(
-            lambda text: Record(self.configuration.redaction).words(text)
+            lambda text: RecordRedaction(self.configuration.redaction).words(text)
         )
         self.links = links.LinkKeeper(self.process_id, without_secrets, self._own.is_gone)
         self.telling = Telling(self.process_id, self._conditions)
@@ -119,6 +124,8 @@ class Hub:
                 report=self.links.report,
                 lasts_seconds=settings.MCPHUB_CALL_TIMEOUT_SECONDS,
                 discovered=self._discovered,
+                discovered_by=self._discovered_by,
+                was_listed_to=database_sync_to_async(PersonalList.objects.is_fresh),
                 unprobed=self.links.unprobed,
                 lease=self.links.lease,
                 updated=self._reads_differently,
@@ -152,6 +159,8 @@ class Hub:
         """URIs of resources that read differently, although their rows are as they were."""
         self._is_resubscribing = False
         self._reload = asyncio.Event()
+        self._loading = asyncio.Lock()
+        """Held while the configuration is read and replaced, so that an older one never replaces a newer."""
         self._tasks: list[asyncio.Task[None]] = []
         self._told: asyncio.Server | None = None
         """Tells other workers of this one's metrics."""
@@ -162,15 +171,15 @@ class Hub:
         live.begin()
         await asyncio.to_thread(self.telemetry.start, self.process_id)
         self._told = await siblings.answer(lambda: metrics.own(self))
-        await self.upstreams.relay.start(settings.MCPHUB_DATA_DIR / "run", self.process_id[:16])
+        await self._take_calls_of_others()
         self._not_durable = await database_sync_to_async(_durability)()
-        await database_sync_to_async(self._own.enter)(self.upstreams.relay.address)
+        await database_sync_to_async(self._own.enter)(*self._addresses)
         self._listen()
         await asyncio.to_thread(self.follower.start, asyncio.get_running_loop())
         self.configuration = await database_sync_to_async(loading.first_configuration)()
         await database_sync_to_async(interrupted.recover)(self.host, self.process_id, self.configuration.errors)
         await database_sync_to_async(store.sweep)()
-        await database_sync_to_async(self._own.look_for_others)(bool(self.upstreams.relay.address))
+        await database_sync_to_async(self._own.look_for_others)(*self._addresses)
         self.ledger.start()
         self.calls.start()
         self.streams.start()
@@ -212,6 +221,22 @@ class Hub:
         await self.upstreams.relay.drain(max(_LAST_WORDS_SECONDS, until - time.monotonic()))
         await self.tasks.stop()
         await self.resuming.stop()
+
+    async def _take_calls_of_others(self) -> None:
+        """Let other processes pass calls on to this one: of this machine, and of others where a port is named."""
+        relay, secret = self.upstreams.relay, settings.SECRET_KEY
+        await relay.start(settings.MCPHUB_DATA_DIR / "run", self.process_id[:16], secret)
+        if settings.MCPHUB_PEER_ADDRESS is None:
+            return
+        host, first = settings.MCPHUB_PEER_ADDRESS
+        try:
+            await relay.open_port(PeerPort(host, first + siblings.PLACE.number, secret))
+        except OSError as error:
+            logger.error("Other machines of the hub cannot pass calls on to this process: %s", error)
+
+    @property
+    def _addresses(self) -> tuple[str, str]:
+        return self.upstreams.relay.address, self.upstreams.relay.peer_address
 
     async def stop(self) -> None:
         """Drain, write what is queued, leave."""
@@ -321,7 +346,14 @@ class Hub:
                 await asyncio.sleep(1)
                 self._reload.set()
 
+    async def _read_keys(self) -> None:
+        await self._load({bus.KEYS_CHANGED}, set())
+
     async def _load(self, stale: set[str], updated: set[str]) -> None:
+        async with self._loading:
+            await self._replace(loading.implied(stale), updated)
+
+    async def _replace(self, stale: set[str], updated: set[str]) -> None:
         before, changes = self.configuration, await database_sync_to_async(loading.changes)(self.configuration, stale)
         if bus.KEYS_CHANGED in stale:
             changes["keys"].used.update(before.keys.used)
@@ -369,6 +401,18 @@ class Hub:
 
     async def _discovered(self, connection_id: int, offers: Offers) -> None:
         await database_sync_to_async(discovery.reconcile)(connection_id, offers)
+
+    async def _discovered_by(self, connection_id: int, principal: str, offers: Offers) -> None:
+        await database_sync_to_async(discovery.reconcile_for)(connection_id, principal, offers)
+
+    def connected(self, slug: str, principal: str) -> None:
+        """Hear that a person connected an account at an upstream: what it shows them is read now. From any thread."""
+
+        def read() -> None:
+            self.accounts.forget()
+            self.upstreams.list_for(principal, slug, again=True)
+
+        self.loop.call_soon_threadsafe(read, context=contextvars.Context())
 
     def _reads_differently(self, uri: str) -> None:
         self._updated.add(uri)
@@ -425,7 +469,7 @@ class Hub:
         self._own.beat()
         self.transports.flush()
         interrupted.recover(self.host, self.process_id, self.configuration.errors)
-        self._own.look_for_others(bool(self.upstreams.relay.address))
+        self._own.look_for_others(*self._addresses)
         self._flush()
         logins.flush()
         bounded.flush()
@@ -442,6 +486,7 @@ class Hub:
             repeats.purge()
             approvals.sweep()
             limits.purge()
+            quotas.purge()
             logins.sweep()
             sign_ins.sweep()
             reminding.remind()

@@ -11,7 +11,7 @@ import math
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
@@ -243,20 +243,43 @@ _UVICORN_WAITS_LONGER_SECONDS = 5
 class HubServer(uvicorn.Server):
     """uvicorn, saying when it accepts connections and ending the hub's streams before it waits for calls."""
 
-    def __init__(self, ready: Callable[[], None]) -> None:
+    def __init__(self, listeners: Sequence[socket.socket], ready: Callable[[], None]) -> None:
         from mcphub.process.connections import Connections
 
+        self._listeners = listeners
         self._connections = Connections.from_settings()
         super().__init__(configure(self._connections))
         self._ready = ready
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        start_application = self.lifespan.startup
+
+        async def start_and_listen() -> None:
+            await start_application()
+            if not self.lifespan.should_exit:
+                _leave_what_stays_to_itself()
+                await self._listen()
+
+        self.lifespan.startup = start_and_listen
         await super().startup(sockets)
         if self.started and not self.should_exit:
             self._connections.start()
-            _leave_what_stays_to_itself()
             sys.setswitchinterval(_SWITCH_SECONDS)
             self._ready()
+
+    async def _listen(self) -> None:
+        """Let connections come, now that there is a hub to answer them.
+
+        Before, the kernel would take them, and a balancer would give every second call to a hub that is still starting.
+        """
+        for listener in self._listeners:
+            try:
+                # The port may have been taken between bind and here by another start at the same moment.
+                listener.listen(_BACKLOG)
+            except OSError as error:
+                await self.lifespan.shutdown()
+                host, port = listener.getsockname()[:2]
+                raise _cannot_listen(host, port, error) from error
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         from mcphub.process import runtime
@@ -309,17 +332,12 @@ def configure(connections: Connections) -> uvicorn.Config:
 
 def _work(listeners: list[socket.socket], *, ready: Callable[[], None]) -> int:
     """Serve on `listeners` in this process until told to stop; give the exit status."""
-    server = HubServer(ready)
+    server = HubServer(listeners, ready)
     with _stopped_by_signals(server):
-        for listener in listeners:
-            try:
-                # The port may have been taken between bind and here by another start at the same moment.
-                listener.listen(_BACKLOG)
-            except OSError as error:
-                host, port = listener.getsockname()[:2]
-                raise _cannot_listen(host, port, error) from error
         try:
             server.run([*handles_of(listeners[0]), *listeners[1:]])
+        except Stop:
+            raise
         except SystemExit:
             print("mcphub serve: the hub could not start; the log above says why.", file=sys.stderr)
             return 1
@@ -341,17 +359,22 @@ def handles_of(listener: socket.socket) -> list[socket.socket]:
 
 @contextlib.contextmanager
 def _stopped_by_signals(server: uvicorn.Server) -> Iterator[None]:
-    """Let a signal that comes before or after uvicorn's own handlers stop the server in order."""
+    """Let a signal that comes before or after uvicorn's own handlers stop the server in order.
+
+    One that comes afterwards is ignored: the process ends already, and while the interpreter goes down no handler of
+    Python's would be left to keep the signal from ending it with another status.
+    """
 
     def stop(*_: object) -> None:
         server.should_exit = True
 
-    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, signal.SIG_IGN)
 
 
 def _bracketed(host: str) -> str:

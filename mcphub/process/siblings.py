@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class Place:
+class SiblingPlace:
     """Of this process among its siblings."""
 
     number: int = 0
@@ -25,7 +25,7 @@ class Place:
     listener: socket.socket | None = None
 
 
-PLACE = Place()
+PLACE = SiblingPlace()
 """Of this process; set once, after the fork."""
 
 

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import logging
 import random
+import re
 import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
@@ -37,9 +38,11 @@ _DURATIONS_EVERY_SECONDS: Final = 30
 _STOP_SECONDS: Final = 3
 _LONGEST_ATTRIBUTE: Final = 16 * 1024
 _SCOPE: Final = "mcphub"
+_NO_SUCH_ADDRESS: Final = re.compile(r"\bcode: (404|405|501)\b")
+"""What the exporters log of an answer by which a backend says that it does not take this at all."""
 
 
-class Deliveries:
+class SpanDeliveries:
     """What became of what was sent to the collector. Written by the SDK's threads."""
 
     def __init__(self) -> None:
@@ -47,6 +50,7 @@ class Deliveries:
         self.failing: str | None = None
         """Why the last batch did not arrive; None while all is well."""
         self._lock = threading.Lock()
+        self._takes_durations = True
 
     def take(self) -> bool:
         """Count a span that ended; False where it has no place any more."""
@@ -75,12 +79,24 @@ class Deliveries:
                 why,
             )
 
+    def durations_failed(self, why: str) -> None:
+        """Note that durations did not arrive; of a backend that takes traces alone, as many do, it is told once."""
+        if not _NO_SUCH_ADDRESS.search(why):
+            self.failed(0, why)
+        elif self._takes_durations:
+            self._takes_durations = False
+            logger.warning(
+                "What takes traces at %s takes no metrics: %s. Traces are sent; durations are in /metrics alone.",
+                settings.MCPHUB_OTLP_ENDPOINT,
+                why,
+            )
+
 
 class Telemetry:
     """One a process. Without MCPHUB_OTLP_ENDPOINT it does nothing."""
 
     def __init__(self) -> None:
-        self.deliveries: Deliveries | None = None
+        self.deliveries: SpanDeliveries | None = None
         """None where nothing is sent."""
         self._ends: list[Callable[[], object]] = []
 
@@ -89,7 +105,7 @@ class Telemetry:
             return
         if not is_installed():
             raise RuntimeError(MISSING)
-        self.deliveries = Deliveries()
+        self.deliveries = SpanDeliveries()
         recorder, self._ends = _sdk(self.deliveries, process_id)
         tracing.record_with(recorder)
 
@@ -133,7 +149,7 @@ def unreachable() -> str:
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.trace.export import SpanExportResult
 
-    words = _LastWords()
+    words = _LastWords("trace")
     exporter = OTLPSpanExporter(endpoint=_endpoint("traces"), timeout=SEND_SECONDS)
     try:
         return "" if exporter.export([]) is SpanExportResult.SUCCESS else words.said
@@ -147,18 +163,19 @@ def _endpoint(signal: str) -> str:
 
 
 class _LastWords(logging.Handler):
-    """Keeps what the exporters logged last: they say why they failed nowhere else. It goes to no log by itself."""
+    """Keeps what an exporter logged last: it says why it failed nowhere else. It goes to no log by itself."""
 
-    def __init__(self) -> None:
+    def __init__(self, signal: str) -> None:
         super().__init__(logging.WARNING)
         self.said = "no answer"
+        self._exporter = f"{signal}_exporter"
         self._loggers = [logging.getLogger(name) for name in ("opentelemetry.exporter", "opentelemetry.sdk")]
         for each in self._loggers:
             each.addHandler(self)
             each.propagate = False
 
     def emit(self, record: logging.LogRecord) -> None:
-        if record.name.startswith("opentelemetry.exporter"):
+        if record.name.startswith("opentelemetry.exporter") and self._exporter in record.name:
             self.said = record.getMessage().partition("\n")[0][:300]
 
     def close(self) -> None:
@@ -177,7 +194,7 @@ def _sampler() -> Sampler:
     return ParentBased(ALWAYS_ON, remote_parent_sampled=share, remote_parent_not_sampled=share)
 
 
-def _sdk(deliveries: Deliveries, process_id: str) -> tuple[tracing.Recorder, list[Callable[[], object]]]:
+def _sdk(deliveries: SpanDeliveries, process_id: str) -> tuple[tracing.Recorder, list[Callable[[], object]]]:
     """Give a recorder by OpenTelemetry's SDK, and what ends it."""
     from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -187,7 +204,7 @@ def _sdk(deliveries: Deliveries, process_id: str) -> tuple[tracing.Recorder, lis
     from opentelemetry.sdk.trace import ReadableSpan, SpanLimits, TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 
-    words = _LastWords()
+    words, words_on_durations = _LastWords("trace"), _LastWords("metric")
     resource = Resource.create({"service.version": settings.MCPHUB_VERSION, "service.instance.id": process_id})
     if str(resource.attributes.get("service.name", "")).startswith("unknown_service"):  # OTEL_SERVICE_NAME is not set
         resource = resource.merge(Resource({"service.name": "mcphub"}))
@@ -218,7 +235,7 @@ def _sdk(deliveries: Deliveries, process_id: str) -> tuple[tracing.Recorder, lis
             if result is MetricExportResult.SUCCESS:
                 deliveries.arrived(0)
             else:
-                deliveries.failed(0, words.said)
+                deliveries.durations_failed(words_on_durations.said)
             return result
 
     tracer_provider = TracerProvider(
@@ -242,7 +259,7 @@ def _sdk(deliveries: Deliveries, process_id: str) -> tuple[tracing.Recorder, lis
     )
     meter_provider = MeterProvider([reader], resource=resource, shutdown_on_exit=False)
     recorder = _SdkRecorder(tracer_provider.get_tracer(_SCOPE), meter_provider.get_meter(_SCOPE))
-    return recorder, [tracer_provider.shutdown, meter_provider.shutdown, words.close]
+    return recorder, [tracer_provider.shutdown, meter_provider.shutdown, words.close, words_on_durations.close]
 
 
 class _SdkRecorder(tracing.Recorder):

@@ -15,37 +15,41 @@ from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitVie
 from rest_framework.negotiation import DefaultContentNegotiation
 from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
-from rest_framework.routers import SimpleRouter
 from rest_framework.views import APIView
 
 from invocations.rest.approvals import ApprovalViewSet
 from invocations.rest.audit import CheckpointViewSet, ConsistencyViewSet, EventViewSet, ExportViewSet, ProofViewSet
 from invocations.rest.calls import InvocationViewSet
+from invocations.rest.errors import ErrorGroupViewSet
 from invocations.rest.mappings import ErrorMappingViewSet
+from invocations.rest.quotas import QuotaViewSet
+from invocations.rest.redaction import RedactionRuleViewSet
+from invocations.rest.retention import HoldViewSet, RetentionViewSet
 from invocations.rest.shipping import ShippingTargetViewSet, VerificationViewSet
 from invocations.rest.tasks import TaskViewSet
+from mcphub.rest.groups import GroupViewSet
+from mcphub.rest.people import PersonViewSet
 from mcphub.rest.replay import ReplayViewSet
+from mcphub.rest.root import RootView
 from mcphub.telling.rest import DeliveryViewSet, NoticeViewSet
+from sessions_app.endpoints import public_address
+from sessions_app.kit.rest.routing import RestRouter
+from sessions_app.protocol.json import Json
 from sessions_app.rest.keys import KeyViewSet
 from sessions_app.rest.processes import ProcessViewSet
+from sessions_app.rest.saved_views import SavedViewViewSet
 from sessions_app.rest.sessions import SessionViewSet
 from sessions_app.rest.waiting import WaitingChangeViewSet
+from sessions_app.rest.workspaces import WorkspaceViewSet
 from tools_catalog.rest.accounts import AccountViewSet
 from tools_catalog.rest.connections import ConnectionViewSet
 from tools_catalog.rest.content import PromptViewSet, ResourceViewSet
+from tools_catalog.rest.guardrails import GuardrailViewSet
 from tools_catalog.rest.launch import LaunchProfileViewSet, SecretViewSet
 from tools_catalog.rest.offers import OfferViewSet
 from tools_catalog.rest.policy import PolicyRuleViewSet
 from tools_catalog.rest.selections import ServiceViewSet, ToolsetViewSet
 from tools_catalog.rest.tools import ToolDefinitionViewSet, ToolVersionViewSet
-
-
-class RestRouter(SimpleRouter):
-    """Every address with and without its last slash, and no redirect, which would drop a body."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.trailing_slash = "/?"
 
 
 class JsonDocument(OpenApiJsonRenderer2):
@@ -66,12 +70,18 @@ class SchemaView(SpectacularAPIView):
     missing = "The schema is given as ?format=json or ?format=yaml."
 
 
+def add_server(result: dict[str, Json], generator: object, request: object, public: bool) -> dict[str, Json]:
+    """Say where the hub is: by its public address, else where the document came from; a postprocessing hook."""
+    return {"openapi": result["openapi"], "servers": [{"url": public_address() or "/"}], **result}
+
+
 @extend_schema(exclude=True)
 class UnknownAddress(APIView):
     authentication_classes = ()
     permission_classes = ()
 
     def initial(self, request: Request, *args: object, **kwargs: object) -> None:
+        self.format_kwarg = None  # without it DRF would not ask who gets a page
         raise Http404
 
 
@@ -81,6 +91,7 @@ router.register("sessions", SessionViewSet)
 router.register("processes", ProcessViewSet)
 router.register("tasks", TaskViewSet)
 router.register("approvals", ApprovalViewSet)
+router.register("errors", ErrorGroupViewSet)
 router.register("tool-definitions", ToolDefinitionViewSet)
 router.register(r"tool-definitions/(?P<name>[^/]+)/versions", ToolVersionViewSet)
 router.register("connections", ConnectionViewSet)
@@ -89,23 +100,33 @@ router.register("launch-profiles", LaunchProfileViewSet)
 router.register("secrets", SecretViewSet)
 router.register("offers", OfferViewSet)
 router.register("keys", KeyViewSet)
+router.register("workspaces", WorkspaceViewSet)
+router.register("people", PersonViewSet)
+router.register("groups", GroupViewSet)
 router.register("services", ServiceViewSet)
 router.register("toolsets", ToolsetViewSet)
 router.register("policy-rules", PolicyRuleViewSet)
+router.register("guardrails", GuardrailViewSet)
+router.register("quotas", QuotaViewSet)
+router.register("redaction-rules", RedactionRuleViewSet)
 router.register("resources", ResourceViewSet)
 router.register("prompts", PromptViewSet)
+router.register("saved-views", SavedViewViewSet)
 router.register("waiting-changes", WaitingChangeViewSet)
 router.register("notices", NoticeViewSet)
 router.register("notice-deliveries", DeliveryViewSet)
 router.register("error-mappings", ErrorMappingViewSet)
 router.register("audit/checkpoints", CheckpointViewSet, basename="checkpoint")
 router.register("audit/events", EventViewSet)
+router.register("audit/holds", HoldViewSet)
 router.register("audit/proofs", ProofViewSet, basename="proof")
 router.register("audit/shipping", ShippingTargetViewSet)
 router.register("audit/verifications", VerificationViewSet)
 
 urlpatterns = [
     *router.urls,
+    re_path(r"^$", RootView.as_view(), name="api-root"),
+    re_path(r"^audit/retention/?$", RetentionViewSet.as_view({"get": "kept", "patch": "keep"})),
     re_path(r"^audit/export/?$", ExportViewSet.as_view({"get": "export"})),
     re_path(r"^invocations/(?P<invocation_id>[^/]+)/replay/?$", ReplayViewSet.as_view({"post": "replay"})),
     re_path(

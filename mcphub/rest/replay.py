@@ -30,6 +30,7 @@ from sessions_app.protocol.errors import (
     Forbidden,
     HubError,
     InvalidParams,
+    QuotaReached,
     RateLimited,
     ServerBusy,
     ToolFailure,
@@ -42,7 +43,7 @@ from tools_catalog.catalog.snapshot import Catalog
 PERMISSION = "invocations.replay_call"
 SCOPE = "calls:replay"
 _CLIENT = "MCP Hub replay"
-_NOT_ADMITTED = (Forbidden, RateLimited, ServerBusy)
+_NOT_ADMITTED = (Forbidden, RateLimited, QuotaReached, ServerBusy)
 """Refusals that are about whoever asks, not about the call."""
 
 
@@ -185,7 +186,7 @@ class ReplayViewSet(RowViewSet[McpToolInvocation]):
     def replay(self, request: Request, invocation_id: str) -> Response:
         asked = ReplayRequestSerializer(data=request.data)
         asked.is_valid(raise_exception=True)
-        wanted = asked.validated_data
+        wanted, key = asked.validated_data, _key(request)
         if not sees_bodies(request):
             raise Forbidden("You may not read bodies, so not make calls again.", permission="invocations.read_bodies")
         if "\0" in invocation_id:
@@ -216,7 +217,7 @@ class ReplayViewSet(RowViewSet[McpToolInvocation]):
                         confirm=False,
                     )
             try:
-                made = plan.make(transports.REST.name, _key(request))
+                made = plan.make(transports.REST.name, key)
             except DuplicateRequest as error:
                 raise Conflict(error.message, **error.details) from error
         return Response(replayed(plan, made, violations, wanted["dry_run"]))

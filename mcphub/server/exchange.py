@@ -312,10 +312,10 @@ class ConnectionExchange(SessionExchange):
 
 def session_source(session: SessionView, caller: Caller, address: str) -> CallSource:
     """Give the source of a session's requests; the same object as long as nothing of it changes."""
-    known = caller.sources.get(session.session_id)
-    if known is not None and known[0] is session and known[1].client_address == address:
-        kept: CallSource = known[1]
-        return kept
+    for known in session.sources:
+        kept: CallSource = known
+        if kept.caller is caller and kept.client_address == address:
+            return kept
     source = CallSource(
         caller=caller,
         session_id=session.session_id,
@@ -327,7 +327,7 @@ def session_source(session: SessionView, caller: Caller, address: str) -> CallSo
         client_capabilities=session.client_capabilities,
         in_session=True,
     )
-    caller.remember(session.session_id, (session, source))
+    session.sources[:] = [source]
     return source
 
 

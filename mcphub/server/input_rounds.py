@@ -85,12 +85,13 @@ class InputRounds:
         """The invocation of the first round; empty in the first."""
         return self._first
 
-    def digest_without(self, key: str) -> str:
-        """Give the digest of this round's state and answers; empty in the first, and where `key` was asked."""
-        if not self._number or key in self._asked:
-            return ""
-        answers = json.canonical([self._params.get("requestState"), self._params.get("inputResponses")])
-        return json.digest(answers)
+    def digests_without(self, stem: str) -> tuple[str, str] | None:
+        """Give the digests of this round's state and of its answers; None in the first, and where a key was asked that
+        begins with `stem`."""
+        if not self._number or any(key.startswith(stem) for key in self._asked):
+            return None
+        state, answers = (self._params.get(name) for name in ("requestState", "inputResponses"))
+        return json.digest(json.canonical(state)), json.digest(json.canonical(answers))
 
     def check(self) -> None:
         """Raise InvalidParams where the state is not one that the hub gave this caller for this request."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from invocations.approvals.releasing import QUESTION
+from invocations.approvals.telling import QUESTION
 from invocations.call.context import LOG_LEVELS
 from invocations.calling import LONGEST_IDEMPOTENCY_KEY, CallResult
 from invocations.exchange import CallRequest
@@ -53,7 +53,7 @@ async def server_discover(exchange: McpExchange, params: dict[str, Json]) -> Res
         "supportedVersions": list(revisions.STATELESS),
         "capabilities": shapes.capabilities_for(exchange.revision, CAPABILITIES),
         **({"instructions": words} if words else {}),
-        **hints(is_public=not exchange.toolset),
+        **hints(is_public=not exchange.toolset and exchange.source.caller.workspace is None),
     }
 
 
@@ -133,7 +133,7 @@ async def tools_call(exchange: McpExchange, params: dict[str, Json]) -> Result:
         meta=params.get("_meta"),
         selection=selection,
         check=check if may_be_task or headers is not None or rounds is not None else None,
-        round=rounds.digest_without(QUESTION) if rounds is not None else "",
+        round=rounds.digests_without(QUESTION) if rounds is not None else None,
         make_requester=lambda: rounds or exchange.requester("tools/call", params),
     )
     if rounds is not None and rounds.continues:
@@ -167,6 +167,8 @@ def _answered(exchange: McpExchange, answer: CallResult) -> Result:
     meta: dict[str, Any] = {"mcphub/invocationId": answer.invocation_id}
     if answer.duplicate_of:
         meta["mcphub/duplicateOf"] = answer.duplicate_of
+    if answer.near:
+        meta["mcphub/quota"] = [spent.told() for spent in answer.near]
     revision = exchange.revision
     if "_meta" not in answer.wire and shapes.carries(revision, answer.wire):
         # In the tool's own order: the record is canonical, the answer is not.

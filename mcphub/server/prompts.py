@@ -13,7 +13,7 @@ from mcphub.server.results import IDENTITY, bounded, listed, text
 from sessions_app.protocol import json, shapes
 from sessions_app.protocol.errors import InvalidParams, ResourceNotFound
 from sessions_app.protocol.json import Json
-from tools_catalog.catalog.offers import Prompt, Resource
+from tools_catalog.catalog.offers import OfferedResource, Prompt
 
 if TYPE_CHECKING:
     from mcphub.server.exchange import McpExchange, Result
@@ -109,18 +109,19 @@ def _completion_reading(exchange: McpExchange, params: dict[str, Json]) -> Readi
     )
 
 
-def _subject(method: str, entry: Prompt | Resource) -> RowSubject:
+def _subject(method: str, entry: Prompt | OfferedResource) -> RowSubject:
     return RowSubject(
         method=method,
         target=entry.name if isinstance(entry, Prompt) else entry.uri,
         digest=entry.digest,
         connection=entry.connection,
         definition=entry.definition,
+        workspace=entry.workspace,
         variables=tuple(_names(entry)),
     )
 
 
-def _referred(exchange: McpExchange, ref: Json) -> Prompt | Resource:
+def _referred(exchange: McpExchange, ref: Json) -> Prompt | OfferedResource:
     kind = ref.get("type") if isinstance(ref, dict) else None
     if kind == "ref/prompt":
         return exchange.prompts().find(text(ref, "name", "the name of a prompt"), exchange.source.caller)
@@ -133,7 +134,7 @@ def _referred(exchange: McpExchange, ref: Json) -> Prompt | Resource:
     raise InvalidParams("ref must be an object whose type is ref/prompt or ref/resource.")
 
 
-def _names(entry: Prompt | Resource) -> list[str]:
+def _names(entry: Prompt | OfferedResource) -> list[str]:
     if isinstance(entry, Prompt):
         return [argument["name"] for argument in entry.definition.get("arguments", [])]
     return list(entry.template.names) if entry.template is not None else []

@@ -16,7 +16,7 @@ from sessions_app import bus, subscriptions
 from sessions_app.protocol import shapes
 from sessions_app.protocol.errors import InvalidParams, ResourceNotFound
 from sessions_app.protocol.json import Json
-from tools_catalog.catalog.offers import Resource, Resources
+from tools_catalog.catalog.offers import OfferedResource, Resources
 
 if TYPE_CHECKING:
     from mcphub.server.exchange import McpExchange, Result
@@ -75,7 +75,7 @@ def filter_of(exchange: McpExchange, asked: Json) -> Filter:
     )
 
 
-async def tell_updated(streams: Streams, changed: list[Resource], announced: set[str]) -> None:
+async def tell_updated(streams: Streams, changed: list[OfferedResource], announced: set[str]) -> None:
     """Tell the subscribers that this process holds: of rows that changed, and of URIs that a function announced."""
     if not len(streams) or not (changed or announced):
         return
@@ -122,7 +122,7 @@ def _reading(exchange: McpExchange, params: dict[str, Json]) -> Reading:
 
     def answer(result: dict[str, Json]) -> Result:
         # What a function reads may depend on who asks and when, so caches may not keep it.
-        is_public = source.is_static and not resource.groups
+        is_public = source.is_static and not resource.groups and resource.workspace is None
         told = {**result, **hints(is_public=is_public, ttl_ms=LIST_TTL_MS if source.is_static else 0)}
         told["_meta"] = {**result.get("_meta", {}), **IDENTITY}
         return bounded(shapes.read_result_for(exchange.revision, told))
@@ -133,6 +133,7 @@ def _reading(exchange: McpExchange, params: dict[str, Json]) -> Reading:
         digest=resource.digest,
         connection=resource.connection,
         definition=resource.definition,
+        workspace=resource.workspace,
     )
     return Reading(
         subject=subject,
@@ -151,7 +152,7 @@ def _uri(params: dict[str, Json]) -> str:
     return uri
 
 
-def _find(exchange: McpExchange, uri: str) -> tuple[Resource, dict[str, str]]:
+def _find(exchange: McpExchange, uri: str) -> tuple[OfferedResource, dict[str, str]]:
     found = exchange.resources().find(uri, exchange.source.caller)
     if found is None:
         raise ResourceNotFound(uri, exchange.revision.resource_not_found_code)

@@ -37,6 +37,8 @@ def list_tail(revision: revisions.Revision, is_public: bool) -> bytes:
 def listed(exchange: McpExchange, listing: Listing, params: dict[str, Json]) -> bytes:
     """Answer one of the four list methods."""
     exchange.source.caller.need("tools:list")
+    if exchange.configuration.catalog.upstreams.sights:
+        exchange.hub.upstreams.list_for(exchange.source.caller.principal)
     tail = list_tail(exchange.revision, listing.is_public)
     return listing.page(exchange.source.caller, exchange.revision.version, tail, params.get("cursor"))
 

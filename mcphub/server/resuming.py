@@ -111,7 +111,8 @@ class Follower:
             if time.monotonic() - silent_since >= self._heartbeat_seconds:
                 return None
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._ready.wait(), min(_LOOKS_SECONDS, self._heartbeat_seconds))
+                async with asyncio.timeout(min(_LOOKS_SECONDS, self._heartbeat_seconds)):
+                    await self._ready.wait()
         event = self._page.pop(0)
         self._number = event.number
         if event.is_last:

@@ -18,7 +18,7 @@ from django.core import signing
 from django.db import DatabaseError
 
 from invocations.call import repeats
-from invocations.redaction.records import Record
+from invocations.redaction.records import RecordRedaction
 from invocations.tasks import store
 from mcphub.server.listening import Stream
 from mcphub.server.results import IDENTITY
@@ -111,7 +111,7 @@ class TaskInputRelay:
                 given = {"error": dict(message.error)}
             else:
                 given = {"result": message.result}
-            owner, record = store.Owner.of(exchange.source), Record(exchange.hub.configuration.redaction)
+            owner, record = store.Owner.of(exchange.source), RecordRedaction(exchange.hub.configuration.redaction)
             await database_sync_to_async(store.answer)(self._task_id, owner, {key: given}, record)
         except asyncio.CancelledError:
             word = {"requestId": request_id, "reason": "The task waits for this answer no more."}
@@ -151,7 +151,7 @@ async def tasks_update(exchange: McpExchange, params: dict[str, Json]) -> Result
         task_id,
         owner,
         {key: {"result": given} for key, given in responses.items()},
-        Record(exchange.hub.configuration.redaction),
+        RecordRedaction(exchange.hub.configuration.redaction),
     )
     exchange.hub.tasks.heard(task_id)
     return {"resultType": "complete", "_meta": IDENTITY}

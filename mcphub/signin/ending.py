@@ -29,6 +29,12 @@ def connect() -> None:
     pre_delete.connect(_gone, sender=User, dispatch_uid="person is gone")
 
 
+def is_last_superuser(person: User) -> bool:
+    """Say whether nobody else could do what superusers do, so that the account must stay as it is."""
+    others = User.objects.filter(is_superuser=True, is_active=True).exclude(pk=person.pk)
+    return person.is_superuser and person.is_active and not others.exists()
+
+
 def end_all(person: User, reason: str) -> None:
     """Revoke keys, tokens and codes of the person, end their logins, MCP sessions and what runs, in all processes."""
     with transaction.atomic():

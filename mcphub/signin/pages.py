@@ -32,6 +32,7 @@ from sessions_app.history import bounded, events
 from sessions_app.kit.shown import clipped
 from sessions_app.login.session_store import OPENED_AT
 from sessions_app.protocol.errors import HubError
+from tools_catalog.catalog.snapshot import Catalog
 
 _MOST_TOOLS = 200
 """Names of tools on the page; of more there is the number."""
@@ -96,7 +97,7 @@ class Authorize(BaseAuthorizationView):  # type: ignore[misc]
                 raise errors.InvalidRequestError(description="code_challenge_method must be S256.", state=state)
             needed = endpoints.scopes_of(endpoint)
             granted = [scope for scope in scopes if scope in needed] if request.GET.get("scope") else needed
-            if not _toolset_is_there(request.user, endpoint):
+            if not _is_there(request.user, endpoint):
                 raise endpoint_refused(state)
         except errors.OAuth2Error as error:
             raise _with_target(error, redirect_uri) from error
@@ -160,7 +161,7 @@ class Device(LoginRequiredMixin, View):
             words = _("Too many codes were wrong. Log out, wait a moment, and begin again at the device.")
             return self._ask(request, words, status=429)
         found = device.waiting(code)
-        if found is None or not _toolset_is_there(request.user, found.endpoint):
+        if found is None or not _is_there(request.user, found.endpoint):
             request.session[_WRONG_CODES] = request.session.get(_WRONG_CODES, 0) + 1
             return self._ask(request, _("No device waits under this code. It holds for ten minutes, and once."), 404)
         context = {**_described(request, found.client, found.endpoint, found.scopes), "code": code[:40]}
@@ -169,7 +170,7 @@ class Device(LoginRequiredMixin, View):
     def post(self, request: HttpRequest) -> HttpResponse:
         found = device.waiting(request.POST.get("code", ""))
         allow = "allow" in request.POST
-        is_open = found is not None and _toolset_is_there(request.user, found.endpoint)
+        is_open = found is not None and _is_there(request.user, found.endpoint)
         if found is None or not is_open or not device.decide(found, request.user, allow=allow):
             return self._ask(request, _("No device waits under this code. It holds for ten minutes, and once."), 404)
         context = {"is_allowed": allow, "name": clipped(found.client.name, 100), "person": request.user.get_username()}
@@ -251,21 +252,31 @@ def _person(user: Any) -> Caller:
     return Caller(principal=own.principal, label=own.label, scopes=own.scopes, groups=own.groups)
 
 
-def _toolset_is_there(user: Any, endpoint: str) -> bool:
+def _at(endpoint: str, catalog: Catalog, user: Any) -> Caller:
+    """Give the caller that a person is at an endpoint; raise WorkspaceNotFound."""
+    name, person = endpoints.workspace_of(endpoint), _person(user)
+    return person.within(catalog.workspace(name, person)) if name else person
+
+
+def _is_there(user: Any, endpoint: str) -> bool:
+    """Whether the endpoint leads somewhere for the person."""
     hub, name = runtime.current(), endpoints.toolset_of(endpoint)
-    if hub is None or not name:
+    if hub is None:
         return True
     try:
-        hub.configuration.catalog.toolset(name, _person(user))
+        person = _at(endpoint, hub.configuration.catalog, user)
+        if name:
+            hub.configuration.catalog.toolset(name, person)
     except HubError:
         return False
     return True
 
 
 def _tools_for(user: Any, endpoint: str) -> list[str]:
-    hub, name, person = runtime.current(), endpoints.toolset_of(endpoint), _person(user)
+    hub, name = runtime.current(), endpoints.toolset_of(endpoint)
     if hub is None:
         return []
     catalog = hub.configuration.catalog
+    person = _at(endpoint, catalog, user)
     selection = catalog.toolset(name, person) if name else catalog
     return [tool.name for tool in selection.tools.values() if tool.enabled and tool.visible_to(person)]

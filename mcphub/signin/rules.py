@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sessions_app import bus
-from sessions_app.kit.triggers import Rule
+from sessions_app.kit.triggers import TriggerRule
 
 _INTO = "INSERT INTO sessions_app_busevent (subject, payload, created_at)"
 _NOW = {"sqlite": "strftime('%Y-%m-%d %H:%M:%f', 'now')", "postgresql": "clock_timestamp()"}
@@ -44,7 +44,7 @@ class Tell:
 _TOKENS, _PEOPLE = "oauth2_provider_accesstoken", "auth_user"
 _ENDED = "OLD.is_active AND NOT NEW.is_active"
 
-RULES: tuple[Rule, ...] = (
+RULES: tuple[TriggerRule, ...] = (
     # A new token needs no news: no process has seen it. One that is over is swept in silence.
     Tell(_TOKENS, "mcphub_token_gone", "DELETE", bus.TOKENS_CHANGED, "OLD.token_checksum", "OLD.expires > {now}"),
     Tell(_TOKENS, "mcphub_token_changed", "UPDATE", bus.TOKENS_CHANGED, "OLD.token_checksum"),

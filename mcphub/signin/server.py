@@ -54,7 +54,7 @@ def endpoint_asked(resources: list[str], state: str | None = None) -> str:
     return endpoint
 
 
-class Validator(OAuth2Validator):  # type: ignore[misc]
+class TokenRequestValidator(OAuth2Validator):  # type: ignore[misc]
     """Every token is for one endpoint of this hub, and stands on a consent of an active person."""
 
     # Scopes ----------------------------------------------------------------------------------------

@@ -86,7 +86,7 @@ class SubscriptionForm(_FormBase):
         required=False,
         choices=lambda: [(name, KINDS[name].title) for name in CHOSEN],
         widget=UnfoldAdminCheckboxSelectMultipleWidget,
-        help_text=_("Of those only what you may read is told. None chosen: all of them."),
+        help_text=_("You are told of what you may read, and of nothing else. None chosen: all kinds."),
     )
     address = forms.CharField(
         label=_("New address"),
@@ -101,7 +101,7 @@ class SubscriptionForm(_FormBase):
     renew_secret = forms.BooleanField(
         label=_("Make a new secret"),
         required=False,
-        help_text=_("Of a signed webhook. The new one is shown once, and the old one signs nothing any more."),
+        help_text=_("A signed webhook has one. The new secret is shown once, and the old one signs nothing any more."),
     )
 
     class Meta:

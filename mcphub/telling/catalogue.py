@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from django.utils.translation import gettext_lazy as _
 
+from invocations.quotas import amounts
 from sessions_app.protocol.json import Json
 
 if TYPE_CHECKING:
@@ -92,6 +93,15 @@ KINDS: Mapping[str, NoticeKind] = {
             ends=True,
         ),
         NoticeKind(
+            "shipping.behind",
+            _("The audit does not reach a target"),
+            _("%(target)s lacks %(rows)s sealed rows of the audit. %(problem)s"),
+            "invocations.view_shippingtarget",
+            "invocations_shippingtarget",
+            is_alarm=True,
+            ends=True,
+        ),
+        NoticeKind(
             "ledger.failing",
             _("Calls cannot be recorded"),
             _("The hub on %(host)s cannot record calls, and refuses them: %(problem)s"),
@@ -114,6 +124,23 @@ KINDS: Mapping[str, NoticeKind] = {
             _("Of the last %(calls)s calls of %(tool)s one in twenty took %(now)s ms or more; usual are %(usual)s ms."),
             "invocations.view_mcptoolinvocation",
             "invocations_mcptoolinvocation",
+            ends=True,
+        ),
+        NoticeKind(
+            "budget.near",
+            _("A quota is nearly used up"),
+            _("%(caller)s has used %(used)s of %(limit)s of the quota %(quota)s. It is released at %(ends)s."),
+            "invocations.view_mcpquota",
+            "invocations_mcpquota",
+            ends=True,
+        ),
+        NoticeKind(
+            "budget.spent",
+            _("A quota is used up"),
+            _("%(caller)s has used up the quota %(quota)s: %(used)s of %(limit)s. Further calls are refused until "
+              "%(ends)s."),
+            "invocations.view_mcpquota",
+            "invocations_mcpquota",
             ends=True,
         ),
         NoticeKind(
@@ -146,7 +173,7 @@ KINDS: Mapping[str, NoticeKind] = {
         ),
     )
 }  # fmt: skip
-"""Name -> kind. `budget.near` comes with budgets: a line here and a call of `noticing.note` by who counts."""
+"""Name -> kind."""
 
 CHOSEN = tuple(name for name in KINDS if name not in ("test", "more"))
 """What a subscription may choose. The others come wherever they are sent to."""
@@ -160,7 +187,13 @@ def title_of(name: str) -> str:
 def words_of(name: str, facts: Json) -> str:
     """Give the sentence of a notice in the language that is active. A fact that is missing shows as `?`."""
     kind = KINDS.get(name)
-    return str(kind.words) % _Facts(facts if isinstance(facts, dict) else {}) if kind else name
+    told = _Facts(facts if isinstance(facts, dict) else {})
+    unit = told.get("unit")
+    for fact in ("used", "limit"):
+        number = told.get(fact)
+        if unit in amounts.UNITS and isinstance(number, int):
+            told[fact] = amounts.shown(number, str(unit))
+    return str(kind.words) % told if kind else name
 
 
 class _Facts(dict[str, object]):

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
 from mcphub.telling.catalogue import KINDS
 from mcphub.telling.models import Delivery
-from sessions_app.kit.lists.filters import Choices, During, ListFilter, OneOf, Rows, WholeNumber
+from sessions_app.kit.lists.filters import Choices, During, ListFilter, OneOf, WholeNumber
 
 
 def _kinds() -> Choices:
     return [(kind.name, kind.title) for kind in KINDS.values()]
 
 
-def _in_state(rows: Rows, state: str) -> Rows:
-    return rows.filter(ended_at=None) if state == "open" else rows.exclude(ended_at=None)
+def _in_state(state: str) -> Q:
+    return Q(ended_at=None) if state == "open" else ~Q(ended_at=None)
 
 
 NOTICE_FILTERS: tuple[ListFilter, ...] = (
@@ -23,7 +24,7 @@ NOTICE_FILTERS: tuple[ListFilter, ...] = (
         name="state",
         label=_("state"),
         choices=[("open", _("Holds now")), ("over", _("Over, or happened once"))],
-        narrowed=_in_state,
+        meant=_in_state,
     ),
     During(name="first", column="first_at", label="", over_rest=False),
 )

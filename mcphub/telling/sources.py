@@ -16,6 +16,8 @@ from django.utils import timezone
 from invocations.approvals.models import McpApproval
 from invocations.figures.tallies import HOUR, MINUTE, TOOL, Tally
 from invocations.models import CallTally
+from invocations.quotas import usage
+from invocations.shipping.service import lags
 from mcphub.signin.models import Consent
 from mcphub.telling import noticing
 from mcphub.telling.models import Notice
@@ -47,19 +49,21 @@ LEAST_USUAL_CALLS = 100
 
 def states() -> Found:
     """Give all states that hold now and that people are told of."""
-    return {**_approvals(), **_changes(), **_connections_down(), **_definitions()}
+    return {**_approvals(), **_changes(), **_connections_down(), **_definitions(), **_shipping(), **_quotas()}
 
 
 def reconcile(found: Found, kinds: tuple[str, ...]) -> None:
     """Write what is new of these kinds, count up what came back, end what is over."""
+    people = _people(found)
     for (kind, subject), facts in found.items():
-        noticing.note(kind, subject, facts)
+        noticing.note(kind, subject, facts, person=people.get(_counted_for(kind, subject)))
     still = Notice.objects.filter(kind__in=kinds, ended_at=None, is_current=True)
     over = [row.pk for row in still if (row.kind, row.subject) not in found]
     noticing.end(Notice.objects.filter(pk__in=over))
 
 
-STATES = ("approval.waits", "change.waits", "connection.down", "definition.changed")
+BUDGETS = ("budget.near", "budget.spent")
+STATES = ("approval.waits", "change.waits", "connection.down", "definition.changed", "shipping.behind", *BUDGETS)
 FIGURES = ("tool.errors", "tool.slow")
 
 
@@ -122,6 +126,49 @@ def _definitions() -> Found:
         }
         for row in rows[:MOST_OF_A_STATE]
     }
+
+
+def _shipping() -> Found:
+    return {
+        ("shipping.behind", lag.name): {"target": lag.name, "rows": lag.rows, "problem": lag.problem}
+        for lag in lags()
+        if lag.is_behind
+    }
+
+
+def _quotas() -> Found:
+    """What is over when the window ends: the next one is another subject."""
+    found: Found = {}
+    for use in usage.uses(near=True, most=MOST_OF_A_STATE):
+        facts: dict[str, Json] = {
+            "quota": use.quota,
+            "caller": use.label or use.subject,
+            "used": use.used,
+            "limit": use.limit,
+            "unit": use.unit,
+            "ends": moment_of(use.ends_at),
+        }
+        subject = f"{use.quota} {use.subject} {use.window.begins}"
+        if use.soft is not None:
+            found["budget.near", subject] = facts
+        if use.state == "refuses":
+            found["budget.spent", subject] = facts
+    return found
+
+
+def _counted_for(kind: str, subject: str) -> str:
+    """Give the person or key whose sum a notice of a quota is about; empty for what is about nobody."""
+    return subject.split(" ")[1] if kind in BUDGETS else ""
+
+
+def _people(found: Found) -> dict[str, User]:
+    """Give by person and key whom notices of quotas are about: they read them without an operator's right."""
+    wanted = [_counted_for(kind, subject).partition(":") for kind, subject in found if kind in BUDGETS]
+    users = [int(number) for kind, _colon, number in wanted if kind == "user"]
+    keys = [int(number) for kind, _colon, number in wanted if kind == "key"]
+    rows = ApiKey.objects.filter(pk__in=keys, owner__isnull=False).select_related("owner")
+    people = {f"user:{person.pk}": person for person in User.objects.filter(pk__in=users)}
+    return people | {f"key:{row.pk}": row.owner for row in rows if row.owner is not None}
 
 
 # Figures ---------------------------------------------------------------------------------------------------

@@ -73,16 +73,15 @@ class HubConsumer(AsyncConsumer):
         self._receive = receive
         self._send = send
         try:
-            found = checked_headers.known(scope["headers"])
-            self.headers = envelope.collect(scope["headers"]) if found is None else found.headers
+            self.headers = envelope.collect(scope["headers"])
             self.hub = runtime.current() or await runtime.ensure()
             self.configuration = self.hub.configuration
-            self.checked = found = found or checked_headers.admit(self.headers)
-            if scope["method"] == "OPTIONS" and found.origin is not None:
+            self.checked = found = checked_headers.check(self.headers)
+            if scope["method"] == "OPTIONS" and found.verdict.origin is not None:
                 await self.respond(204, b"", self._preflight())
                 return
             if self.needs_caller:
-                self.caller = await self._authenticate(found)
+                self.caller = self._at_address(await self._authenticate(found))
             if scope["method"] not in self.allowed_methods:
                 raise MethodNotAllowed(f"Use {' or '.join(self.allowed_methods)} here.")
             if self.hub.is_draining:
@@ -108,21 +107,37 @@ class HubConsumer(AsyncConsumer):
 
     async def _authenticate(self, found: CheckedHeaders) -> Caller:
         if found.digest is not None:
-            caller = self.configuration.keys.find(found.digest) or await self._signed_in(found.digest)
+            caller = (
+                self.configuration.keys.find(found.digest)
+                or await self._made_just_now(found.digest)
+                or await self._signed_in(found.digest)
+            )
         elif settings.MCPHUB_ALLOW_ANONYMOUS and self.headers.authorization is None:
             caller = ANONYMOUS
         else:
             return self.configuration.keys.caller(self.headers.authorization)  # which says what is wrong
         if not found.is_kept:
-            checked_headers.keep(self.scope["headers"], found)
+            checked_headers.keep(found)
         return caller
 
+    def _at_address(self, caller: Caller) -> Caller:
+        """Give the caller as it is at this address; raise WorkspaceNotFound for that of a workspace not its own."""
+        name: str = self.scope.get("mcphub.workspace", "")
+        return caller.within(self.configuration.catalog.workspace(name, caller)) if name else caller
+
+    async def _made_just_now(self, digest: bytes) -> Caller | None:
+        if not await self.hub.unheard_keys.has(digest, self._token):
+            return None
+        self.configuration = self.hub.configuration
+        return self.configuration.keys.find(digest)
+
     async def _signed_in(self, digest: bytes) -> Caller:
-        grant = self.hub.tokens.known(digest)
-        if grant is None:
-            text = (self.headers.authorization or "").partition(" ")[2].strip()
-            grant = await self.hub.tokens.find(digest, text)
+        grant = self.hub.tokens.known(digest) or await self.hub.tokens.find(digest, self._token)
         return grant.caller_at(endpoints.of_path(self.scope["path"]))
+
+    @property
+    def _token(self) -> str:
+        return (self.headers.authorization or "").partition(" ")[2].strip()
 
     def challenge(self, error: HubError) -> bytes | None:
         """Give `WWW-Authenticate` for an error that signing in would mend (RFC 6750, RFC 9728); None for others."""
@@ -173,7 +188,7 @@ class HubConsumer(AsyncConsumer):
 
     async def read_json(self) -> Json:
         """Read what says that it is JSON; raise UnsupportedMediaType, ParseError, ServerBusy, or as `read_body`."""
-        if self.checked is None or not self.checked.is_json:
+        if self.checked is None or not self.checked.verdict.is_json:
             raise UnsupportedMediaType
         raw = await self.read_body()
         return json.loads(raw) if len(raw) <= decoding.SMALL_BYTES else await decoding.body(raw)
@@ -267,7 +282,7 @@ class HubConsumer(AsyncConsumer):
         return hints
 
     def _cors(self) -> Headers:
-        origin = self.checked.origin if self.checked is not None else None
+        origin = self.checked.verdict.origin if self.checked is not None else None
         if origin is None:
             return ()
         return (

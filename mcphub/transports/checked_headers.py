@@ -1,13 +1,14 @@
 """Checks what the headers of a request decide alone: Host, Origin, the digest of the key, the accepted media types.
 
-A client on one connection repeats its headers, so a verdict is kept under them. Only headers that passed are kept,
-and of a key only the digest: the snapshot of keys says for each request whether the key is still valid.
+The verdict depends on a few headers that all requests of a client repeat, so it is kept under these. What differs from
+session to session, from tool to tool and from token to token is read anew each time and kept nowhere: a hub that opens
+sessions for months holds no more than one that has opened ten.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from dataclasses import dataclass
 
 from django.conf import settings
 from django.http.request import split_domain_port, validate_host
@@ -16,66 +17,75 @@ from sessions_app.caller import Keys
 from sessions_app.protocol import envelope, revisions
 from sessions_app.protocol.errors import Forbidden, InvalidRequest, MisdirectedRequest
 
-Pairs = Iterable[tuple[bytes, bytes]]
-
 _HOST = re.compile(r"[A-Za-z0-9._\-\[\]:]{1,255}")
-_OF_ONE_REQUEST = frozenset({b"content-length", b"traceparent", b"tracestate"})
-_MOST_KEPT = 2000
-_LARGEST_KEPT = 2048
-"""Bytes of headers; what is larger, as with long tokens of proxies, is read anew each time."""
-_kept: dict[tuple[tuple[bytes, bytes], ...], CheckedHeaders] = {}
+_MOST_KEPT = 500
+_LARGEST_KEPT = 1024
+"""Characters of the headers that decide; a verdict on longer ones is made anew each time."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeaderVerdict:
+    """What the headers decide that a client repeats. Host and Origin were let in."""
+
+    is_stateless: bool
+    is_json: bool
+    accepts: bool
+    """Whether the client takes JSON and event streams."""
+    origin: bytes | None
+    """Of a browser's page that may call, for the headers of the answer."""
+
+
+_Key = tuple[str | None, str | None, str | None, str | None, str | None]
+_kept: dict[_Key, HeaderVerdict] = {}
 
 
 class CheckedHeaders:
-    """The verdict on one set of headers."""
+    """The headers of one request, which have let it in."""
 
-    __slots__ = ("accepts", "digest", "headers", "is_json", "is_kept", "is_stateless", "origin")
+    __slots__ = ("digest", "headers", "is_kept", "verdict")
 
-    def __init__(self, headers: envelope.RoutingHeaders) -> None:
+    def __init__(self, headers: envelope.RoutingHeaders, verdict: HeaderVerdict, *, is_kept: bool) -> None:
         self.headers = headers
-        self.is_stateless = revisions.is_stateless(headers.protocol_version)
-        self.is_json = (headers.content_type or "").partition(";")[0].strip().lower() == "application/json"
-        self.accepts = envelope.accepts(headers.accept)
-        """Whether the client takes JSON and event streams."""
+        self.verdict = verdict
         self.digest = Keys.digest(headers.authorization)
         """Of the bearer key; None where there is none that can be read."""
-        self.origin: bytes | None = None
-        """Of a browser's page that may call, for the headers of the answer."""
-        self.is_kept = False
+        self.is_kept = is_kept
 
 
-def known(pairs: Pairs) -> CheckedHeaders | None:
-    """Give the verdict on headers that passed before."""
-    return _kept.get(_key(pairs))
-
-
-def admit(headers: envelope.RoutingHeaders) -> CheckedHeaders:
+def check(headers: envelope.RoutingHeaders) -> CheckedHeaders:
     """Check Host and Origin; raise InvalidRequest, MisdirectedRequest or Forbidden."""
-    checked = CheckedHeaders(headers)
-    verdict = _judge_host(headers.host)
-    if verdict == 400 or "host" in headers.duplicates:
-        raise InvalidRequest("The Host header is malformed, or came twice. Send the name of the hub once.")
-    if verdict != 200:
-        raise MisdirectedRequest
-    if headers.origin is not None:
-        _check_origin(headers.origin, headers.host)
-        checked.origin = headers.origin.encode("latin-1")
-    return checked
+    known = None if "host" in headers.duplicates else _kept.get(_key(headers))
+    return CheckedHeaders(headers, known or _judge(headers), is_kept=known is not None)
 
 
-def keep(pairs: Pairs, checked: CheckedHeaders) -> None:
+def keep(checked: CheckedHeaders) -> None:
     """Remember a verdict; only for callers that are known, or strangers would fill the memory."""
-    key = _key(pairs)
-    if checked.headers.idempotency_key is None and sum(len(name) + len(value) for name, value in key) <= _LARGEST_KEPT:
+    key = _key(checked.headers)
+    if sum(len(value) for value in key if value is not None) <= _LARGEST_KEPT:
         if len(_kept) >= _MOST_KEPT:
             _kept.clear()
-        _kept[key] = checked
+        _kept[key] = checked.verdict
         checked.is_kept = True
 
 
-def _key(pairs: Pairs) -> tuple[tuple[bytes, bytes], ...]:
-    # The length belongs to the body and a trace to one request: they would make nearly every request another.
-    return tuple([pair for pair in pairs if pair[0] not in _OF_ONE_REQUEST])
+def _key(headers: envelope.RoutingHeaders) -> _Key:
+    return headers.host, headers.origin, headers.accept, headers.content_type, headers.protocol_version
+
+
+def _judge(headers: envelope.RoutingHeaders) -> HeaderVerdict:
+    status = _judge_host(headers.host)
+    if status == 400 or "host" in headers.duplicates:
+        raise InvalidRequest("The Host header is malformed, or came twice. Send the name of the hub once.")
+    if status != 200:
+        raise MisdirectedRequest
+    if headers.origin is not None:
+        _check_origin(headers.origin, headers.host)
+    return HeaderVerdict(
+        is_stateless=revisions.is_stateless(headers.protocol_version),
+        is_json=(headers.content_type or "").partition(";")[0].strip().lower() == "application/json",
+        accepts=envelope.accepts(headers.accept),
+        origin=None if headers.origin is None else headers.origin.encode("latin-1"),
+    )
 
 
 def _check_origin(origin: str, own_host: str | None) -> None:

@@ -61,6 +61,7 @@ _NAMED = {
     "host_refused": "unauthorized",
     "server_busy": "server_busy",
     "rate_limited": "server_busy",
+    "quota_reached": "server_busy",
     "tool_disabled": "not_found",
     "method_not_found": "invalid_request",
     "invalid_arguments": "invalid_request",

@@ -6,6 +6,7 @@ The stream and the posts may reach different workers: an answer finds its stream
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from urllib.parse import parse_qs
 
 from django.conf import settings
@@ -18,7 +19,7 @@ from mcphub.server.listening import EVERY_LIST, HEARTBEAT
 from mcphub.transports.base import HubConsumer
 from sessions_app import bus, transports
 from sessions_app.protocol import batch, envelope, json, jsonrpc, revisions, sse
-from sessions_app.protocol.errors import HubError, InvalidRequest, NotAcceptable, ServerBusy
+from sessions_app.protocol.errors import AuditUnavailable, HubError, InvalidRequest, NotAcceptable, ServerBusy
 from sessions_app.protocol.lifecycle import SessionEvent
 from sessions_app.store import SessionView
 from tools_catalog.call import session_news
@@ -46,7 +47,8 @@ class SseStream(HubConsumer):
             async for message in stream:
                 if message == HEARTBEAT:
                     await self.write(sse.comment())
-                    await self.hub.ledger.append(Touch(session.session_id))
+                    with contextlib.suppress(AuditUnavailable):  # the next beat says it again
+                        await self.hub.ledger.append(Touch(session.session_id))
                 else:
                     await self.write(sse.frame(message, event="message"))
             await self.write(b"", last=True)

@@ -27,6 +27,7 @@ from sessions_app.caller import Caller, local_caller
 from sessions_app.kit import decoding
 from sessions_app.protocol import batch, envelope, json, jsonrpc, revisions
 from sessions_app.protocol.errors import (
+    AuditUnavailable,
     HubError,
     InvalidRequest,
     MethodNotFound,
@@ -298,7 +299,8 @@ class Pipe(ClientChannel):
         try:
             async for message in stream:
                 if message == HEARTBEAT:
-                    await self._hub.ledger.append(Touch(session.session_id))
+                    with contextlib.suppress(AuditUnavailable):  # the next beat says it again
+                        await self._hub.ledger.append(Touch(session.session_id))
                 else:
                     await self.send(message)
         except HubError as error:

@@ -43,7 +43,7 @@ class StreamableHttpEndpoint(HubConsumer):
         assert self.checked is not None
         if self.toolset:
             self.selection()
-        if self.checked.is_stateless:
+        if self.checked.verdict.is_stateless:
             if method != "POST":
                 self.allowed_methods = ("POST",)  # type: ignore[misc]
                 raise MethodNotAllowed("This protocol version takes POST only. Use subscriptions/listen to listen.")
@@ -60,7 +60,7 @@ class StreamableHttpEndpoint(HubConsumer):
     async def _read(self) -> Json:
         """Give the decoded body of a POST that takes the answers we give."""
         assert self.checked is not None
-        if not self.checked.accepts:
+        if not self.checked.verdict.accepts:
             raise NotAcceptable
         return await self.read_message()
 

@@ -1,5 +1,5 @@
 """The admin pages of this floor. Django imports this package; each module registers its pages."""
 
-from sessions_app.admin import keys, limits, people, sessions, waiting
+from sessions_app.admin import keys, limits, people, sessions, waiting, workspaces
 
-__all__ = ["keys", "limits", "people", "sessions", "waiting"]
+__all__ = ["keys", "limits", "people", "sessions", "waiting", "workspaces"]

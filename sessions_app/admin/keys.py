@@ -28,6 +28,7 @@ from sessions_app.kit.admin.parts import column
 from sessions_app.kit.shown import cell, clipped
 from sessions_app.models import ApiKey
 from sessions_app.models.keys import may_hold
+from sessions_app.workspaces.pages import WorkspacePages
 
 if TYPE_CHECKING:
     _ApiKeyBase = forms.ModelForm[ApiKey]
@@ -59,6 +60,7 @@ class ApiKeyForm(_ApiKeyBase):
             "service",
             "scopes",
             "groups",
+            "workspace",
             "calls_per_minute",
             "recorded_mib_per_day",
             "expires_at",
@@ -97,12 +99,16 @@ class ApiKeyForm(_ApiKeyBase):
 
 class RotationForm(forms.Form):
     overlap = forms.ChoiceField(
-        label=_("The old text works on"),
+        label=_("What becomes of the old text"),
         widget=UnfoldAdminSelectWidget,
-        choices=[("0", _("not at all")), ("1", _("for an hour")), ("24", _("for a day")), ("168", _("for a week"))],
+        choices=[
+            ("0", _("It ends at once")),
+            ("1", _("It works for an hour more")),
+            ("24", _("It works for a day more")),
+            ("168", _("It works for a week more")),
+        ],
         help_text=_(
-            "The old text works this long, so that clients can change to the new "
-            "one. Choose “not at all” if the old text may have leaked."
+            "Clients can change to the new text meanwhile. Choose “It ends at once” if the old text may have leaked."
         ),
     )
 
@@ -115,8 +121,9 @@ _REVOKED = moment("revoked_at", _("revoked"))
 
 
 @admin.register(ApiKey)
-class ApiKeyAdmin(RecordedAdmin):
+class ApiKeyAdmin(WorkspacePages, RecordedAdmin):
     form = ApiKeyForm
+    workspace_pages = ("changelist", "add", "change", "rotate", "revoke", "history", "history_entry")
     list_display = ["name", "shown_prefix", "state", "shown_owner", "shown_scopes", _EXPIRES, _USED]
     list_select_related = ["owner"]
     list_filter = ["expires_at", "last_used_at"]
@@ -127,7 +134,7 @@ class ApiKeyAdmin(RecordedAdmin):
     actions_detail = ["show_calls", "rotate", "revoke"]
     readonly_fields = ["shown_prefix", "state", "created_by", _CREATED, _USED, _OVERLAP, _REVOKED]
     add_fieldsets: Any = [
-        (None, {"fields": ["name", "owner", "service", "scopes", "groups"]}),
+        (None, {"fields": ["name", "owner", "service", "scopes", "groups", "workspace"]}),
         (_("Limits"), {"fields": ["calls_per_minute", "recorded_mib_per_day", "expires_at"]}),
     ]
     fieldsets = [
@@ -153,7 +160,7 @@ class ApiKeyAdmin(RecordedAdmin):
     shown_scopes = column(_("scopes"), lambda key: ", ".join(key.scopes) or "-")
 
     def get_readonly_fields(self, request: HttpRequest, obj: ApiKey | None = None) -> list[str]:
-        return [*self.readonly_fields, "owner"] if obj is not None else []
+        return [*self.readonly_fields, "owner", "workspace"] if obj is not None else []
 
     def get_autocomplete_fields(self, request: HttpRequest) -> list[str]:
         # Others than a superuser choose nobody but themselves, and may not look for people.
@@ -182,6 +189,7 @@ class ApiKeyAdmin(RecordedAdmin):
             calls_per_minute=obj.calls_per_minute,
             recorded_mib_per_day=obj.recorded_mib_per_day,
             expires_at=obj.expires_at,
+            workspace=obj.workspace,
             created_by=request.user,
         )
         obj.pk = issued.pk

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
-from django.contrib import messages
+from django.contrib import admin, messages
 from django.contrib.admin.utils import label_for_field
 from django.core.exceptions import PermissionDenied
 from django.db.models import Q, QuerySet
@@ -21,13 +20,12 @@ from django.urls import URLPattern, path, reverse
 from django.utils.text import capfirst
 from django.utils.translation import gettext as _t
 
+from sessions_app.kit.admin.base import HubAdmin
 from sessions_app.kit.admin.changelist import COLUMNS, POSITION
 from sessions_app.kit.admin.parts import Column, ListPart
 from sessions_app.kit.shown import clipped, visible
 from sessions_app.models.lists import ListColumns, SavedView
-
-if TYPE_CHECKING:
-    from sessions_app.kit.admin.base import HubAdmin
+from sessions_app.workspaces import scope
 
 MOST_VIEWS = 50
 """Of one person, for one list."""
@@ -91,7 +89,7 @@ class Arrangement(ListPart):
         if request.method != "GET":
             return {}
         chosen = self.chosen(page, request)
-        current = _normal(request.GET)
+        current = normal(request.GET)
         views = []
         for view in _views(page, request).order_by("name", "pk")[:MOST_SHOWN]:
             is_active = _pairs(QueryDict(view.query)) == _pairs(current)
@@ -134,7 +132,7 @@ class Arrangement(ListPart):
         _check(page, request)
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
-        query = _normal(QueryDict(request.POST.get("query", "")[:LONGEST_QUERY], mutable=True))
+        query = normal(QueryDict(request.POST.get("query", "")[:LONGEST_QUERY], mutable=True))
         offered = self.offered(page)
         wanted = [name for name in request.POST.getlist("column") if name in offered]
         query.pop(COLUMNS, None)
@@ -153,7 +151,7 @@ class Arrangement(ListPart):
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
         written = request.POST.get("query", "")
-        query = _normal(QueryDict(written[:LONGEST_QUERY], mutable=True))
+        query = normal(QueryDict(written[:LONGEST_QUERY], mutable=True))
         name = _name(request)
         own = SavedView.objects.filter(owner=request.user.pk, page=page.opts.label_lower)
         if len(written) > LONGEST_QUERY:
@@ -215,6 +213,17 @@ class Arrangement(ListPart):
         return _back(page, QueryDict(view.query))
 
 
+def arranged(request: HttpRequest) -> list[HubAdmin]:
+    """Give the lists of which people save views, as far as this person may see them."""
+    return [
+        page
+        for page in admin.site._registry.values()
+        if isinstance(page, HubAdmin)
+        and any(isinstance(part, Arrangement) for part in page.parts)
+        and page.has_view_or_change_permission(request)
+    ]
+
+
 def _remembered(page: HubAdmin, request: HttpRequest) -> list[str]:
     row = ListColumns.objects.filter(owner=request.user.pk, page=page.opts.label_lower).first()
     return row.columns if row is not None else []
@@ -243,8 +252,17 @@ def _changeable(page: HubAdmin, request: HttpRequest, pk: int) -> SavedView:
     return view
 
 
+def seen_by(request: HttpRequest) -> QuerySet[SavedView]:
+    """Give the views that are a person's own, and those that others share: in a workspace the person's own alone.
+
+    What others share is of the whole hub, and its name may say what is there.
+    """
+    mine, shared = Q(owner=request.user.pk), Q(is_shared=True)
+    return SavedView.objects.filter(mine if scope.current() is not None else mine | shared)
+
+
 def _views(page: HubAdmin, request: HttpRequest) -> QuerySet[SavedView]:
-    return SavedView.objects.filter(Q(owner=request.user.pk) | Q(is_shared=True), page=page.opts.label_lower)
+    return seen_by(request).filter(page=page.opts.label_lower)
 
 
 def _name(request: HttpRequest) -> str:
@@ -277,7 +295,7 @@ def _name_of(column: Column) -> str:
     return word.removeprefix("shown_").removeprefix("listed_")
 
 
-def _normal(query: QueryDict) -> QueryDict:
+def normal(query: QueryDict) -> QueryDict:
     """Give what of an address says what is seen."""
     kept = query.copy()
     for name in _NOT_OF_A_VIEW:

@@ -17,6 +17,7 @@ from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationFo
 
 from sessions_app.history.pages import RecordedAdmin
 from sessions_app.keys.making import groups_beyond
+from sessions_app.people import is_within, permissions_beyond
 
 if TYPE_CHECKING:
     _Form = forms.ModelForm[Any]
@@ -29,12 +30,8 @@ admin.site.unregister(User)
 admin.site.unregister(Group)
 
 
-def _code(permission: Permission) -> str:
-    return f"{permission.content_type.app_label}.{permission.codename}"
-
-
 def _refuse_permissions_beyond(user: User | AnonymousUser, permissions: Iterable[Permission]) -> None:
-    if refused := sorted(_code(each) for each in permissions if not user.has_perm(_code(each))):
+    if refused := permissions_beyond(user, permissions):
         raise forms.ValidationError(
             _("You may not hand out %(permissions)s: your own account lacks it. Ask a superuser."),
             params={"permissions": ", ".join(refused)},
@@ -100,18 +97,10 @@ class PersonAdmin(_Users, RecordedAdmin):
         return own if request.user.is_superuser else [*own, "is_superuser"]
 
     def has_change_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
-        return super().has_change_permission(request, obj) and self._is_within(request, obj)
+        return super().has_change_permission(request, obj) and (obj is None or is_within(request.user, obj))
 
     def has_delete_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
-        return super().has_delete_permission(request, obj) and self._is_within(request, obj)
-
-    @staticmethod
-    def _is_within(request: HttpRequest, obj: User | None) -> bool:
-        """Say whether the person has nothing beyond the editor: who sets a password can log in with it."""
-        if obj is None or request.user.is_superuser:
-            return True
-        beyond = obj.is_superuser or groups_beyond(request.user, obj.groups.all())
-        return not beyond and request.user.has_perms(obj.get_all_permissions())
+        return super().has_delete_permission(request, obj) and (obj is None or is_within(request.user, obj))
 
 
 @admin.register(Group)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from django.contrib import admin, messages
 from django.contrib.admin.utils import quote
-from django.db.models import Model, QuerySet
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
@@ -24,6 +24,7 @@ from sessions_app.admin.lists import Arrangement
 from sessions_app.filters import SESSION_FILTERS
 from sessions_app.kit.admin.base import ReadOnlyAdmin, UncountedAdmin, detail_action, mark, moment, row_of
 from sessions_app.kit.admin.parts import column
+from sessions_app.kit.admin.search_line import SearchLine
 from sessions_app.kit.shown import breakable, clipped, json_block, narrow, visible
 from sessions_app.models import McpSession, ProcessTransport, ServerProcess
 
@@ -62,10 +63,14 @@ class McpSessionAdmin(UncountedAdmin):
     list_display = ["shown_state", "shown_id", "shown_client", "caller_label", "transport", _CREATED, _ACTIVE]
     list_display_links = ["shown_id"]
     list_before_template = "admin/hub/above_list.html"
-    parts = (Arrangement("protocol_version", "principal", "is_implicit", _INITIALIZED, _EXPIRES, _ENDED, "shown_end"),)
+    change_list_template = "admin/hub/found_list.html"
+    parts = (
+        SearchLine(),
+        Arrangement("protocol_version", "principal", "is_implicit", _INITIALIZED, _EXPIRES, _ENDED, "shown_end"),
+    )
     filters = SESSION_FILTERS
     search_fields = ["=session_id", "client_name", "caller_label", "=principal"]
-    search_help_text = _("Session, client, caller or principal")
+    search_help_text = _("state:initialized, caller:…, client:… – or an id, or words of a name")
     ordering = ["-created_at"]
     is_windowed = True
     indexed = ("state",)
@@ -94,13 +99,11 @@ class McpSessionAdmin(UncountedAdmin):
             store.expire_due()
         return super().changeform_view(request, object_id, form_url, extra_context)
 
-    def get_search_results(
-        self, request: HttpRequest, queryset: QuerySet[Model], search_term: str
-    ) -> tuple[QuerySet[Model], bool]:
+    def search_words(self, request: HttpRequest, queryset: QuerySet[Any], words: str) -> tuple[QuerySet[Any], bool]:
         """An id is looked up among all; the rest among the newest."""
-        if McpSession.objects.filter(pk=search_term).exists():
-            return queryset.filter(pk=search_term), False
-        return super().get_search_results(request, queryset, search_term)
+        if words and McpSession.objects.filter(pk=words).exists():
+            return queryset.filter(pk=words), False
+        return super().search_words(request, queryset, words)
 
     shown_state = column(
         _("state"), lambda session: mark(_SESSION_MARKS[session.state], session.get_state_display()), ordering="state"

@@ -18,7 +18,7 @@ from django.utils.translation import ngettext
 
 from sessions_app.filters import WAITING_FILTERS
 from sessions_app.history import deciding
-from sessions_app.history.deciding import DecisionRefused
+from sessions_app.history.deciding import ConfirmationRefused
 from sessions_app.kit.admin.base import ReadOnlyAdmin, detail_action, mark, moment, row_of
 from sessions_app.kit.admin.parts import column
 from sessions_app.kit.shown import cell, clipped, visible
@@ -134,7 +134,7 @@ class WaitingChangeAdmin(ReadOnlyAdmin):
         decide = deciding.confirm if confirm else deciding.reject
         try:
             decide(change.pk, request.user, request.POST.get("reason", "").strip())
-        except DecisionRefused as error:
+        except ConfirmationRefused as error:
             return str(error)
         return ""
 

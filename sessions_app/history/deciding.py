@@ -18,7 +18,7 @@ from sessions_app.protocol.json import Json
 PERMISSION = "sessions_app.decide_waitingchange"
 
 
-class DecisionRefused(Exception):
+class ConfirmationRefused(Exception):
     """The change cannot be decided so; the sentence says why and what to do."""
 
 
@@ -42,13 +42,13 @@ def confirm(key: int, user: Any, reason: str) -> None:
         model: Any = apps.get_model(change.subject_model)
         row = model._base_manager.select_for_update().filter(pk=change.subject_id).first()
         if row is None or not _is_as_proposed(row, change):
-            raise DecisionRefused(
+            raise ConfirmationRefused(
                 _t("The row was changed after this was proposed. Look at it, and let the change be proposed again.")
             )
         try:
             _apply(row, change, user, reason)
         except ValidationError as error:
-            raise DecisionRefused(" ".join(error.messages)) from error
+            raise ConfirmationRefused(" ".join(error.messages)) from error
         _close(change, WaitingChange.State.CONFIRMED, user, reason)
 
 
@@ -61,9 +61,9 @@ def reject(key: int, user: Any, reason: str) -> None:
 def _locked(key: int, user: Any, *, confirm: bool) -> WaitingChange:
     change = WaitingChange.objects.select_for_update().filter(pk=key).first()
     if change is None:
-        raise DecisionRefused(_t("There is no such change any more."))
+        raise ConfirmationRefused(_t("There is no such change any more."))
     if refusal := refusal_of(change, user, confirm=confirm):
-        raise DecisionRefused(refusal)
+        raise ConfirmationRefused(refusal)
     return change
 
 
@@ -95,7 +95,7 @@ def _rows(row: models.Model, name: str, names: list[Json]) -> list[models.Model]
     related: Any = row._meta.get_field(name).related_model
     found = [each for each in related._default_manager.all() if recording.name_of(each) in names]
     if len(found) < len(names):
-        raise DecisionRefused(_t("One of the groups is gone. Let the change be proposed again."))
+        raise ConfirmationRefused(_t("One of the groups is gone. Let the change be proposed again."))
     return found
 
 

@@ -77,4 +77,4 @@ def edit_source(get_response: Callable[[HttpRequest], Any]) -> Callable[[HttpReq
 
 
 def _via(request: HttpRequest) -> str:
-    return REST if request.path_info.startswith("/api/") else ADMIN
+    return REST if request.path_info.startswith(("/api/", "/scim/")) else ADMIN

@@ -11,10 +11,13 @@ from datetime import UTC, datetime
 from typing import Any, ParamSpec, TypeVar
 
 from channels.db import database_sync_to_async
-from django.db import InterfaceError, InternalError, OperationalError, connection, connections, transaction
+from django.conf import settings
+from django.db import DEFAULT_DB_ALIAS, InterfaceError, InternalError, OperationalError, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import Model, QuerySet
 from django.db.transaction import TransactionManagementError
+
+from sessions_app.kit import replica
 
 _IN_FAILED_TRANSACTION = "25P02"
 """PostgreSQL refuses whatever follows a failed statement of a transaction."""
@@ -67,10 +70,12 @@ class TookTooLong(Exception):
 
 @contextlib.contextmanager
 def at_most(seconds: float) -> Iterator[None]:
-    """Let no statement of Django's connection take longer: it ends in TookTooLong. For reading only."""
+    """Let no statement of the connection that is read now take longer: it ends in TookTooLong. For reading only."""
+    connection = replica.connection()
     connection.ensure_connection()
+    bounded = _sqlite_at_most if connection.vendor == "sqlite" else _postgresql_at_most
     try:
-        with _sqlite_at_most(seconds) if connection.vendor == "sqlite" else _postgresql_at_most(seconds):
+        with bounded(connection, seconds):
             yield
     except OperationalError as error:
         if not _was_ended(error.__cause__):
@@ -79,7 +84,7 @@ def at_most(seconds: float) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _sqlite_at_most(seconds: float) -> Iterator[None]:
+def _sqlite_at_most(connection: BaseDatabaseWrapper, seconds: float) -> Iterator[None]:
     raw, until = connection.connection, time.monotonic() + seconds
     raw.set_progress_handler(lambda: time.monotonic() > until, _INSTRUCTIONS)
     try:
@@ -89,8 +94,8 @@ def _sqlite_at_most(seconds: float) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _postgresql_at_most(seconds: float) -> Iterator[None]:
-    with transaction.atomic(), connection.cursor() as cursor:
+def _postgresql_at_most(connection: BaseDatabaseWrapper, seconds: float) -> Iterator[None]:
+    with transaction.atomic(using=connection.alias), connection.cursor() as cursor:
         cursor.execute("SELECT current_setting('statement_timeout')")
         before = cursor.fetchone()[0]
         cursor.execute("SELECT set_config('statement_timeout', %s, true)", [str(max(1, int(seconds * 1000)))])
@@ -116,24 +121,42 @@ def delete_in_slices(rows: QuerySet[Model], most: int = 1000) -> int:
             return total
 
 
+def direct_settings(alias: str = DEFAULT_DB_ALIAS) -> dict[str, Any]:
+    """Give the database as an entry of DATABASES, past a pooler: for what outlives a transaction on its connection."""
+    direct = settings.MCPHUB_DIRECT_DATABASE if alias == DEFAULT_DB_ALIAS else {}
+    return {**connections[alias].settings_dict, **direct}
+
+
+def is_pooled(raw: Any) -> bool:
+    """Whether a pooler such as PgBouncer is between this connection of psycopg and PostgreSQL.
+
+    A pooler names itself to its clients by a number of its own, not by that of the process that serves them.
+    """
+    return bool(raw.execute("SELECT pg_backend_pid()").fetchone()[0] != raw.info.backend_pid)
+
+
 class Dedicated:
     """One raw connection to the hub's database, opened at first use by the thread that uses it.
+
+    It goes past a pooler: what has one prepares statements, listens, or holds locks of its session.
 
     `raw` is a `sqlite3.Connection` in autocommit mode or a `psycopg.Connection` in autocommit mode.
     """
 
-    def __init__(self, prepare: Callable[[Any, bool], None] | None = None) -> None:
-        """`prepare(raw, is_sqlite)` sets up each new connection."""
+    def __init__(self, prepare: Callable[[Any, bool], None] | None = None, *, alias: str = DEFAULT_DB_ALIAS) -> None:
+        """`prepare(raw, is_sqlite)` sets up each new connection; `alias` is an entry of DATABASES."""
         self._prepare = prepare
+        self._alias = alias
         self._wrapper: BaseDatabaseWrapper | None = None
         self.is_sqlite = connections["default"].vendor == "sqlite"
 
     @property
     def raw(self) -> Any:
         if self._wrapper is None:
-            wrapper = connections.create_connection("default")
+            wrapper = connections.create_connection(self._alias)
             # Outside the pool: this connection is held for the life of the process.
-            wrapper.settings_dict = {**wrapper.settings_dict, "OPTIONS": {**wrapper.settings_dict["OPTIONS"]}}
+            known = direct_settings(self._alias)
+            wrapper.settings_dict = {**known, "OPTIONS": {**known["OPTIONS"]}}
             wrapper.settings_dict["OPTIONS"].pop("pool", None)
             self._wrapper = wrapper
             try:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import datetime
 
+from django.utils import timezone
 from django.utils.formats import number_format
 from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString, mark_safe
@@ -35,6 +37,26 @@ def duration(milliseconds: int) -> str:
     if milliseconds < 10_000:
         return _t("%(milliseconds)s ms") % {"milliseconds": milliseconds}
     return _t("%(seconds)s s") % {"seconds": number_format(milliseconds / 1000, 1)}
+
+
+def span(seconds: float) -> str:
+    """Give a span of time in minutes, hours or days, rounded down, in the reader's language."""
+    minutes, left = divmod(int(max(0.0, seconds)), 60)
+    if not minutes:
+        return _t("%(seconds)s s") % {"seconds": left}
+    if minutes < 60:
+        return _t("%(minutes)s min") % {"minutes": minutes}
+    if minutes < 2 * 24 * 60:
+        return _t("%(hours)s h %(minutes)s min") % {"hours": minutes // 60, "minutes": minutes % 60}
+    return _t("%(days)s d") % {"days": number_format(minutes // (24 * 60), force_grouping=True)}
+
+
+def ago(moment: datetime) -> SafeString:
+    """Give how long ago something was, with the exact time for who points at it."""
+    local = timezone.localtime(moment)
+    words = _t("%(time)s ago") % {"time": span((timezone.now() - moment).total_seconds())}
+    exact = local.strftime("%Y-%m-%d %H:%M:%S %Z")
+    return format_html('<time datetime="{}" title="{}">{}</time>', local.isoformat(), exact, words)
 
 
 def size(count: int) -> str:

@@ -17,12 +17,12 @@ from django.db.models.signals import post_migrate
 _BUS = "sessions_app_busevent"
 
 
-class Rule(Protocol):
+class TriggerRule(Protocol):
     def sqlite(self) -> list[str]: ...
     def postgresql(self) -> list[str]: ...
 
 
-def install_after_migrate(app: AppConfig, rules: Sequence[Rule]) -> None:
+def install_after_migrate(app: AppConfig, rules: Sequence[TriggerRule]) -> None:
     """Install `rules` whenever the app's migrations have run. Called from `AppConfig.ready`."""
 
     def install(sender: object, using: str, plan: object = None, **kwargs: object) -> None:

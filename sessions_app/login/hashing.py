@@ -9,11 +9,14 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 from django.contrib.auth.backends import ModelBackend
-from django.contrib.auth.models import User
+from django.contrib.auth.models import AnonymousUser, User
 from django.db import connection
 from django.http import HttpRequest
+
+from sessions_app.workspaces.acting import acting_of
 
 _WAITING = 8
 _PATIENCE_SECONDS = 10
@@ -56,3 +59,8 @@ class PasswordBackend(ModelBackend):
     ) -> User | None:
         with place():
             return super().authenticate(request, username, password, **kwargs)
+
+    def has_perm(self, user_obj: User | AnonymousUser, perm: str, obj: Any = None) -> bool:
+        """Add the rights of the role that a person has in the workspace in which the request acts."""
+        acting = acting_of(user_obj)
+        return (acting is not None and perm in acting.rights) or super().has_perm(user_obj, perm, obj)

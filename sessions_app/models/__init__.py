@@ -14,6 +14,7 @@ from sessions_app.models.sessions import (
     StreamEvent,
 )
 from sessions_app.refused_requests import RefusedRequest
+from sessions_app.workspaces.models import McpWorkspace
 
 __all__ = [
     "ApiKey",
@@ -22,6 +23,7 @@ __all__ = [
     "ListColumns",
     "LoginLimit",
     "McpSession",
+    "McpWorkspace",
     "ProcessTransport",
     "RateLimitBucket",
     "RefusedRequest",

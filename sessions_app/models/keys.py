@@ -18,6 +18,8 @@ from django.utils.translation import gettext_lazy as _
 
 from sessions_app.history.recording import RecordedModel
 from sessions_app.kit.fields import JSONText
+from sessions_app.workspaces.roles import rights_in
+from sessions_app.workspaces.scope import OwnedModel, OwnedQuerySet, current
 
 MOST_MIB_PER_DAY = 2_000_000
 """Of the audit that one caller may fill: about 2 TiB."""
@@ -28,16 +30,24 @@ NEEDED: Mapping[str, str] = {
     "calls:replay": "invocations.replay_call",
     "catalog:write": "tools_catalog.change_mcptooldefinition",
     "keys:write": "sessions_app.add_apikey",
+    "people:write": "auth.change_user",
 }
 """Scope -> permission without which nobody may hand it out, and a person's key loses it: a key does no more than its
 person."""
 
 
-def may_hold(user: User | AnonymousUser, scope: str) -> bool:
-    return scope not in NEEDED or user.has_perm(NEEDED[scope])
+OF_WORKSPACE = frozenset({"tools:list", "tools:call", "chat", "audit:read"})
+"""Scopes that a key of a workspace may have: the others are about the whole hub."""
 
 
-class ApiKeyQuerySet(models.QuerySet["ApiKey"]):
+def may_hold(user: User | AnonymousUser, scope: str, workspace: int | None = None) -> bool:
+    """Whether a person may have a key of this scope. `workspace`: of the workspace that the key is for."""
+    if scope not in NEEDED or user.has_perm(NEEDED[scope]):
+        return True
+    return workspace is not None and NEEDED[scope] in rights_in(user, workspace)
+
+
+class ApiKeyQuerySet(OwnedQuerySet["ApiKey"]):
     def usable(self) -> ApiKeyQuerySet:
         """Those that open something now: neither revoked nor over, their person not disabled."""
         alive = Q(expires_at=None) | Q(expires_at__gt=timezone.now())
@@ -54,7 +64,7 @@ class ApiKeyQuerySet(models.QuerySet["ApiKey"]):
         return changed
 
 
-class ApiKey(RecordedModel):
+class ApiKey(OwnedModel, RecordedModel):
     """A bearer key. Only its prefix and the SHA-256 of the whole are kept; the text is shown once."""
 
     RECORDED_AS = "key"
@@ -69,6 +79,7 @@ class ApiKey(RecordedModel):
         CATALOG_WRITE = "catalog:write", _("Change the catalogue")
         CALLS_REPLAY = "calls:replay", _("Make recorded calls again")
         KEYS_WRITE = "keys:write", _("Make and revoke keys")
+        PEOPLE_WRITE = "people:write", _("Make and disable people (SCIM)")
 
     DEFAULT_SCOPES = [Scope.TOOLS_LIST.value, Scope.TOOLS_CALL.value]
 
@@ -149,7 +160,7 @@ class ApiKey(RecordedModel):
         return f"{self.name} ({self.prefix}…)"
 
     def clean(self) -> None:
-        unknown = [scope for scope in self.scopes if scope not in self.Scope.values]
+        unknown = [each for each in self.scopes if each not in self.Scope.values]
         if not isinstance(self.scopes, list) or unknown:
             raise ValidationError(
                 {
@@ -157,6 +168,10 @@ class ApiKey(RecordedModel):
                     % {"names": ", ".join(map(str, unknown)), "known": ", ".join(self.Scope.values)}
                 }
             )
+        is_owned = self.workspace_id is not None or current() is not None
+        if is_owned and (beyond := [each for each in self.scopes if each not in OF_WORKSPACE]):
+            words = _("A key of a workspace cannot have %(names)s: that is about the whole hub.")
+            raise ValidationError({"scopes": words % {"names": ", ".join(beyond)}})
 
     @property
     def principal(self) -> str:
@@ -169,7 +184,7 @@ class ApiKey(RecordedModel):
 
     def held_scopes(self) -> list[str]:
         """Give what the key may do now: of a person's key what that person may do as well. Asks the database."""
-        return [scope for scope in self.scopes if self.owner is None or may_hold(self.owner, scope)]
+        return [each for each in self.scopes if self.owner is None or may_hold(self.owner, each, self.workspace_id)]
 
     def held_groups(self) -> models.QuerySet[Group]:
         """Give the groups whose tools the key sees now: of a person's key those that the person is in."""

@@ -37,6 +37,8 @@ class ServerProcess(models.Model):
     )
     address = models.CharField(_("address for other processes"), max_length=255, blank=True)
     """Where it takes calls that they pass on; empty where it takes none."""
+    peer_address = models.CharField(_("address for other machines"), max_length=300, blank=True)
+    """Where processes of other machines pass calls on to it; empty where they cannot."""
     started_at = models.DateTimeField(_("started"), default=timezone.now)
     last_seen_at = models.DateTimeField(_("last seen"), default=timezone.now)
     stopped_at = models.DateTimeField(_("stopped"), null=True, blank=True)

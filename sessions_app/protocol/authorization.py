@@ -28,13 +28,15 @@ _PORTS: Final = {"http": 80, "https": 443}
 _SCOPE: Final = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")
 _TOKEN: Final = re.compile(r"[\x21-\x7e]+")
 _PARAMETER: Final = re.compile(r'\s*([A-Za-z0-9_-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]+))\s*(?:,|$)')
-_SCHEME: Final = re.compile(r"(?:^|,)\s*bearer(?=\s|$)", re.IGNORECASE)
+_SCHEME: Final = re.compile(r"(?:^|,)\s*(bearer|dpop)(?=\s|,|$)", re.IGNORECASE)
 OFFLINE: Final = "offline_access"
 PROTECTED_RESOURCE: Final = "/.well-known/oauth-protected-resource"
 AUTHORIZATION_SERVER: Final = "/.well-known/oauth-authorization-server"
 OPENID: Final = "/.well-known/openid-configuration"
 
 BASIC, POST, SIGNED, PUBLIC = "client_secret_basic", "client_secret_post", "private_key_jwt", "none"
+PROOF_ALGORITHM: Final = "ES256"
+"""By which the hub proves that it holds the key of a token (DPoP, RFC 9449)."""
 METHODS: Final = (BASIC, POST, PUBLIC)
 """How the hub proves to an issuer which client it is, the best first, where it holds no key of its own."""
 
@@ -48,29 +50,37 @@ class AuthorizationInvalid(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Challenge:
-    """What `WWW-Authenticate` says beside the scheme; members are empty where it says nothing."""
+    """What `WWW-Authenticate` says; members are empty where it says nothing."""
 
     resource_metadata: str = ""
     scopes: tuple[str, ...] = ()
     error: str = ""
+    wants_proof: bool = False
+    """It takes tokens that are bound to a key (DPoP)."""
+    takes_bearers: bool = False
 
     @classmethod
     def read(cls, header: str) -> Challenge:
-        """Read the first challenge of the scheme Bearer; what cannot be read is left out (RFC 9110, 11.6.1)."""
+        """Read the challenges of the schemes Bearer and DPoP, of each parameter the first; what cannot be read is left
+        out (RFC 9110, 11.6.1)."""
         header = header[: 4 * _MOST_ADDRESS]
-        begin = _SCHEME.search(header)
-        if begin is None:
-            return cls()
         found: dict[str, str] = {}
-        position = begin.end()
-        while (one := _PARAMETER.match(header, position)) is not None:
-            name, quoted, bare = one.groups()
-            found.setdefault(name.lower(), bare if quoted is None else re.sub(r"\\(.)", r"\1", quoted))
-            position = one.end()
+        schemes: set[str] = set()
+        position = 0
+        while (begin := _SCHEME.search(header, position)) is not None:
+            schemes.add(begin.group(1).lower())
+            position = begin.end()
+            while (one := _PARAMETER.match(header, position)) is not None:
+                name, quoted, bare = one.groups()
+                found.setdefault(name.lower(), bare if quoted is None else re.sub(r"\\(.)", r"\1", quoted))
+                position = one.end()
+            position = max(begin.end(), position - 1)  # the comma before the next challenge
         return cls(
             found.get("resource_metadata", "")[:_MOST_ADDRESS],
             scopes_in(found.get("scope", "")),
             found.get("error", "")[:100],
+            "dpop" in schemes,
+            "bearer" in schemes,
         )
 
 
@@ -97,6 +107,8 @@ class ResourceMetadata:
     issuers: tuple[str, ...]
     scopes: tuple[str, ...] | None = None
     """What it supports; None where it does not say."""
+    wants_proof: bool = False
+    """It takes tokens that are bound to a key (DPoP)."""
 
     @classmethod
     def read(cls, document: Json, url: str) -> ResourceMetadata:
@@ -112,8 +124,10 @@ class ResourceMetadata:
         issuers = tuple(each for each in _texts(document, "authorization_servers") if len(each) <= _MOST_ADDRESS)
         if not issuers:
             raise AuthorizationInvalid("The server's description names no authorization server.")
-        scopes = _scopes(document)
-        return cls(identifier, issuers, scopes)
+        wants_proof = document.get("dpop_bound_access_tokens_required") is True or PROOF_ALGORITHM in _texts(
+            document, "dpop_signing_alg_values_supported"
+        )
+        return cls(identifier, issuers, _scopes(document), wants_proof)
 
 
 def covers_address(identifier: str, url: str) -> bool:
@@ -152,6 +166,8 @@ class IssuerMetadata:
     """A client id may be the address of a document that describes the client."""
     names_itself: bool = False
     """Every authorization response holds `iss` (RFC 9207)."""
+    binds: bool = False
+    """It binds tokens to a key that the hub can have (DPoP)."""
     is_entered: bool = False
     """An operator entered its addresses; it has no name of its own."""
 
@@ -192,6 +208,7 @@ class IssuerMetadata:
             algorithms=_texts(document, "token_endpoint_auth_signing_alg_values_supported"),
             takes_documents=document.get("client_id_metadata_document_supported") is True,
             names_itself=document.get("authorization_response_iss_parameter_supported") is True,
+            binds=PROOF_ALGORITHM in _texts(document, "dpop_signing_alg_values_supported"),
         )
 
     @classmethod

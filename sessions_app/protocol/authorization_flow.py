@@ -24,6 +24,10 @@ _MOST_TOKEN: Final = 16_384
 _MOST_WORDS: Final = 300
 _LONGEST_LIFE_SECONDS: Final = 10 * 365 * 86400
 _TOKEN: Final = re.compile(r"[\x21-\x7e]+")
+ID_JAG: Final = "urn:ietf:params:oauth:token-type:id-jag"
+"""What a grant for another issuer is called in a token exchange."""
+WANTS_NONCE: Final = "use_dpop_nonce"
+"""The error of who wants a nonce of its own in the proof (RFC 9449, 8 and 9)."""
 
 
 class AnswerRefused(AuthorizationInvalid):
@@ -130,10 +134,16 @@ class TokenAnswer:
     scopes: tuple[str, ...] = ()
     name: str = ""
     """Of the account, as the ID token has it; empty where there is none."""
+    is_bound: bool = False
+    """It is worth nothing without a proof by the key that was shown (DPoP)."""
+    id_token: str = ""
 
     @classmethod
-    def read(cls, status: int, document: Json, asked: Iterable[str]) -> TokenAnswer:
-        """Read an answer to a request for these scopes. Raises AnswerRefused, AuthorizationInvalid."""
+    def read(cls, status: int, document: Json, asked: Iterable[str], *, has_key: bool = False) -> TokenAnswer:
+        """Read an answer to a request for these scopes, which showed a key or did not.
+
+        Raises AnswerRefused, AuthorizationInvalid.
+        """
         if not isinstance(document, dict):
             raise AuthorizationInvalid(f"The token endpoint answered with status {status} and no JSON object.")
         error = document.get("error")
@@ -144,17 +154,42 @@ class TokenAnswer:
         token, kind = document.get("access_token"), document.get("token_type")
         if not isinstance(token, str) or not _TOKEN.fullmatch(token) or len(token) > _MOST_TOKEN:
             raise AuthorizationInvalid("The token endpoint gave no access token that can be sent.")
-        if not isinstance(kind, str) or kind.lower() != "bearer":
-            raise AuthorizationInvalid(f"The token is of the type {str(kind)[:50]!r}; the hub sends Bearer tokens.")
-        refresh = document.get("refresh_token")
+        if not isinstance(kind, str) or kind.lower() not in ("bearer", "dpop" if has_key else "bearer"):
+            wanted = "DPoP or Bearer" if has_key else "Bearer"
+            raise AuthorizationInvalid(f"The token is of the type {str(kind)[:50]!r}; the hub sends {wanted} tokens.")
+        refresh, id_token = document.get("refresh_token"), document.get("id_token")
         scope = document.get("scope")
         return cls(
             token,
             refresh if isinstance(refresh, str) and len(refresh) <= _MOST_TOKEN else "",
             _seconds(document.get("expires_in")),
             scopes_in(scope) if isinstance(scope, str) else tuple(asked),
-            name_of(_claims(document.get("id_token"))),
+            name_of(_claims(id_token)),
+            kind.lower() == "dpop",
+            id_token if isinstance(id_token, str) and len(id_token) <= _MOST_TOKEN else "",
         )
+
+
+def grant_in(status: int, document: Json) -> str:
+    """Give the grant for another issuer that an exchange gave (ID-JAG). Raises AnswerRefused, AuthorizationInvalid."""
+    if not isinstance(document, dict):
+        raise AuthorizationInvalid(f"The company's issuer answered with status {status} and no JSON object.")
+    error = document.get("error")
+    if status != 200 or isinstance(error, str):
+        code = error[:100] if isinstance(error, str) else ""
+        told = _refusal(status, code, document.get("error_description"))
+        raise AnswerRefused(f"The company's issuer does not vouch for the person: {told}", code)
+    grant = document.get("access_token")
+    if document.get("issued_token_type") != ID_JAG or not isinstance(grant, str) or not _TOKEN.fullmatch(grant):
+        raise AuthorizationInvalid("The company's issuer gave no grant for another issuer (ID-JAG).")
+    return grant
+
+
+def ends_at(id_token: str) -> float:
+    """Give when an ID token ends, in seconds since the epoch; 0 where it does not say or there is none."""
+    claims = _claims(id_token)
+    ends = claims.get("exp") if isinstance(claims, dict) else None
+    return float(ends) if isinstance(ends, int | float) and not isinstance(ends, bool) else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +246,7 @@ def client_document(*, redirect_uri: str, name: str, home: str, method: str = PU
         "grant_types": ["authorization_code", "refresh_token"],
         "response_types": ["code"],
         "token_endpoint_auth_method": method,
-        "application_type": "web",
+        "application_type": _kind_of(redirect_uri),
     }
 
 
@@ -227,6 +262,13 @@ def name_of(claims: Json) -> str:
 
 
 # Helpers ------------------------------------------------------------------------------------------------------
+
+
+def _kind_of(redirect_uri: str) -> str:
+    """Say which kind of application leads back there: only a native one to the machine itself (OpenID Connect
+    Registration, 2)."""
+    there = urlsplit(redirect_uri)
+    return "native" if there.scheme == "http" and there.hostname in ("127.0.0.1", "::1", "localhost") else "web"
 
 
 def _refusal(status: int, error: str, description: Json) -> str:

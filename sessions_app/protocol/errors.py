@@ -8,10 +8,11 @@
     │    SessionNotFound  DuplicateRequest
     ├─ Refused                    a refused request -> HTTP status
     │    Unauthenticated  Forbidden  MisdirectedRequest  MethodNotAllowed  NotAcceptable
-    │    BodyTimeout  PayloadTooLarge  UnsupportedMediaType  RateLimited  ServerBusy
-    │    AuditUnavailable  ServerError
+    │    BodyTimeout  PayloadTooLarge  UnsupportedMediaType  RateLimited  QuotaReached
+    │    ServerBusy  AuditUnavailable  ServerError
     └─ ToolFailure                a model may act on it -> result with isError
-         ArgumentsInvalid  PolicyDenied  ToolTimeout  Cancelled  Interrupted  ConnectionFailed
+         ArgumentsInvalid  PolicyDenied  GuardrailRefused  GuardrailFailed
+         ToolTimeout  Cancelled  Interrupted  ConnectionFailed
          EgressRefused  TransportError  UpstreamError  ExecutionError  AskFailed  ApprovalDenied
          ResultInvalid
 
@@ -85,6 +86,8 @@ class HubError(Exception):
         self._own_id = ""
         self.ruling: object = None
         """What the rules about calls said, for the record."""
+        self.guarded: str | None = None
+        """What guardrails did, for the record."""
         super().__init__(self.message)
 
     @property
@@ -317,6 +320,14 @@ class RateLimited(Refused):
     http_status = 429
 
 
+class QuotaReached(Refused):
+    """`quota` names the one that is used up, `resetsAt` says when it is released."""
+
+    code = "quota_reached"
+    sentence = "A quota is used up. Wait until it is released."
+    http_status = 429
+
+
 class ServerBusy(Refused):
     code = "server_busy"
     sentence = "The hub is at its limit. Wait and try again."
@@ -356,6 +367,20 @@ class PolicyDenied(ToolFailure):
 
     code = "policy_denied"
     sentence = "A rule of this hub denies the call."
+
+
+class GuardrailRefused(ToolFailure):
+    """Of arguments nothing ran; of a result the tool did, and nobody gets what it gave."""
+
+    code = "guardrail_refused"
+    sentence = "A guardrail of this hub refuses the call."
+
+
+class GuardrailFailed(ToolFailure):
+    """A guardrail that fails closed could not look."""
+
+    code = "guardrail_failed"
+    sentence = "A guardrail of this hub could not look at the call, so it is refused. Try again later."
 
 
 class ToolTimeout(ToolFailure):

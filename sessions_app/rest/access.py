@@ -10,7 +10,7 @@ import hmac
 import logging
 from collections.abc import Iterable
 from datetime import timedelta
-from typing import Any
+from typing import Any, Final
 
 from django.contrib.auth import get_user_model
 from django.db import DatabaseError
@@ -20,14 +20,18 @@ from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.permissions import SAFE_METHODS, BasePermission
 from rest_framework.request import Request
 
+from sessions_app.caller import caller_of_key
 from sessions_app.models import ApiKey
 from sessions_app.protocol.errors import Forbidden
+from sessions_app.workspaces.scope import Scope, current, narrow
 
 logger = logging.getLogger(__name__)
 
 _NO_HASH = "0" * 64
 _NOTED_EVERY = timedelta(minutes=1)
 """A key's last use is written at most this often: reading the audit is not a write."""
+OF_CONSOLE: Final = "the console"
+"""In the place of a permission: whoever may open the console."""
 _DEEDS = {"POST": "create", "PUT": "write", "PATCH": "write", "DELETE": "delete"}
 
 
@@ -73,7 +77,7 @@ class KeyAuthentication(BaseAuthentication):
         if scheme.lower() != "bearer" or not token:
             raise AuthenticationFailed("The Authorization header must read `Bearer <key>`.")
         prefix = "_".join(token.split("_", 2)[:2]) if _plain(token) else ""
-        key = ApiKey.objects.select_related("owner").filter(prefix=prefix).first()
+        key = ApiKey.objects.select_related("owner", "workspace").filter(prefix=prefix).first()
         given = ApiKey.hash(token)
         same = any(hmac.compare_digest(each, given) for each in (key.hashes() if key else [_NO_HASH]))
         if key is None or not same or key.revoked_at is not None:
@@ -98,6 +102,7 @@ class Scoped(BasePermission):
             return False
         if getattr(view, (request.method or "").lower(), None) is None:
             return True  # a method that is not served is answered 405, whoever asks
+        enter_workspace(request, view)
         deed = "read" if request.method in SAFE_METHODS else _DEEDS.get(request.method or "", "write")
         if isinstance(request.auth, ApiKey):
             scope = _declared(view.required_scope, deed)
@@ -106,17 +111,51 @@ class Scoped(BasePermission):
                 raise Forbidden(sentence, scope=scope)
             return True
         permission = _declared(view.required_permission, deed)
-        if not request.user.has_perm(permission):
+        if not _may(request.user, permission):
             sentence = f"Your account lacks the permission {permission}. Ask an administrator for it."
             raise Forbidden(sentence, permission=permission)
         return True
+
+
+def enter_workspace(request: Request, view: Any) -> None:
+    """Narrow the request to the workspace of its key; raise Forbidden where the resource is about the whole hub.
+
+    A person acts in one by the login (`acting`). A view says in `of_workspace` which of its actions know workspaces.
+    """
+    key = request.auth if isinstance(request.auth, ApiKey) else None
+    if key is not None and key.workspace_id is not None:
+        caller = caller_of_key(key)
+        narrow(Scope(caller.workspace or 0, caller.workspace_slug or ""))
+    found = current()
+    if found is not None and not knows_workspaces(view):
+        raise Forbidden(
+            f"This is about the whole hub, and you act in the workspace {found.slug or 'that you left'}. "
+            "Ask the hub's operator for a key of the hub.",
+            workspace=found.slug,
+        )
+
+
+def knows_workspaces(view: Any) -> bool:
+    """Whether what is asked of a view shows what belongs to a workspace alone, where somebody acts in one."""
+    asked = getattr(view, "action", None) or "list"
+    return asked in getattr(view, "of_workspace", ())
 
 
 def is_granted(request: Request, *, scope: str, permission: str) -> bool:
     """Say whether the key has `scope`, or the person `permission`."""
     if isinstance(request.auth, ApiKey):
         return scope in request.auth.scopes
-    return bool(request.user and request.user.has_perm(permission))
+    return bool(request.user and _may(request.user, permission))
+
+
+def may_read(request: Request, view: Any) -> bool:
+    """Say whether the key or the person may read what `view`, an instance or a class, gives."""
+    is_within = current() is not None or (isinstance(request.auth, ApiKey) and request.auth.workspace_id is not None)
+    if is_within and not knows_workspaces(view):
+        return False
+    return is_granted(
+        request, scope=_declared(view.required_scope, "read"), permission=_declared(view.required_permission, "read")
+    )
 
 
 def still_granted(request: Request, *, scope: str, permissions: list[str]) -> bool:
@@ -126,6 +165,10 @@ def still_granted(request: Request, *, scope: str, permissions: list[str]) -> bo
         return key is not None and key.is_usable() and scope in key.held_scopes()
     person = get_user_model()._default_manager.filter(pk=request.user.pk or 0, is_active=True).first()
     return person is not None and bool(person.has_perms(permissions))
+
+
+def _may(person: Any, permission: str) -> bool:
+    return bool(person.is_staff if permission == OF_CONSOLE else person.has_perm(permission))
 
 
 def _declared(by_deed: dict[str, str], deed: str) -> str:

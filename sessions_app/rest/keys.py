@@ -27,6 +27,7 @@ from sessions_app.kit.rest.writing import (
 )
 from sessions_app.models import ApiKey
 from sessions_app.protocol.errors import Forbidden
+from sessions_app.workspaces.rest import workspace_field
 
 _MOST_OVERLAP_HOURS = 168
 
@@ -52,6 +53,8 @@ class KeySerializer(ReasonedSerializer):
     )
     groups = Named(slug_field="name", queryset=Group.objects.all(), many=True, required=False, default=list)
 
+    workspace = workspace_field()
+
     class Meta:
         model = ApiKey
         fields = [
@@ -62,6 +65,7 @@ class KeySerializer(ReasonedSerializer):
             "prefix",
             "scopes",
             "groups",
+            "workspace",
             "calls_per_minute",
             "recorded_mib_per_day",
             "created_at",
@@ -104,7 +108,11 @@ class RevocationSerializer(AskedSerializer):
 
 class RotationSerializer(RevocationSerializer):
     overlap_hours = StrictInteger(
-        required=False, default=0, min_value=0, max_value=_MOST_OVERLAP_HOURS, help_text="So long the old text works."
+        required=False,
+        default=0,
+        min_value=0,
+        max_value=_MOST_OVERLAP_HOURS,
+        help_text="How long the old text still works.",
     )
 
 
@@ -119,12 +127,13 @@ class RotationSerializer(RevocationSerializer):
     ),
 )
 class KeyViewSet(mixins.CreateModelMixin, mixins.RetrieveModelMixin, mixins.ListModelMixin, RowViewSet[ApiKey]):
-    queryset = ApiKey.objects.select_related("owner").prefetch_related("groups")
+    queryset = ApiKey.objects.select_related("owner", "workspace").prefetch_related("groups")
     serializer_class = KeySerializer
     ordering = ("-pk",)
     lookup_field = "prefix"
     lookup_value_regex = "[^/]+"
     required_scope = {"read": "audit:read", "write": "keys:write"}
+    of_workspace = frozenset({"list", "retrieve", "create", "rotate", "revoke"})
     required_permission = {
         "read": "sessions_app.view_apikey",
         "write": "sessions_app.change_apikey",

@@ -23,6 +23,7 @@ playwright = pytest.importorskip("playwright.sync_api")
 ROOT = Path(__file__).resolve().parents[2]
 CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
 DEADLINE_SECONDS = 60
+playwright.expect.set_options(timeout=DEADLINE_SECONDS * 1000)  # a machine that runs many browsers is slow
 
 
 @pytest.fixture(scope="session")
@@ -97,6 +98,7 @@ def watched(chromium: Any, address: str, **options: Any) -> Iterator[Any]:
     """A page of a browser's own memory; fails at its end where anything untoward was seen."""
     context = chromium.new_context(viewport={"width": 1280, "height": 900}, base_url=address, **options)
     context.add_init_script(_TELL)
+    context.set_default_timeout(DEADLINE_SECONDS * 1000)
     page = context.new_page()
     seen: list[str] = []
     page.on("pageerror", lambda error: seen.append(f"script error: {error}"))

@@ -23,3 +23,14 @@ def open_tool(page: Any, name: str) -> None:
     page.goto(f"/admin/tools_catalog/mcptooldefinition/?q={name}")
     page.locator("#result_list").get_by_role("link", name=name, exact=True).click()
     expect(page.locator("#id_name")).to_have_value(name)
+
+
+def lists_on_the_map(page: Any) -> list[str]:
+    """Give the paths of all pages that the side bar and the tabs of its areas lead to."""
+    page.goto("/admin/")
+    found: list[str] = []
+    for area in page.evaluate("[...document.querySelectorAll('#nav-sidebar ol a')].map((link) => link.pathname)"):
+        page.goto(area)
+        tabs = page.evaluate("[...document.querySelectorAll('.hub-tabs a')].map((link) => link.pathname)")
+        found += [area, *tabs]
+    return list(dict.fromkeys(found))

@@ -171,3 +171,50 @@ def test_a_schema_is_judged_while_it_is_written(page: Any) -> None:
     page.keyboard.press("Control+A")
     page.keyboard.insert_text('{"type": "object", "properties": {"a": {"type": "string"}}}')
     expect(page.locator("#check-input_schema")).to_be_empty()
+
+
+def an_api(operations: int, server: str = "https://large.example/v1") -> dict[str, Any]:
+    paths = {f"/things/{number}": {"get": {"operationId": f"read_{number}"}} for number in range(operations)}
+    return {"openapi": "3.1.0", "servers": [{"url": server}] if server else [], "paths": paths}
+
+
+def test_a_file_is_chosen_once_also_where_the_form_has_errors(page: Any) -> None:
+    page.goto("/admin/tools_catalog/httpservice/import/")
+    page.get_by_label("Service").fill("kept")
+    document = json.dumps(an_api(3, server="")).encode()
+    page.locator("input[type=file]").set_input_files(
+        {"name": "kept.json", "mimeType": "application/json", "buffer": document}
+    )
+    page.get_by_role("button", name="Look at it").click()
+    expect(page.get_by_text(re.compile("names no server"))).to_be_visible()
+    expect(page.get_by_label("The file kept.json")).to_be_checked()
+    look(page, "import-kept")
+    page.get_by_label("Address of the API").fill("https://kept.example/v1")
+    page.get_by_role("button", name="Look at it").click()
+    expect(page.get_by_text("3 of 3 operations are shown.")).to_be_visible()
+
+
+def test_a_long_import_says_how_far_it_is(page: Any) -> None:
+    page.goto("/admin/tools_catalog/httpservice/import/")
+    page.get_by_label("Service").fill("large")
+    document = json.dumps(an_api(1000)).encode()
+    page.locator("input[type=file]").set_input_files(
+        {"name": "large.json", "mimeType": "application/json", "buffer": document}
+    )
+    page.evaluate(
+        """() => {
+        const words = document.querySelector("[data-busy-words]");
+        new MutationObserver(() => sessionStorage.setItem("read", words.textContent)).observe(words, {childList: true});
+    }"""
+    )
+    page.get_by_role("button", name="Look at it").click()
+    expect(page.get_by_text("200 of 1000 operations are shown.")).to_be_visible()
+    assert page.evaluate("sessionStorage.getItem('read')") == "The description is being read."
+    button = page.get_by_role("button", name="Import all 1000 that match")
+    button.click()
+    expect(button).to_be_disabled()
+    expect(page.get_by_text(re.compile(r"^[1-9]\d{0,2} of 1000 operations are checked\.$"))).to_be_visible()
+    assert 0 < page.get_by_label("Progress of the import").evaluate("bar => bar.position") <= 1
+    look(page, "import-progress")
+    expect(page.get_by_text(re.compile(r"^\d+ of 1000 operations are written\.$"))).to_be_visible(timeout=60_000)
+    expect(page.get_by_text("1000 new tools, 0 changed, 0 switched off.")).to_be_visible(timeout=60_000)

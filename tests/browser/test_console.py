@@ -1,6 +1,6 @@
 """Every page of the admin, full of foreign text: nothing of it runs, nothing goes out, and everybody can read it.
 
-The pages are found by following the side bar: each list, its first row, its form to add. Pictures of them go to
+The pages are found by following the map: each list, its first row, its form to add. Pictures of them go to
 `$MCPHUB_SCREENSHOTS`, where that is set.
 """
 
@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from tests.browser.operating import lists_on_the_map
+
 pytestmark = pytest.mark.rig
 
 CANARY = "<img src=x onerror=document.title='ran'><script>document.title='ran'</script>\u202e{{constructor}}"
@@ -23,8 +25,12 @@ from datetime import timedelta
 from django.contrib.auth.models import User
 from django.utils import timezone
 from invocations.approvals.models import McpApproval
+from invocations.chain.models import AuditHold
+from invocations.models import McpQuota, McpRedactionRule
 from mcphub.chat.models import ChatMessage, ChatSession, Query
 from sessions_app.models import ApiKey
+from sessions_app.models.lists import SavedView
+from sessions_app.workspaces.models import McpWorkspace
 from tests import factories as make
 from tests.tools_catalog.proposals import definition, offer
 from tools_catalog.discovery import reconcile as discovery
@@ -32,7 +38,7 @@ from tools_catalog.backends import python
 person = User.objects.create_superuser("operator", password="a long password")
 python.discover(["starter"])
 canary = {CANARY!r}
-from tools_catalog.models import McpToolDefinition
+from tools_catalog.models import McpGuardrail, McpPolicyRule, McpToolDefinition
 told = python.definition("tools_catalog.packs.starter.tools:echo")
 tool = McpToolDefinition.objects.filter(name="echo").first() or McpToolDefinition(name="echo")
 for field, value in dict(
@@ -79,6 +85,19 @@ for fields in (
     ChatMessage.objects.create(session=chat, query=query, **fields)
 make.LaunchProfileFactory()
 ApiKey.issue(canary[:60], scopes=["tools:call"])
+make.ErrorGroupFactory(message=canary, tool_name=canary[:64], callers={{"key:1": [canary[:100], 3]}})
+make.McpToolsetFactory(title=canary, description=canary)
+make.HttpServiceFactory()
+make.GroupFactory(name=canary)
+McpWorkspace.objects.create(slug="team", title=canary, description=canary)
+McpPolicyRule.objects.create(name="ask-first", effect="ask", condition="args.a == '</script>'", words=canary[:100])
+McpGuardrail.objects.create(name="no-cards", detectors="card iban", action="mask")
+McpQuota.objects.create(name="traffic", per="all", unit="bytes", soft_limit=10**9, period="month", words=canary[:100])
+McpRedactionRule.objects.create(kind="header", place="X-Token", part="both", note=canary[:100])
+AuditHold.objects.create(name="case", reason=canary, first_block=0, last_block=0)
+SavedView.objects.create(
+    owner=person, page="invocations.mcptoolinvocation", name=canary[:60], query="q=" + canary, is_shared=True
+)
 """
 
 BESIDE = (
@@ -89,7 +108,7 @@ BESIDE = (
     "/admin/chat/query/usage/",
     "/admin/invocations/mcptoolinvocation/?tool_name=no+such+tool",
 )
-"""Pages that the side bar does not lead to."""
+"""Pages that the map does not lead to."""
 ROOM_OF_A_LIST = """[...document.querySelectorAll("#result_list")].every((table) => {
     const around = table.closest(".simplebar-content-wrapper") ?? table.parentElement;
     return around.scrollWidth <= around.clientWidth + 1; })"""
@@ -99,10 +118,8 @@ SERIOUS = ("serious", "critical")
 
 
 def places(page: Any) -> list[str]:
-    """Give the pages that the side bar leads to, and those that these lead to: a row of each list and a new one."""
-    page.goto("/admin/")
-    found = page.eval_on_selector_all("a[href^='/admin/']", PATHS)
-    lists = sorted({link for link in found if re.fullmatch(r"/admin/\w+/\w+/", link) and "logout" not in link})
+    """Give the pages that the map leads to, and those that these lead to: a row of each list and a new one."""
+    lists = [link for link in lists_on_the_map(page) if re.fullmatch(r"/admin/\w+/\w+/", link)]
     more = []
     for link in lists:
         page.goto(link)
@@ -112,6 +129,7 @@ def places(page: Any) -> list[str]:
     return ["/admin/", *lists, *dict.fromkeys(more), *BESIDE]
 
 
+@pytest.mark.long
 def test_no_page_runs_foreign_text_or_shuts_anybody_out(page: Any) -> None:
     axe = (files("axe_playwright_python") / "axe.min.js").read_text()
     pictures = os.environ.get("MCPHUB_SCREENSHOTS")

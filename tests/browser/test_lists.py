@@ -25,13 +25,8 @@ more = dict(session=session, process=process, client_name="zed", caller_label="l
 for number in range(6):
     make.McpToolInvocationFactory(tool_name="echo", request_id=number, **more)
 make.McpToolInvocationFactory(tool_name="add", failed=True, trace_id="trace-of-one", **more)
+make.ErrorGroupFactory(tool_name="order")
 """
-
-
-@pytest.fixture(autouse=True)
-def _patience(page: Any) -> None:
-    page.set_default_timeout(60_000)
-    expect.set_options(timeout=60_000)
 
 
 def rows(page: Any) -> Any:
@@ -66,11 +61,15 @@ def test_a_count_narrows_the_list_and_is_taken_out_again(page: Any) -> None:
     is_fit(page, "counts", page.get_by_role("button", name="Count again"))
     tools.get_by_role("link", name=re.compile("^add")).click()
     expect(rows(page)).to_have_count(1)
+    assert "q=tool:add" in page.url
     chosen = page.locator("#hub-facets a[aria-current]")
     expect(chosen).to_contain_text("add")  # the panel stays open
     chosen.focus()
     page.keyboard.press("Enter")
     expect(rows(page)).to_have_count(7)
+    tools.get_by_role("link", name="All but echo").click()
+    expect(rows(page)).to_have_count(1)
+    expect(page.locator("#searchbar")).to_have_value("-tool:echo")
     page.goto("/admin/")
     page.goto(CALLS)
     panel = page.locator("#hub-facets > summary")
@@ -78,6 +77,75 @@ def test_a_count_narrows_the_list_and_is_taken_out_again(page: Any) -> None:
     panel.focus()
     page.keyboard.press("Enter")
     expect(page.get_by_role("button", name="Count again")).to_be_hidden()
+
+
+def test_keys_and_values_are_completed_and_chips_take_them_out(page: Any) -> None:
+    page.goto(CALLS)
+    expect(rows(page)).to_have_count(7)
+    box = page.get_by_role("combobox", name="Search")
+    box.click()
+    box.press_sequentially("stat")
+    offered = page.get_by_role("listbox")
+    expect(offered.get_by_role("option").first).to_have_accessible_name(re.compile("^status:"))
+    box.press("ArrowDown")
+    box.press("Enter")
+    expect(box).to_have_value("status:")
+    expect(offered.get_by_role("option", name=re.compile("status:error"))).to_be_visible()
+    box.press("ArrowDown")
+    box.press("ArrowDown")
+    box.press("Enter")
+    expect(box).to_have_value("status:error ")
+    box.press("Enter")
+    expect(rows(page)).to_have_count(1)
+    box.fill("-tool:add time:24h")
+    box.press("Enter")
+    expect(rows(page)).to_have_count(6)
+    is_fit(page, "search", page.locator("#hub-histogram canvas"))
+    page.get_by_role("link", name="Take out tool is not add").click()
+    expect(rows(page)).to_have_count(7)
+    page.get_by_text("As a table").click()
+    page.locator("#hub-histogram td a").last.click()
+    page.wait_for_url(re.compile(r"q=time:[0-9T:-]+\.\."))
+    expect(rows(page)).to_have_count(7)
+
+
+def test_a_wrong_key_or_value_is_said_at_the_line_with_what_may_stand_there(page: Any) -> None:
+    page.goto(f"{CALLS}?q=status:broken colour:red")
+    box = page.get_by_role("combobox", name="Search")
+    expect(box).to_have_attribute("aria-invalid", "true")
+    problems = page.get_by_role("alert")
+    expect(problems).to_contain_text("It takes: ok, error.")
+    expect(problems).to_contain_text("There is no key “colour”.")
+    expect(rows(page)).to_have_count(0)
+    is_fit(page, "search-problem", problems)
+
+
+def test_errors_in_groups_are_resolved_and_lead_to_their_calls(page: Any) -> None:
+    page.goto(CALLS)
+    page.get_by_role("link", name="Errors in groups").click()
+    group = rows(page).filter(has_text="order")  # beside what the hub groups by itself
+    expect(group).to_have_count(1)
+    is_fit(page, "errors", group)
+    group.get_by_role("link").first.click()
+    is_fit(page, "error", page.get_by_role("link", name="Resolve"))
+    page.get_by_role("link", name="Resolve").click()
+    page.get_by_role("button", name="Resolve").click()
+    expect(page.locator("#errorgroup_form")).to_contain_text("Resolved")
+    page.get_by_role("link", name="Calls of this tool with this code").click()
+    expect(page.get_by_role("combobox", name="Search")).to_have_value("tool:order code:execution_error")
+
+
+def test_a_call_tells_its_steps_and_its_json_is_searched_and_folded(page: Any) -> None:
+    page.goto(f"{CALLS}?q=status:error")
+    rows(page).first.get_by_role("link").first.click()
+    is_fit(page, "call", page.get_by_role("heading", name=re.compile("^Steps")))
+    error = page.get_by_role("group", name="Error", exact=True)
+    error.get_by_label("Search within Error").fill("message")
+    expect(error.locator(".hub-tree-here")).to_be_visible()
+    error.get_by_role("button", name="Fold all", exact=True).click()
+    expect(error.locator(".hub-tree-key").first).to_be_hidden()
+    error.get_by_role("button", name="Unfold all").click()
+    expect(error.locator(".hub-tree-key").first).to_be_visible()
 
 
 def test_columns_are_chosen_and_a_view_is_saved_renamed_and_deleted(page: Any) -> None:
@@ -170,6 +238,7 @@ def test_the_list_of_keys_is_shown_and_closed(page: Any) -> None:
         page.screenshot(path=Path(os.environ["MCPHUB_SCREENSHOTS"]) / "lists-keys.png")
     page.keyboard.press("Escape")
     expect(keys).to_be_hidden()
+    page.get_by_role("button", name=re.compile("operator")).click()
     page.locator("a[href='#hub-keys']").click()
     keys.get_by_role("button", name="Close").click()
     expect(keys).to_be_hidden()

@@ -124,11 +124,13 @@ def test_a_figure_of_the_overview_leads_to_its_calls(hand: Hand) -> None:
 def test_a_call_is_found_and_read(hand: Hand) -> None:
     page = hand.page
     page.goto("/admin/invocations/mcptoolinvocation/")
-    hand.link("Overview")
-    hand.link("Invocations")
+    hand.use(page.locator("#nav-sidebar").get_by_role("link", name="Overview"))
+    hand.use(page.locator("#nav-sidebar").get_by_role("link", name="Calls"))
     hand.use(rows(page).first.get_by_role("link").first)
-    expect(page.locator("body")).to_contain_text("Timeline")
-    expect(page.locator("body")).to_contain_text("Related")
+    expect(page.locator("body")).to_contain_text("Steps")
+    expect(page.get_by_role("navigation", name="Calls before and after")).to_be_visible()
+    hand.write(page.get_by_label("Search within Arguments"), "text")
+    expect(page.get_by_role("group", name="Arguments", exact=True).get_by_role("status")).not_to_be_empty()
 
 
 def test_a_tool_is_tried(hand: Hand) -> None:

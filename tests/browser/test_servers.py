@@ -50,8 +50,8 @@ def configuration() -> str:
 def test_five_servers_of_a_pasted_configuration_are_served_within_a_dozen_clicks(page: Any) -> None:
     page.goto("/admin/tools_catalog/mcpconnection/")
     hand = Hand(page)
-    hand.click("Import connections", "link")
-    page.get_by_label("Configuration").fill(configuration())
+    hand.click("Paste and connect", "link")
+    page.get_by_label("Address, command or configuration").fill(configuration())
     look(page, "servers-paste")
     hand.click("Look at it")
     expect(page.get_by_role("checkbox", name="one", exact=True)).to_be_checked()
@@ -64,6 +64,11 @@ def test_five_servers_of_a_pasted_configuration_are_served_within_a_dozen_clicks
     look(page, "servers-tested")
     hand.click("Approve the chosen")
     expect(page.get_by_text("5 definitions approved.")).to_be_visible()
+    expect(page.get_by_role("listitem").filter(has_text="Who may use them")).to_have_attribute("aria-current", "step")
+    page.get_by_label("name of the new one").fill("five")
+    hand.click("Put them into the toolset")
+    expect(page.get_by_text("5 tools are in five.")).to_be_visible()
+    look(page, "servers-shared")
     assert hand.clicks <= MOST_CLICKS
     page.goto("/admin/tools_catalog/mcptooldefinition/?q=greet")
     expect(page.locator("#result_list tbody tr")).to_have_count(len(NAMES))

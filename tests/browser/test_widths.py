@@ -1,4 +1,5 @@
-"""At 1280 pixels no page scrolls sideways, and no table in its frame, in either language and with long names."""
+"""At 1280 pixels no page scrolls sideways, and no table in its frame, in either language and with long names. At 390
+those fit that are wanted on a phone, and no value is cut."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.browser.conftest import watched
+from tests.browser.operating import lists_on_the_map
 
 LONG_NAME = "synchronise_the_customer-records.between_warehouse_and_crm-systems"[:64]
 SEED = f"""
@@ -66,7 +68,7 @@ seeding.seal()
 """
 TOO_WIDE = """() => {
     const page = document.documentElement.scrollWidth
-    const wide = page > 1280 ? [["page", page, 1280]] : []
+    const wide = page > innerWidth ? [["page", page, innerWidth]] : []
     for (const table of document.querySelectorAll("table")) {
         let frame = table.parentElement
         while (frame && getComputedStyle(frame).overflowX == "visible") frame = frame.parentElement
@@ -102,11 +104,7 @@ def test_the_overview_fits(reader: Any) -> None:
 
 
 def test_every_list_fits(reader: Any) -> None:
-    reader.goto("/admin/")
-    lists = reader.evaluate(
-        "[...document.querySelectorAll('#nav-sidebar a')].map((link) => link.pathname)"
-        ".filter((path) => path.split('/').length === 5)"
-    )
+    lists = [link for link in lists_on_the_map(reader) if len(link.split("/")) == 5]
     assert len(lists) > 20
     assert "\n".join(wide for where in lists for wide in too_wide(reader, where)) == ""
 
@@ -116,3 +114,28 @@ def test_the_page_of_a_row_fits(reader: Any, which: str) -> None:
     reader.goto(f"/admin/{which}/")
     row = reader.locator("#result_list tbody a[href*='/change/']").first.get_attribute("href")
     assert too_wide(reader, row) == []
+
+
+CUT = """() => [...document.querySelectorAll("#result_list .data-row > :is(td, th)")]
+    .filter((cell) => cell.scrollHeight > cell.clientHeight + 1 || cell.scrollWidth > cell.clientWidth + 1)
+    .map((cell) => [cell.dataset.label, cell.textContent.trim().slice(0, 60)])"""
+ON_A_PHONE = (
+    "/admin/",
+    "/admin/connect/",
+    "/admin/invocations/mcptoolinvocation/",
+    "/admin/invocations/mcpapproval/",
+    "/admin/tools_catalog/mcpupstreamtool/",
+)
+
+
+def test_what_is_wanted_on_a_phone_fits_there(reader: Any) -> None:
+    """Tables of several columns may scroll in their frames; the page does not, and the cards of a list need not."""
+    reader.set_viewport_size({"width": 390, "height": 844})
+    wide, cut = list[str](), list[str]()
+    for where in ON_A_PHONE:
+        wide += [each for each in too_wide(reader, where) if ": page " in each]
+        cut += [f"{where} {what}" for what in reader.evaluate(CUT)]
+        rows = reader.locator("#result_list tbody a[href*='/change/']")
+        if rows.count():
+            wide += [each for each in too_wide(reader, rows.first.get_attribute("href")) if ": page " in each]
+    assert [*wide, *cut] == []

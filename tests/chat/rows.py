@@ -50,10 +50,10 @@ def demand_approval(tool: str) -> None:
 def approve_as(person: str, id_: str) -> None:
     """Approve a call as a person does in the admin."""
     from invocations.redaction import load
-    from invocations.redaction.records import Record
+    from invocations.redaction.records import RecordRedaction
     from mcphub.chat import approvals
 
-    record = Record(load.load())
+    record = RecordRedaction(load.load())
     approvals.decide(id_, record, approve=True, reason="", actor=person, by=person, principal=None)
 
 
@@ -94,3 +94,36 @@ def noted(provider: str) -> str:
 
     rows = ChatProviderState.objects.filter(provider__slug=provider)
     return "\n".join(f"{row.failure_code} {row.is_failing} {row.rests_until is not None}" for row in rows)
+
+
+def quota_of_key(key: str, **fields: Any) -> None:
+    """Make a quota that is about the key of this name alone."""
+    from invocations.models import McpQuota
+    from sessions_app.models import ApiKey
+
+    row = McpQuota(key=ApiKey.objects.get(name=key), **fields)
+    row.full_clean()
+    row.save()
+
+
+def quota_sums(quota: str, columns: list[str]) -> list[list[Any]]:
+    """What a quota counted: these columns of each of its sums."""
+    from invocations.models import QuotaCount
+
+    return [list(each) for each in QuotaCount.objects.filter(quota__name=quota).order_by("key").values_list(*columns)]
+
+
+def price(provider: str, **fields: Any) -> None:
+    """Give a model, or `*`, of a provider its price."""
+    from mcphub.chat.models import ChatModelPrice, ChatProvider
+
+    row = ChatModelPrice(provider=ChatProvider.objects.get(slug=provider), **fields)
+    row.full_clean()
+    row.save()
+
+
+def query_codes(words: str) -> list[str]:
+    """The error codes of the turns whose question has these words."""
+    from mcphub.chat.models import Query
+
+    return list(Query.objects.filter(content__contains=words).values_list("error_code", flat=True))

@@ -60,8 +60,11 @@ def script(*steps: Step, prompt: str = "") -> str:
 def steps_of(messages: list[dict[str, Any]]) -> tuple[list[Step], int, str]:
     """Give the script of the last user message, the round of the turn from 0, and the text itself."""
     said = [at for at, each in enumerate(messages) if each.get("role") == "user"]
-    # Models without functions are told results by messages of the user.
-    last = max((at for at in said if not text_of(messages[at].get("content")).startswith("Result of ")), default=-1)
+    # Models without functions are told results by messages of the user; so does smolagents tell all models.
+    last = max(
+        (at for at in said if not text_of(messages[at].get("content")).startswith(("Result of ", "Observation:"))),
+        default=-1,
+    )
     text = text_of(messages[last].get("content")) if last >= 0 else ""
     turn = sum(1 for each in messages[last + 1 :] if each.get("role") == "assistant")
     _, mark, written = text.partition(MARK)

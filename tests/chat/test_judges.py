@@ -83,7 +83,8 @@ def test_giant_arguments_are_cut_or_refused(player: Player, hub: Hub, stream: bo
     assert (refused["error_code"], made["status"]) == ("invalid_arguments", "ok")
 
 
-@pytest.mark.rig(long=True)
+@pytest.mark.rig
+@pytest.mark.long
 def test_a_thousand_turns_of_every_form_break_no_rule(player: Player) -> None:
     """Every scenario with each judge and provider, streamed and not, in a drawn order; some twice for the thousand."""
     chance = random.Random(6)

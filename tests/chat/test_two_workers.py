@@ -16,6 +16,7 @@ import httpx2
 import openai
 import pytest
 
+from tests import operations
 from tests.chat import rows
 from tests.chat.conftest import ENVIRONMENT, TOOLBOX, set_up
 from tests.chat.playing import unpaired
@@ -196,3 +197,33 @@ def test_a_client_that_goes_is_in_the_audit_that_the_other_worker_reads(pair: Pa
     asked_for = {"tool": "hold", "arguments": f"$.name={json.dumps(name)}", "started_after": "2026-01-01T00:00:00Z"}
     [row] = until(lambda: pair.hub.rows(**asked_for), seconds=60)
     assert (row["error_code"], row["transport"]) == ("cancelled", "chat")
+
+
+def test_what_turns_at_both_workers_use_is_counted_to_the_token_and_refused_by_both(pair: Pair) -> None:
+    quota, asked, limit = f"both-{uuid.uuid4().hex[:8]}", 20, 12 * 20
+    pair.hub.operate(
+        rows.quota_of_key, "judge", name=quota, unit="tokens", period="month", soft_limit=1, hard_limit=limit
+    )
+    urls = [f"{url}/v1/chat/completions" for url in pair.urls]
+
+    def ask(number: int) -> tuple[int, int]:
+        """Ten tokens in, two out; what was counted of it before, where it is told."""
+        body = {"model": MODEL, "messages": [{"role": "user", "content": script(say("Two words."))}]}
+        headers = {"authorization": f"Bearer {pair.key}"}
+        answer = httpx2.post(urls[number % 2], json=body, headers=headers, timeout=120)
+        warnings = answer.json()["x_mcp"].get("quotas") or [{"used": 0}]
+        return answer.status_code, warnings[0]["used"]
+
+    try:
+        until(lambda: all([ask(0)[1], ask(1)[1]]), seconds=60)  # both count
+        pair.hub.operate(operations.delete, "invocations.QuotaCount")
+        with ThreadPoolExecutor(4) as pool:
+            told = list(pool.map(ask, range(asked)))
+        assert {status for status, _used in told} == {200}
+        assert max(used for _status, used in told) == limit
+        assert pair.hub.operate(rows.quota_sums, quota, ["used"]) == [[limit]]
+        assert [ask(number)[0] for number in (0, 1)] == [429, 429]
+    finally:
+        pair.hub.operate(operations.delete, "invocations.McpQuota")
+        pair.hub.operate(operations.delete, "invocations.QuotaCount")
+        until(lambda: ask(0)[0] == ask(1)[0] == 200, seconds=60)

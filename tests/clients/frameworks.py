@@ -88,7 +88,7 @@ async def fastmcp(url, headers, tool):
 async def mcp_use(url, headers, tool):
     from mcp_use import MCPClient
 
-    client = MCPClient({"mcpServers": {"hub": {"url": url, "headers": headers}}})
+    client = MCPClient(_mcp_use_configuration(url, headers))
     session = await client.create_session("hub")
     try:
         found = await session.list_tools()
@@ -197,8 +197,7 @@ async def ask_smolagents(url, headers, models, key, prompt):
     def work():
         with MCPClient({"url": url, "transport": "streamable-http", "headers": headers}) as found:
             model = OpenAIModel(model_id="default", api_base=models, api_key=key)
-            # It takes a call of its own `final_answer` for an end, and asks once more where there was none.
-            return str(ToolCallingAgent(tools=list(found), model=model, max_steps=1, verbosity_level=0).run(prompt))
+            return str(ToolCallingAgent(tools=list(found), model=model, max_steps=3, verbosity_level=0).run(prompt))
 
     return await asyncio.to_thread(work)
 
@@ -231,7 +230,7 @@ async def ask_mcp_use(url, headers, models, key, prompt):
     from langchain_openai import ChatOpenAI
     from mcp_use import MCPAgent, MCPClient
 
-    client = MCPClient({"mcpServers": {"hub": {"url": url, "headers": headers}}})
+    client = MCPClient(_mcp_use_configuration(url, headers))
     agent = MCPAgent(llm=ChatOpenAI(model="default", base_url=models, api_key=key), client=client, max_steps=5)
     try:
         return str(await agent.run(prompt))
@@ -301,6 +300,11 @@ async def ask_crewai(url, headers, models, key, prompt):
     return await asyncio.to_thread(work)
 
 
+def _mcp_use_configuration(url, headers):
+    """Give the key as `auth`: without, mcp-use asks for a login wherever it finds an authorization server."""
+    return {"mcpServers": {"hub": {"url": url, "auth": headers["Authorization"].removeprefix("Bearer ")}}}
+
+
 def main():
     framework, url, key, tool, models, prompt = sys.argv[1:]
     # Nothing of a rig is told to those who wrote the frameworks.
@@ -308,8 +312,10 @@ def main():
         "MCP_USE_ANONYMIZED_TELEMETRY": "false",
         "CREWAI_DISABLE_TELEMETRY": "true",
         "OTEL_SDK_DISABLED": "true",
+        "AGNO_TELEMETRY": "false",
+        "CREWAI_TRACING_ENABLED": "false",
+        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
     }
-    os.environ |= {"AGNO_TELEMETRY": "false", "CREWAI_TRACING_ENABLED": "false"}
     name, headers = framework.replace("-", "_"), {"Authorization": f"Bearer {key}"}
     tools, called = asyncio.run(globals()[name](url, headers, tool))
     answered = asyncio.run(globals()[f"ask_{name}"](url, headers, models, key, prompt))

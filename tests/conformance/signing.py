@@ -35,7 +35,9 @@ def make_connection(url: str, context: dict[str, Any]) -> Any:
     from tools_catalog.bindings import origin_of
     from tools_catalog.models import McpConnection, Secret
 
-    kind = "client" if "client-credentials" in os.environ["MCP_CONFORMANCE_SCENARIO"] else "shared"
+    scenario = os.environ["MCP_CONFORMANCE_SCENARIO"]
+    kind = "client" if "client-credentials" in scenario else "workload" if "wif" in scenario else "shared"
+    kind = "jag" if "enterprise" in scenario else kind
     row = McpConnection(slug="suite", transport="streamable-http", url=url, account="shared")
     row.save()
     proof = context.get("client_secret") or context.get("private_key_pem")
@@ -47,10 +49,36 @@ def make_connection(url: str, context: dict[str, Any]) -> Any:
         secret.set_value(proof)
         secret.save()
         row.client_id, row.client_secret = context["client_id"], "suite"
+    if kind == "workload":
+        row.client_id = context["client_id"]
+        Path(os.environ["MCPHUB_WORKLOAD_TOKENS"], "suite").write_text(context["valid_jwt"])
+    if kind == "jag":
+        row.identity = make_identity(context)
     row.account = kind
     row.full_clean()
     row.save()
     return row
+
+
+def make_identity(context: dict[str, Any]) -> Any:
+    """Add the company's issuer as an operator enters it; the person, and who reads lists, have signed in there."""
+    from tools_catalog.models import HttpService, UpstreamAccount, UpstreamRegistration
+
+    issuer, client = context["idp_issuer"], context["idp_client_id"]
+    service = HttpService(slug="company", url=issuer, issuer=issuer, account="personal", client_id=client)
+    service.full_clean()
+    service.save()
+    told = {"issuer": issuer, "authorization_endpoint": "", "token_endpoint": context["idp_token_endpoint"]}
+    registration = UpstreamRegistration.objects.create(
+        service=service, issuer=issuer, metadata=told, manner="by_hand", client_id=client
+    )
+    for principal in ("", "user:1"):
+        account = UpstreamAccount(service=service, principal=principal, registration=registration, state="connected")
+        account.server, account.kind = issuer, "personal"
+        account.access = account.sealed("access", "x")
+        account.id_token = account.sealed("id_token", context["idp_id_token"])
+        account.save()
+    return service
 
 
 async def sign_in(connection: Any) -> None:
@@ -112,7 +140,7 @@ async def main(url: str) -> int:
             return 0
         except HubError as error:
             print("the hub says:", error)
-            if connection.account == "client" or "refuses" in str(error):
+            if connection.account in ("client", "workload", "jag") or "refuses" in str(error):
                 return 1
         try:
             await sign_in(connection)
@@ -125,7 +153,7 @@ async def main(url: str) -> int:
 if __name__ == "__main__":
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mcphub.settings")
     folder = Path(tempfile.mkdtemp(prefix="mcphub-signing-"))
-    os.environ["MCPHUB_DATA_DIR"] = str(folder)
+    os.environ["MCPHUB_DATA_DIR"] = os.environ["MCPHUB_WORKLOAD_TOKENS"] = str(folder)
     os.environ["MCPHUB_EGRESS_ALLOW"] = "127.0.0.1,localhost,::1"
     os.environ["MCPHUB_PUBLIC_URL"] = "http://127.0.0.1:8000"
     template.copy_to(folder / "hub.sqlite3")

@@ -29,8 +29,8 @@ class IdentityProvider:
         self.issuer = f"http://127.0.0.1:{self.port}"
         self._process: subprocess.Popen[str] | None = None
 
-    def start(self, redirect_uri: str, logged_out: str) -> None:
-        """Serve one client, the hub, that logins lead back to at `redirect_uri`."""
+    def start(self, redirect_uri: str, logged_out: str, *, public: Mapping[str, str] | None = None) -> None:
+        """Serve one client, the hub, that logins lead back to at `redirect_uri`; and `public` ones, id -> address."""
         folder = install.node(HERE / "package.json", install=bool(os.environ.get("MCPHUB_TEST_CLIENTS")) or _has_npm())
         if folder is None:
             pytest.skip("The identity provider is not installed, and npm is not here to install it.")
@@ -38,6 +38,10 @@ class IdentityProvider:
             "issuer": self.issuer,
             "people": self._people,
             "bareIdToken": self._bare_id_token,
+            "others": [
+                {"client_id": name, "redirect_uris": [address], "token_endpoint_auth_method": "none"}
+                for name, address in (public or {}).items()
+            ],
             "client": {
                 "client_id": "hub",
                 "client_secret": SECRET,

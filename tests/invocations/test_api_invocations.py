@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from django.contrib.auth.models import User
 from django.test import Client
 
 from sessions_app.models import ApiKey
@@ -287,8 +288,51 @@ def test_only_the_chosen_members_are_answered_and_read(rows, django_assert_num_q
 
 
 def test_a_repeated_parameter_is_refused(auditor, rows):
-    error = error_of(auditor.get(f"{LIST}?tool=a&tool=b"), 400, "invalid_params")
-    assert list(error["details"]["fields"]) == ["tool"]
+    error = error_of(auditor.get(f"{LIST}?min_duration_ms=1&min_duration_ms=2"), 400, "invalid_params")
+    assert list(error["details"]["fields"]) == ["min_duration_ms"]
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("tool=echo&tool=add", ["second", "first"]),
+        ("tool=echo&tool=none", ["first"]),
+        ("not_tool=echo", ["second"]),
+        ("not_tool=echo&not_tool=add", []),
+        ("tool=echo&tool=add&not_tool=add", ["first"]),
+        ("status=ok&status=error", ["second", "first"]),
+        ("not_status=ok", ["second"]),
+        ("error_code=timeout&error_code=rate_limited", ["second"]),
+        ("not_error_code=timeout", ["first"]),
+        ("not_connection=anywhere", ["second", "first"]),
+        ("request_id=7&request_id=abc", ["second", "first"]),
+        ("trace_id=t1&trace_id=t2", ["second", "first"]),
+        ("not_transport=sse&not_transport=stdio", ["first"]),
+    ],
+)
+def test_a_filter_takes_several_values_and_may_exclude_some(auditor, rows, query, found):
+    assert names(auditor.get(f"{LIST}?{query}")) == found
+
+
+def test_a_wrong_choice_is_refused_with_those_there_are(auditor, rows):
+    error = error_of(auditor.get(LIST, {"status": "fine"}), 400, "invalid_params")
+    assert error["details"]["fields"]["status"] == ["'fine' is none of its values. They are: ok, error."]
+
+
+def test_a_filter_takes_so_many_values_and_no_more(auditor, rows):
+    many = "&".join(f"tool=t{number}" for number in range(51))
+    error = error_of(auditor.get(f"{LIST}?{many}"), 400, "invalid_params")
+    assert error["details"]["fields"]["tool"] == ["Give at most 50 values."]
+
+
+def test_a_caller_is_found_by_the_name_of_a_key_or_of_a_person(auditor, rows):
+    person = User.objects.create_user("ann", pk=2)
+    assert names(auditor.get(LIST, {"principal": person.username})) == ["second"]
+    key, _secret = ApiKey.issue("laptop", scopes=["tools:call"])
+    McpToolInvocationFactory(invocation_id="third", principal=f"key:{key.pk}")
+    assert names(auditor.get(LIST, {"principal": "laptop"})) == ["third"]
+    assert names(auditor.get(f"{LIST}?principal=laptop&principal=ann")) == ["third", "second"]
+    assert names(auditor.get(LIST, {"principal": "nobody"})) == []
 
 
 def test_a_detail_takes_no_parameters(auditor, rows):
@@ -409,12 +453,14 @@ def test_the_members_of_a_row_are_the_promised_ones(auditor, rows):
         "method",
         "target",
         "asked_by",
+        "workspace",
         "left_out",
         "process_id",
         "policy_rule",
         "policy_version",
         "policy_said",
         "policy_watched",
+        "guardrails",
         "bodies_hidden",
     }
 
@@ -465,6 +511,6 @@ def test_an_auditor_and_a_superuser_read_bodies(rows, permissions):
 
 def test_bodies_that_are_hidden_are_not_even_read(rows, django_assert_num_queries):
     client = by_person(VIEW)
-    with django_assert_num_queries(5) as queries:  # session, person, two of permissions, rows
+    with django_assert_num_queries(6) as queries:  # session, person, workspaces, two of permissions, rows
         client.get(LIST)
     assert '"arguments"' not in queries.captured_queries[-1]["sql"]

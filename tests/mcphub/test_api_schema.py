@@ -49,6 +49,7 @@ def test_the_schema_is_valid(schema):
 
 def test_every_address_is_described(schema):
     assert {(path, method) for path, item in schema["paths"].items() for method in item} == {
+        ("/api/", "get"),
         ("/api/query", "post"),
         ("/api/session", "post"),
         ("/api/session/{id}", "get"),
@@ -69,6 +70,11 @@ def test_every_address_is_described(schema):
         ("/api/approvals/{id}/", "get"),
         ("/api/approvals/{id}/approve/", "post"),
         ("/api/approvals/{id}/deny/", "post"),
+        ("/api/errors/", "get"),
+        ("/api/errors/{id}/", "get"),
+        ("/api/errors/{id}/mute/", "post"),
+        ("/api/errors/{id}/reopen/", "post"),
+        ("/api/errors/{id}/resolve/", "post"),
         ("/api/audit/shipping/", "get"),
         ("/api/audit/shipping/{name}/", "get"),
         ("/api/audit/verifications/", "get"),
@@ -92,6 +98,12 @@ def test_every_address_is_described(schema):
         ("/api/offers/{id}/reject/", "post"),
         ("/api/keys/", "get"),
         ("/api/keys/", "post"),
+        ("/api/audit/holds/", "get"),
+        ("/api/audit/holds/", "post"),
+        ("/api/audit/holds/{name}/", "get"),
+        ("/api/audit/holds/{name}/release/", "post"),
+        ("/api/audit/retention/", "get"),
+        ("/api/audit/retention/", "patch"),
         ("/api/keys/{prefix}/revoke/", "post"),
         ("/api/keys/{prefix}/rotate/", "post"),
         ("/api/keys/{prefix}/", "get"),
@@ -130,6 +142,26 @@ def test_every_address_is_described(schema):
             for path in ("/api/resources/", "/api/prompts/", "/api/services/", "/api/toolsets/", "/api/policy-rules/")
             for method in ("get", "post")
         ),
+        ("/api/guardrails/", "get"),
+        ("/api/guardrails/", "post"),
+        ("/api/guardrails/try/", "post"),
+        ("/api/quotas/", "get"),
+        ("/api/quotas/", "post"),
+        ("/api/quotas/usage/", "get"),
+        ("/api/people/", "get"),
+        ("/api/people/{username}/", "get"),
+        ("/api/people/{username}/", "patch"),
+        ("/api/people/{username}/end/", "post"),
+        *(
+            (f"/api/{part}/", method)
+            for part in ("groups", "models", "providers", "redaction-rules", "saved-views")
+            for method in ("get", "post")
+        ),
+        ("/api/providers/{slug}/test/", "post"),
+        ("/api/connections/{slug}/test/", "post"),
+        ("/api/connections/{slug}/refresh/", "post"),
+        ("/api/model-prices/", "get"),
+        ("/api/model-prices/", "post"),
         *(
             (path, method)
             for path in (
@@ -137,12 +169,25 @@ def test_every_address_is_described(schema):
                 "/api/prompts/{name}/",
                 "/api/toolsets/{slug}/",
                 "/api/policy-rules/{name}/",
+                "/api/guardrails/{name}/",
+                "/api/quotas/{name}/",
+                "/api/model-prices/{name}/",
+                "/api/providers/{slug}/",
+                "/api/models/{id}/",
+                "/api/groups/{name}/",
+                "/api/redaction-rules/{id}/",
+                "/api/saved-views/{id}/",
             )
             for method in ("get", "put", "patch", "delete")
         ),
         *(("/api/services/{slug}/", method) for method in ("get", "put", "patch")),
         ("/api/waiting-changes/", "get"),
         ("/api/waiting-changes/{id}/", "get"),
+        ("/api/workspaces/", "get"),
+        ("/api/workspaces/", "post"),
+        ("/api/workspaces/{slug}/", "get"),
+        ("/api/workspaces/{slug}/", "put"),
+        ("/api/workspaces/{slug}/", "patch"),
     }
 
 
@@ -150,12 +195,12 @@ def test_every_operation_declares_its_errors_and_keys(schema):
     for item in schema["paths"].values():
         for operation in item.values():
             if operation["tags"] == ["chat"]:  # which has errors of its own, and keys alone
-                answer = operation["responses"]["500"]["content"]["application/json"]["schema"]
+                answer = operation["responses"]["500"]["content"]["application/problem+json"]["schema"]
                 assert answer == {"$ref": "#/components/schemas/ChatFailure"}
                 assert operation["security"] in ([{"key": []}], [])
                 continue
             assert {"400", "401", "403", "500", "503"} <= set(operation["responses"])
-            answer = operation["responses"]["400"]["content"]["application/json"]["schema"]
+            answer = operation["responses"]["400"]["content"]["application/problem+json"]["schema"]
             assert answer == {"$ref": "#/components/schemas/Error"}
             assert operation["security"] == [{"key": []}, {"cookieAuth": []}]
             assert operation["summary"]
@@ -195,7 +240,7 @@ def test_answers_keep_to_the_schema(schema):
     ]:
         response = client.get(url)
         answer = schema["paths"][path]["get"]["responses"][str(response.status_code)]
-        shape = answer["content"]["application/json"]["schema"]
+        shape = answer["content"][response["Content-Type"]]["schema"]
         jsonschema.Draft202012Validator({**shape, "components": schema["components"]}).validate(response.json())
 
 
@@ -214,8 +259,8 @@ def test_parameters_that_may_not_be_empty_say_so(schema):
         parameter["name"]: parameter["schema"]
         for parameter in schema["paths"]["/api/invocations/"]["get"]["parameters"]
     }
-    assert told["tool"]["minLength"] == 1
-    assert "minLength" not in told["status"]
+    assert told["tool"]["items"]["minLength"] == 1
+    assert "minLength" not in told["status"]["items"]
     error_of(by_key("audit:read").get("/api/invocations/?tool="), 400, "invalid_params")
 
 

@@ -13,7 +13,7 @@ from django.utils import timezone
 from invocations.approvals import asking
 from invocations.approvals.models import McpApproval, McpToolApproval
 from invocations.redaction import load as redaction
-from invocations.redaction.records import Record
+from invocations.redaction.records import RecordRedaction
 from mcphub.chat import approvals
 from mcphub.chat.errors import ChatError
 from tests.factories import McpToolDefinitionFactory
@@ -42,7 +42,7 @@ def asked(principal: str = "key:1", *, needs_another: bool = True) -> McpApprova
 
 
 def decide(row: McpApproval, actor: str, *, approve: bool = True, principal: str | None = None) -> McpApproval:
-    record = Record(redaction.load())
+    record = RecordRedaction(redaction.load())
     return approvals.decide(row.pk, record, approve=approve, reason="", actor=actor, by=actor, principal=principal)
 
 

@@ -70,6 +70,11 @@ def test_wrong_flags_stop_with_one_sentence_and_status_2(home: Path, flags: list
         ("MCPHUB_MAX_CALLS", "0"),
         ("MCPHUB_DEBUG", "perhaps"),
         ("MCPHUB_DATABASE_URL", "mysql://somewhere/x"),
+        ("MCPHUB_DATABASE_DIRECT_URL", "postgres://hub@db.example/hub"),  # beside SQLite
+        ("MCPHUB_DATABASE_DIRECT_URL", "nonsense"),
+        ("MCPHUB_PEER_ADDRESS", "10.0.0.5"),
+        ("MCPHUB_PEER_ADDRESS", "tls://10.0.0.5:8100"),
+        ("MCPHUB_PEER_ADDRESS", "10.0.0.5:port"),
         ("MCPHUB_LOG_FORMAT", "xml"),
     ],
 )
@@ -86,6 +91,19 @@ def test_what_serve_takes_where_nothing_is_said(home: Path) -> None:
         "print(l.host, l.port, s.MCPHUB_HEARTBEAT_SECONDS, s.MCPHUB_CALL_TIMEOUT_SECONDS, s.MCPHUB_MAX_CLIENTS)"
     )
     assert run(home, "shell", "--no-imports", "-c", code).stdout == "127.0.0.1 8000 25 60 10\n"
+
+
+def test_options_in_the_addresses_of_the_database_hold(home: Path) -> None:
+    code = (
+        "from django.conf import settings as s; from sessions_app.kit.database import direct_settings;"
+        "print(s.DATABASES['default']['OPTIONS']['sslmode'], direct_settings()['OPTIONS'], direct_settings()['HOST'])"
+    )
+    addresses = {
+        "MCPHUB_DATABASE_URL": "postgres://hub@pool.example/hub?sslmode=require",
+        "MCPHUB_DATABASE_DIRECT_URL": "postgres://hub@db.example/hub?sslmode=verify-full",
+    }
+    done = run(home, "shell", "--no-imports", "-c", code, **addresses)
+    assert done.stdout == "require {'sslmode': 'verify-full'} db.example\n", done.stderr
 
 
 def test_debug_beyond_loopback_is_refused(home: Path) -> None:

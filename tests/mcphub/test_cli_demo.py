@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -61,6 +62,11 @@ def test_a_demo_is_filled_once_and_taken_away_again(tmp_path: Path) -> None:
         assert len(rows) > 50
         assert {"add", "echo", "current_time"} <= {row["tool_name"] for row in rows}
         assert len({row["status"] for row in rows}) > 1, "some failed"
+        asked = [row for row in rows if row["transport"] == "chat"]
+        assert {(row["tool_name"], row["status"]) for row in asked} == {("add", "ok"), ("current_time", "ok")}
+        answers = _answers(tmp_path / "var/demo")
+        assert len(answers) == 2
+        assert all("no model was asked" in answer for answer in answers), "recorded answers are marked"
         refused = command(tmp_path, "--remove")
         assert refused.returncode == 1
         assert "stop it first" in refused.stderr
@@ -70,6 +76,13 @@ def test_a_demo_is_filled_once_and_taken_away_again(tmp_path: Path) -> None:
     assert not (tmp_path / "var/demo").exists()
     assert not (tmp_path / "other").exists()
     assert "There is no demo" in command(tmp_path, "--remove").stderr
+
+
+def _answers(folder: Path) -> list[str]:
+    """What the conversation of a demo ends its turns with."""
+    with contextlib.closing(sqlite3.connect(folder / "hub.sqlite3")) as database:
+        statement = "SELECT content FROM chat_chatmessage WHERE role = 'assistant' AND content IS NOT NULL"
+        return [content for (content,) in database.execute(statement)]
 
 
 def test_a_folder_with_something_else_is_left_alone(tmp_path: Path) -> None:

@@ -7,16 +7,18 @@ import json
 import os
 import signal
 import socket
+import subprocess
 import threading
 import time
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
-from tests import template
-from tests.mcphub.running import DEADLINE_SECONDS, ROOT, Hub, free_port, run, serve, wait_until_gone
-from tests.servers import until
+from tests import forking, template
+from tests.mcphub.running import DEADLINE_SECONDS, ROOT, Hub, environment, free_port, run, serve, wait_until_gone
+from tests.servers import postgres_database, until
 
 pytestmark = pytest.mark.program
 
@@ -64,6 +66,65 @@ def _printed(hub: Hub, label: str) -> str:
 def _accepts(hub: Hub) -> bool:
     with socket.socket() as line:
         return line.connect_ex(("127.0.0.1", hub.port)) == 0
+
+
+def test_a_hub_that_is_starting_takes_no_connection_that_would_wait_for_it(tmp_path: Path) -> None:
+    """A balancer then gives the call to another hub."""
+    home, port = tmp_path / "home", free_port()
+    with postgres_database(is_empty=True) as database:
+        variables = environment(home, MCPHUB_DATABASE_URL=database)
+        with serve(home, MCPHUB_DATABASE_URL=database) as first:
+            assert first.stop(signal.SIGTERM) == 0
+        with psycopg.connect(database) as holding, psycopg.connect(database, autocommit=True) as looking:
+            # A hub writes this row as it starts, before it can answer.
+            holding.execute("LOCK TABLE sessions_app_serverprocess IN EXCLUSIVE MODE")
+            process = forking.start(
+                "mcphub.cli",
+                "serve",
+                "--port",
+                str(port),
+                env=variables,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+            )
+            hub = Hub(process, port)
+            waiting = (
+                "SELECT true FROM pg_locks WHERE NOT granted AND relation = 'sessions_app_serverprocess'::regclass"
+            )
+            try:
+                until(lambda: looking.execute(waiting).fetchone(), DEADLINE_SECONDS)
+                assert not _accepts(hub)
+                holding.rollback()
+                hub.wait_ready()
+                assert _accepts(hub)
+                assert hub.stop(signal.SIGTERM) == 0
+            finally:
+                process.kill()
+                process.wait(DEADLINE_SECONDS)
+                assert process.stdout is not None
+                process.stdout.close()
+
+
+def test_of_two_hubs_that_start_at_once_on_one_port_one_serves_and_the_other_says_why(tmp_path: Path) -> None:
+    port = free_port()
+    words = ("mcphub.cli", "serve", "--port", str(port))
+    both = []
+    for name in ("one", "two"):
+        template.copy_to(tmp_path / name / "hub.sqlite3")
+        with (tmp_path / f"{name}.err").open("wb") as log:
+            both.append(forking.start(*words, env=environment(tmp_path / name), stdout=subprocess.DEVNULL, stderr=log))
+    try:
+        until(lambda: any(each.poll() is not None for each in both), DEADLINE_SECONDS)
+        (ended,) = (at for at, each in enumerate(both) if each.poll() is not None)
+        assert both[ended].returncode == 1
+        assert "another program has the port" in (tmp_path / f"{('one', 'two')[ended]}.err").read_text()
+        other = Hub(both[1 - ended], port)
+        until(lambda: _accepts(other), DEADLINE_SECONDS)
+        assert other.stop(signal.SIGTERM) == 0
+    finally:
+        for each in both:
+            each.kill()
+            each.wait(DEADLINE_SECONDS)
 
 
 def test_first_start_prints_credentials_once_that_work_and_ends_with_status_0(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ def roles() -> Iterator[tuple[str, str, str]]:
     """The database's address, and the names of the two roles."""
     mark = uuid.uuid4().hex[:8]
     app, retention = f"mcphub_app_{mark}", f"mcphub_retention_{mark}"
-    with postgres_database() as url:
+    with postgres_database(is_empty=True) as url:
         with psycopg.connect(url, autocommit=True) as raw:
             for role in (app, retention):
                 raw.execute(f"CREATE ROLE {role} LOGIN")  # type: ignore[call-overload]

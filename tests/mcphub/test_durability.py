@@ -102,7 +102,7 @@ def test_where_it_is_allowed_the_log_and_ready_say_so(in_memory: Path, tmp_path:
 
 
 def test_a_postgresql_that_does_not_wait_for_its_disk_is_refused(tmp_path: Path) -> None:
-    with postgres_database() as url:
+    with postgres_database(is_empty=True) as url:
         name = url.rpartition("/")[2]
         with psycopg.connect(f"{POSTGRES}/postgres", autocommit=True) as raw:
             raw.execute(f"ALTER DATABASE {name} SET synchronous_commit = off")  # type: ignore[call-overload]

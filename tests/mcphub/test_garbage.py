@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from mcphub.process import garbage
 from mcphub.process.garbage import GarbageWatch
 from sessions_app.models import ApiKey
 from tests.rest import by_token, error_of
@@ -63,3 +64,14 @@ def test_names_and_words_of_a_refusal_are_bounded() -> None:
     answer = by_token(token).put("/api/error-mappings/timeout/", body, content_type="application/json")
     error_of(answer, 400, "invalid_params")
     assert len(answer.content) < 20_000
+
+
+def test_a_collection_gives_the_system_back_what_malloc_holds_free() -> None:
+    watch = GarbageWatch()
+    pieces = [bytes(600 + number % 3000) for number in range(100_000)]  # each too large for Python's own allocator
+    between = pieces[::7]
+    del pieces
+    held = garbage._resident_bytes()
+    watch.look()
+    assert held - garbage._resident_bytes() >= LARGE
+    assert len(between) > MANY / 2

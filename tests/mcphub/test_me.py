@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,8 @@ from django.contrib.auth.models import User
 from django.test import Client as Browser
 from oauth2_provider.models import Application
 
+from invocations.models import McpQuota, QuotaCount
+from invocations.quotas.quota import Charge
 from mcphub.signin.models import Consent
 from sessions_app.login import open_logins
 from sessions_app.models import ApiKey, AuditEvent, McpSession
@@ -144,6 +147,28 @@ def test_nothing_is_done_by_a_link_or_without_the_form(anna: World, deed: str) -
 @pytest.mark.parametrize("deed", ["clients/take-back", "keys/revoke", "open/end-session", "keys/lose", "x/y"])
 def test_what_names_nothing_is_not_found(anna: World, deed: str, asked: str) -> None:
     assert anna.browser.post(f"/me/{deed}/", {"id": asked}).status_code == 404
+
+
+# Quotas ----------------------------------------------------------------------------------------------------
+
+
+def test_a_person_sees_how_much_of_a_quota_is_used_and_when_it_is_released(anna: World, boris: World) -> None:
+    quota = McpQuota.objects.create(name="daily", soft_limit=8, hard_limit=10, words="Ask Ann for more.")
+    for of, used in ((anna, 9), (boris, 3)):
+        charge = Charge(quota.compiled(), f"user:{of.person.pk}", 0)
+        window = charge.window(time.time())
+        fields = {"unit": "calls", "begins": window.begins, "ends": window.ends}
+        QuotaCount.objects.create(key=charge.key(window), quota=quota, subject=charge.subject, used=used, **fields)
+    page = anna.browser.get("/me/").content.decode()
+    part = page[page.index('<section id="quotas"') :].partition("</section>")[0]
+    for words in ("daily", "Ask Ann for more.", "9 of 10", "Near the limit", "<time datetime="):
+        assert words in part
+    assert "3 of 10" not in part
+    assert "Near the limit" not in boris.browser.get("/me/").content.decode()
+
+
+def test_without_quotas_the_page_says_nothing_of_them(anna: World) -> None:
+    assert 'id="quotas"' not in anna.browser.get("/me/").content.decode()
 
 
 # Keys ------------------------------------------------------------------------------------------------------

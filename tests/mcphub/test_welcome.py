@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from django.test import Client
 
@@ -18,6 +20,12 @@ def test_a_person_is_told_what_this_is_and_led_on() -> None:
     assert "/mcp</code>" in page
     assert "unsafe" not in answer["Content-Security-Policy"]
     assert "<script" not in page
+
+
+@pytest.mark.parametrize(("signs_in", "words"), [(True, "this address alone"), (False, "needs an API key. Whoever")])
+def test_it_says_what_a_client_needs_here(signs_in: bool, words: str, settings: Any) -> None:
+    settings.MCPHUB_SIGN_IN = signs_in
+    assert words in Client().get("/", headers=PAGE).content.decode()
 
 
 def test_it_speaks_russian() -> None:

@@ -63,9 +63,16 @@ def test_the_union_keeps_what_there_was_in_its_order(one: list[str], two: list[s
 def test_a_challenge_reads_as_it_was_written(scopes: list[str], address: str, before: str) -> None:
     metadata = f"https://mcp.example/{address}"
     header = f'{before}Bearer error="insufficient_scope", scope="{" ".join(scopes)}", resource_metadata="{metadata}"'
-    assert Challenge.read(header) == Challenge(metadata, tuple(scopes), "insufficient_scope")
+    takes_proofs = before.startswith("DPoP")
+    assert Challenge.read(header) == Challenge(metadata, tuple(scopes), "insufficient_scope", takes_proofs, True)
     response = httpx2.Response(401, headers={"WWW-Authenticate": header})
     assert sdk.extract_resource_metadata_from_www_auth(response) == metadata
+
+
+def test_a_challenge_of_dpop_alone_is_read() -> None:
+    found = Challenge.read('DPoP error="use_dpop_nonce", resource_metadata="https://mcp.example/here", algs="ES256"')
+    assert (found.error, found.wants_proof, found.takes_bearers) == ("use_dpop_nonce", True, False)
+    assert found.resource_metadata == "https://mcp.example/here"
 
 
 @given(st.text(max_size=400))

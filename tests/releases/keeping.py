@@ -23,7 +23,8 @@ from typing import Any
 import psycopg
 
 from mcphub.commands.demo_filling import fill
-from tests import secret_operations
+from mcphub.commands.demo_model import DemoModel
+from tests import operations, secret_operations
 from tests.servers import POSTGRES, ROOT, Hub
 
 FOLDER = Path(__file__).parent
@@ -61,11 +62,13 @@ def database(kind: str) -> Iterator[dict[str, str]]:
 def make(kind: str, archive: Path, folder: Path) -> dict[str, Any]:
     """Fill a hub of this version in `folder` and write its data; give what `known.json` says."""
     with database(kind) as variables:
-        with Hub(folder, environment=variables) as hub:
-            hub.operate(fill, hub.url)
+        with DemoModel() as model, Hub(folder, environment={**variables, "MCPHUB_EGRESS_ALLOW": model.address}) as hub:
+            hub.operate(fill, hub.url, model.url)
             hub.operate(secret_operations.make_secret, "house", SECRET)
             hub.command("audit", "checkpoint")
             calls = hub.operate(secret_operations.count_of_calls)
+            # Where it was made is nobody's business.
+            hub.operate(operations.update, "sessions_app.ServerProcess", {}, host="hub", address="")
             known = {"key": hub.key, "calls": calls}
         (folder / "known.json").write_text(json.dumps(known))
         with tarfile.open(archive, "w:xz") as packed:

@@ -14,16 +14,16 @@ from django.utils import timezone
 import mcphub.urls  # noqa: F401 - registers the pages of the admin
 from invocations.approvals.models import McpApproval, McpToolApproval
 from invocations.chain.models import AuditHold
-from invocations.models import McpRedactionRule
+from invocations.models import McpQuota, McpRedactionRule
 from invocations.shipping.models import ShippingTarget
-from mcphub.chat.models import ChatKey, ChatModel, ChatProvider, ChatSession, Query
+from mcphub.chat.models import ChatKey, ChatModel, ChatModelPrice, ChatProvider, ChatSession, Query
 from mcphub.login.invitations import invite
 from mcphub.login.models import LinkedIdentity, LoginProvider, SecondFactor
 from mcphub.signin.models import Issuer
 from sessions_app.history.reading import history_of
 from sessions_app.models import RateLimitBucket, WaitingChange
 from tests import factories as make
-from tools_catalog.models import HttpService, McpPolicyRule, McpToolset, Secret, UpstreamAccount
+from tools_catalog.models import HttpService, McpGuardrail, McpPolicyRule, McpToolset, Secret, UpstreamAccount
 
 
 def patterns(under: Any = None, before: str = "") -> Iterator[str]:
@@ -172,16 +172,21 @@ _MADE: dict[str, Callable[[], Any]] = {
     "tools_catalog_secret": _secret,
     "tools_catalog_httpservice": lambda: HttpService.objects.create(slug="git", url="https://git.example.org/rest"),
     "tools_catalog_mcppolicyrule": lambda: McpPolicyRule.objects.create(name="watcher", watching=True),
+    "tools_catalog_mcpguardrail": lambda: McpGuardrail.objects.create(name="flag", detectors="hidden", watching=True),
     "tools_catalog_mcptoolset": lambda: McpToolset.objects.create(slug="few", patterns="e*"),
     "tools_catalog_mcpresource": make.McpResourceFactory,
     "tools_catalog_mcpprompt": make.McpPromptFactory,
     "invocations_mcptoolinvocation": lambda: make.McpToolInvocationFactory(failed=True),
     "invocations_mcprequestenvelope": make.McpRequestEnvelopeFactory,
     "invocations_mcptask": lambda: make.McpTaskFactory(over=True),
+    "invocations_errorgroup": make.ErrorGroupFactory,
     "invocations_mcpredactionrule": lambda: McpRedactionRule.objects.create(place="$.a"),
     "invocations_audithold": lambda: AuditHold.objects.create(name="case", reason="court", principal="key:9"),
     "invocations_shippingtarget": lambda: ShippingTarget.objects.create(name="siem", kind="folder", address="siem"),
     "chat_chatprovider": _provider,
+    "chat_chatmodelprice": lambda: ChatModelPrice.objects.create(
+        provider=_provider(), name="p", model="m", input_millionths=1, output_millionths=2
+    ),
     "chat_chatmodel": lambda: ChatModel.objects.create(provider=_provider(), name="m"),
     "chat_chatkey": lambda: ChatKey.objects.create(key=make.ApiKeyFactory(scopes=["chat"])),
     "chat_chatsession": _conversation,
@@ -194,6 +199,7 @@ _MADE: dict[str, Callable[[], Any]] = {
         process_id="p",
     ),
     "invocations_mcpapproval": _approval,
+    "invocations_mcpquota": lambda: McpQuota.objects.create(name="few", hard_limit=5, enabled=False),
     "invocations_mcptoolapproval": lambda: McpToolApproval.objects.create(tool=_tool()),
 }
 """Makes a row where there is none. What only the hub itself writes (blocks, events, tombstones) is not made here."""

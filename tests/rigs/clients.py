@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import httpx2
 
@@ -62,6 +62,25 @@ class Entry:
         )
 
 
+class Bearer(Protocol):
+    """With what a client calls."""
+
+    text: str
+
+    async def renewed(self, text: str) -> bool:
+        """Whether there is another text since this one was refused."""
+
+
+class Key:
+    """A key, which is good from the first call to the last."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    async def renewed(self, text: str) -> bool:
+        return False
+
+
 class Lost(Exception):
     """The line broke before the answer came."""
 
@@ -73,13 +92,15 @@ class Client:
     """Calls `count` with a new name each time, as fast as it is answered, until told to stop."""
 
     way = ""
+    endpoint = "/mcp"
+    """For which a token must be; empty where only keys are taken."""
 
     def __init__(self, label: str, url: str, key: str, stopping: asyncio.Event) -> None:
         self.url = url
         self.journal: list[Entry] = []
         self.troubles: list[str] = []
-        self._label = label
-        self._authorization = {"Authorization": f"Bearer {key}"}
+        self.label = label
+        self.bearer: Bearer = Key(key)
         self._stopping = stopping
         self._ids = itertools.count(1)
 
@@ -101,7 +122,7 @@ class Client:
         yield
 
     async def _turn(self) -> None:
-        entry = Entry(f"{self._label}-{len(self.journal)}", self.way)
+        entry = Entry(f"{self.label}-{len(self.journal)}", self.way)
         self.journal.append(entry)
         await self._call(entry)
 
@@ -121,7 +142,13 @@ class Client:
         return {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}
 
     async def _post(self, body: Any, path: str = "/mcp", **headers: str) -> httpx2.Response:
-        return await self._http.post(path, json=body, headers={**_BOTH, **self._authorization, **headers})
+        """Post; what was refused because the token was replaced meanwhile ran nowhere, and is posted again."""
+        while True:
+            text = self.bearer.text
+            sent = {**_BOTH, "Authorization": f"Bearer {text}", **headers}
+            answer = await self._http.post(path, json=body, headers=sent)
+            if answer.status_code != 401 or not await self.bearer.renewed(text):
+                return answer
 
     async def _again_and_again(self, entry: Entry, body: Any, headers: dict[str, str]) -> None:
         """Where no answer comes ask again, as the hub promises that it may be done: it runs once."""
@@ -186,9 +213,12 @@ class _Streamed(Client):
 
     @contextlib.asynccontextmanager
     async def _line(self) -> AsyncIterator[None]:
-        headers = {"Accept": "text/event-stream", **self._authorization}
+        text = self.bearer.text
+        headers = {"Accept": "text/event-stream", "Authorization": f"Bearer {text}"}
         self._events: asyncio.Queue[tuple[str, str] | None] = asyncio.Queue()
         async with self._http.stream("GET", self.path, headers=headers, timeout=60) as answer:
+            if answer.status_code == 401:
+                await self.bearer.renewed(text)
             if answer.status_code != 200:
                 raise Lost(f"{answer.status_code}")
             reader = asyncio.create_task(self._read(answer))
@@ -246,7 +276,7 @@ class _Streamed(Client):
 class EventStream(_Streamed):
     """HTTP+SSE of 2024-11-05."""
 
-    way, path = "sse", "/sse"
+    way, path, endpoint = "sse", "/sse", "/sse"
 
     async def _open(self) -> None:
         _, self._endpoint = await self._hear()
@@ -261,7 +291,7 @@ class EventStream(_Streamed):
 class Remote(_Streamed):
     """The remote profile."""
 
-    way, path = "remote", "/mcp/events"
+    way, path, endpoint = "remote", "/mcp/events", "/mcp/events"
 
     async def _open(self) -> None:
         _, ready = await self._hear()
@@ -275,7 +305,7 @@ class Remote(_Streamed):
 class Stdio(Client):
     """A process of its own on the hub's data, which may be killed like the hub."""
 
-    way = "stdio"
+    way, endpoint = "stdio", ""
     environment: Mapping[str, str]
     """Of a hub; the key is added to it."""
 
@@ -288,7 +318,6 @@ class Stdio(Client):
 
     @contextlib.asynccontextmanager
     async def _line(self) -> AsyncIterator[None]:
-        key = self._authorization["Authorization"].removeprefix("Bearer ")
         process = self._process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
@@ -296,7 +325,7 @@ class Stdio(Client):
             "stdio",
             cwd=ROOT,
             start_new_session=True,
-            env={**self.environment, "MCPHUB_API_KEY": key},
+            env={**self.environment, "MCPHUB_API_KEY": self.bearer.text},
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,

@@ -22,7 +22,7 @@ def binaries() -> Path | None:
     """Give the folder of the newest `initdb` of this machine."""
     found = shutil.which("initdb")
     places = [Path(found)] if found else [Path(path) for path in glob.glob("/usr/lib/postgresql/*/bin/initdb")]
-    return max(places, key=lambda path: str(path)).parent if places else None
+    return max(places, key=lambda path: str(path)).resolve().parent if places else None
 
 
 class Cluster:
@@ -46,10 +46,14 @@ class Cluster:
             for parent in self._folder.parents:
                 if parent.stat().st_uid == 0 and not parent.stat().st_mode & 0o001:
                     parent.chmod(parent.stat().st_mode | 0o011)
-        words = ["-D", self._folder / "data", "-U", "postgres", "-A", "trust", "-E", "UTF8"]
-        subprocess.run([self._binaries / "initdb", *words], check=True, stdout=subprocess.DEVNULL, **self._as())
+        subprocess.run(self._making(), check=True, stdout=subprocess.DEVNULL, **self._as())
         self.start()
         return self
+
+    def _making(self) -> list[str | Path]:
+        """Give the program that makes the folder of data, with its words."""
+        made = ["-D", self._folder / "data", "-U", "postgres"]
+        return [self._binaries / "initdb", *made, "-A", "trust", "-E", "UTF8"]
 
     def __exit__(self, *_: object) -> None:
         self.kill()
@@ -136,6 +140,21 @@ class Cluster:
         if process is not None:
             process.send_signal(signal.SIGINT)
             process.wait(60)
+
+
+class Standby(Cluster):
+    """One that follows another cluster, and takes no writes."""
+
+    def __init__(self, folder: Path, primary: Cluster) -> None:
+        super().__init__(folder)
+        self._primary = primary
+
+    def _making(self) -> list[str | Path]:
+        made = ["-D", self._folder / "data", "-d", self._primary.address]
+        return [self._binaries / "pg_basebackup", *made, "--write-recovery-conf", "--checkpoint=fast"]
+
+    def database(self) -> str:
+        return f"postgres://hub@127.0.0.1:{self._port}/hub"
 
 
 def _runs(pid: int) -> bool:

@@ -1,4 +1,4 @@
-"""Rows of what grows beside calls: conversations, questions and answers, approvals, tasks."""
+"""Rows of what grows beside calls: conversations, questions and answers, approvals, tasks, sums of quotas."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from datetime import timedelta
 from django.utils import timezone
 
 from invocations.approvals.models import McpApproval
+from invocations.models import McpQuota, QuotaCount
+from invocations.quotas.quota import Charge
 from invocations.tasks.models import McpTask
 from mcphub.chat.models.conversations import AIResponse, ChatMessage, ChatSession, Query
 from sessions_app.models import McpSession, ServerProcess
@@ -77,4 +79,16 @@ def fill(rows: int = 6000) -> None:
             created_at=at,
         )
         for number, at in begun.items()
+    )
+    quota, _made = McpQuota.objects.get_or_create(name="filled", defaults={"soft_limit": 10**6, "period": "month"})
+    subjects = ["user:1", "group:1", *(f"key:{number}" for number in range(1, 200))]
+    charges = [Charge(quota.compiled(), subject, 0) for subject in subjects]
+    window = charges[0].window(now.timestamp())
+    sums = {"quota": quota, "unit": quota.unit, "begins": window.begins, "ends": window.ends}
+    QuotaCount.objects.bulk_create(
+        (
+            QuotaCount(key=charge.key(window), subject=charge.subject, used=number, **sums)
+            for number, charge in enumerate(charges)
+        ),
+        ignore_conflicts=True,
     )

@@ -1,13 +1,16 @@
 """A flood of everything at once, and what a caller who does nothing wrong notices of it.
 
     python -m tests.rigs.flood [--seconds 40] [--sockets 1000] [--rate 50] [--rows 20000]
-        [--database postgresql] [--workers 2]
+        [--database postgresql] [--workers 2] [--with keys|tokens]
         [--only sockets calls holds bodies upstream searches]
 
 One key makes so many calls a second, each at its moment, whether those before it were answered or not. That goes on for
 a third of the time in quiet. Then another process attacks: sockets that dribble, garble or say nothing and come back
 when they are closed; one key that calls in loops, holds what it can and sends large bodies; eight loops of searches,
 figures and exports, of one key and by the console's address; an upstream that floods whoever calls it.
+
+With `tokens` the caller and the attackers hold access tokens of people. The caller renews his all the while, from an
+address of his own, and gives it back at the end of the flood: then no worker may take it.
 
 Printed: p50, p99 and the slowest of the calls, quiet and flooded, their ratio, how calls ended, and the hub's memory.
 Complaints, with status 1: a call that was answered with 5xx or not at all, one that is not on record, memory that grew
@@ -38,9 +41,13 @@ import httpx2
 
 from tests import operations
 from tests.rigs.attacks.target import TOOLBOX
+from tests.rigs.clients import Bearer, Key
+from tests.rigs.kill_nine import Audit
+from tests.rigs.token_holders import Holder, check, holders, revoked_at_once
 from tests.servers import FIXTURES, ROOT, Hub, postgres_database, until
 from tests.upstreams.conftest import Operator, Peer
 from tests.upstreams.misbehaviour import LIMITS
+from tests.wire.signing_in import Client, Person
 from tests.wire.speech import BOTH, META, MODERN, Speaker
 
 MOST_GROWTH_MIB = 400
@@ -50,6 +57,8 @@ ATTACKS = ["sockets", "calls", "holds", "bodies", "upstream", "searches"]
 WARM_SECONDS = 10
 """What the first calls import and open stays, and the rows before are sealed."""
 NAME = "patient"
+ADDRESS = "127.0.0.2"
+"""Of the caller: connections are bounded by address, and the attackers have the others."""
 
 
 def call_of(tool: str, arguments: dict[str, Any], number: int = 1) -> tuple[dict[str, Any], dict[str, str]]:
@@ -87,13 +96,11 @@ def quantile(values: list[float], share: float) -> float:
 
 
 class Caller:
-    def __init__(self, url: str, key: str, rate: float) -> None:
-        self._rate = rate
+    def __init__(self, url: str, bearer: Bearer, rate: float) -> None:
+        self._rate, self._bearer = rate, bearer
         limits = httpx2.Limits(max_connections=200, max_keepalive_connections=200)
-        headers = {"authorization": f"Bearer {key}"}
-        # An address of its own: connections are bounded by address, and the attackers have the others.
-        transport = httpx2.AsyncHTTPTransport(local_address="127.0.0.2", limits=limits)
-        self._http = httpx2.AsyncClient(base_url=url, headers=headers, timeout=PATIENCE_SECONDS, transport=transport)
+        transport = httpx2.AsyncHTTPTransport(local_address=ADDRESS, limits=limits)
+        self._http = httpx2.AsyncClient(base_url=url, timeout=PATIENCE_SECONDS, transport=transport)
 
     async def during(self, seconds: float) -> Calls:
         """Call at the rate; each call's time counts from when it was due."""
@@ -110,7 +117,7 @@ class Caller:
         tool, arguments = ("add", {"a": number, "b": 1}) if number % 5 else ("count", {"name": "flood"})
         body, headers = call_of(tool, arguments)
         try:
-            answer = await self._http.post("/mcp", json=body, headers=headers)
+            answer = await self._post(body, headers)
         except httpx2.HTTPError as error:
             found.ends[type(error).__name__] += 1
             found.wrong.append(f"a call ended with {type(error).__name__}: {error}")
@@ -120,6 +127,15 @@ class Caller:
             if not is_fine:
                 found.wrong.append(f"a call was answered with {answer.status_code}: {answer.text[:200]}")
         found.took.append(time.monotonic() - due)
+
+    async def _post(self, body: dict[str, Any], headers: dict[str, str]) -> httpx2.Response:
+        """Post; a token that was replaced meanwhile is refused, and the next one is shown."""
+        while True:
+            text = self._bearer.text
+            sent = {**headers, "authorization": f"Bearer {text}"}
+            answer = await self._http.post("/mcp", json=body, headers=sent)
+            if answer.status_code != 401 or not await self._bearer.renewed(text):
+                return answer
 
     async def close(self) -> None:
         await self._http.aclose()
@@ -286,9 +302,11 @@ class Memory:
             await asyncio.sleep(1)
 
 
-async def measure(hub: Hub, options: argparse.Namespace, keys: dict[str, str]) -> list[str]:
-    caller, memory = Caller(hub.url, keys[NAME], options.rate), Memory(hub.pid)
-    await caller.during(WARM_SECONDS)
+async def measure(hub: Hub, options: argparse.Namespace, keys: dict[str, str], holder: Holder | None) -> list[str]:
+    stopping = asyncio.Event()
+    keeping = asyncio.create_task(holder.keep(stopping)) if holder is not None else None
+    caller, memory = Caller(hub.url, holder or Key(keys[NAME]), options.rate), Memory(hub.pid)
+    warm = await caller.during(WARM_SECONDS)
     quiet = await caller.during(options.seconds / 3)
     before = memory.look()
     watching = asyncio.create_task(memory.watch())
@@ -302,8 +320,15 @@ async def measure(hub: Hub, options: argparse.Namespace, keys: dict[str, str]) -
         "seed": options.seed,
         "only": options.only,
     }
+    complaints: list[str] = []
     with attacking(job) as told:
         flooded = await caller.during(options.seconds * 2 / 3)
+        if holder is not None and keeping is not None:
+            stopping.set()
+            holder.hurry()
+            await keeping
+            complaints, late = await revoked_at_once([holder])
+            print(f"the last call that a revoked token made was sent {late * 1000:.0f} ms after")
     watching.cancel()
     await caller.close()
     print(f"quiet    {quiet.words()}")
@@ -316,24 +341,44 @@ async def measure(hub: Hub, options: argparse.Namespace, keys: dict[str, str]) -
         f"the second half, {memory.seen[-1]:.0f} MiB at the end"
     )
     print("attackers were told: " + ", ".join(f"{what}: {count}" for what, count in sorted(told.items())))
-    complaints = [*quiet.wrong[:5], *flooded.wrong[:5]]
-    if (more := len(quiet.wrong) + len(flooded.wrong)) > len(complaints):
+    complaints += [*quiet.wrong[:5], *flooded.wrong[:5]]
+    if (more := len(quiet.wrong) + len(flooded.wrong)) > 10:
         complaints.append(f"{more} calls in all were not answered well")
     if not told:
         complaints.append("the attackers did nothing: the machine gave them no time")
     if memory.seen[-1] - before > MOST_GROWTH_MIB:
         complaints.append(f"the hub grew by {memory.seen[-1] - before:.0f} MiB")
-    made = int(WARM_SECONDS * options.rate) + len(quiet.took) + len(flooded.took)
-    found = until(lambda: recorded(hub, made), 30)
+    made = warm.ends["answered"] + len(quiet.took) + len(flooded.took)
+    found = until(lambda: recorded(hub, holder, made), 30)
     print(f"on record are {found} of {made} calls")
     if found != made:
         complaints.append(f"{made} calls were made, {found} are on record")
+    if holder is not None:
+        print("the holder of the token: " + ", ".join(f"{count} {what}" for what, count in holder.told.items()))
+        audit = Audit(hub.environment.get("MCPHUB_DATABASE_URL") or str(hub.data / "hub.sqlite3"))
+        complaints += check([holder], audit.query)
     return complaints
 
 
-def recorded(hub: Hub, made: int) -> int:
-    found = hub.operate(operations.count, "invocations.McpToolInvocation", caller_label=NAME)
+def recorded(hub: Hub, holder: Holder | None, made: int) -> int:
+    """Give how many calls are on record as the caller's; 0 while some are missing."""
+    named: dict[str, str] = {"caller_label": NAME}
+    if holder is not None:
+        client = holder.client.name
+        named = {
+            "principal": holder.principal,
+            "caller_label__startswith": f"{holder.person} via {client} (",
+            "allowed_client__startswith": f"{client} (client ",
+            "client_name": "flood",
+        }
+    found = hub.operate(operations.count, "invocations.McpToolInvocation", **named)
     return found if found >= made else 0
+
+
+def sign_in(hub: Hub, name: str) -> str:
+    """Give an access token of a new person."""
+    with Person(hub, name) as person, Client(hub) as client:
+        return str(client.sign_in(person)["access_token"])
 
 
 def main() -> int:
@@ -344,6 +389,7 @@ def main() -> int:
     parser.add_argument("--rows", type=int, default=20_000, help="calls that are on record before")
     parser.add_argument("--database", choices=["sqlite", "postgresql"], default="sqlite")
     parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--with", dest="holding", choices=["keys", "tokens"], default="keys")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", nargs="+", default=[], choices=ATTACKS, help="of the attacks these; else all")
     parser.add_argument("--attack", help=argparse.SUPPRESS)
@@ -364,11 +410,16 @@ def main() -> int:
             seed(hub, options)
         Operator(hub).connect("bad_http", url=peer.url, **LIMITS)
         scopes = ["tools:list", "tools:call"]
-        keys = {name: hub.operate(operations.issue_key, name, scopes) for name in (NAME, "greedy", "relayed")}
+        holder = None
+        if options.holding == "tokens":
+            keys = {name: sign_in(hub, name) for name in (NAME, "greedy", "relayed")}
+            [holder] = holders(hub, ["/mcp"], random.Random(options.seed), people=1, address=ADDRESS)
+        else:
+            keys = {name: hub.operate(operations.issue_key, name, scopes) for name in (NAME, "greedy", "relayed")}
         for key in keys.values():
             with Speaker(hub.url, key) as speaker:
                 until(lambda: all("bad_http.be" in speaker.modern("tools/list").text for _ in range(3)), 60)
-        complaints = asyncio.run(measure(hub, options, keys))
+        complaints = asyncio.run(measure(hub, options, keys, holder))
     for complaint in complaints:
         print(f"✗ {complaint}", file=sys.stderr)
     return 1 if complaints else 0

@@ -165,6 +165,10 @@ def judge_frame(call: Call, answer: Answer) -> None:
         raise Wrong(f"status {answer.status}: {answer.body[:200]!r}")
 
 
+_PROBLEM = {"type", "title", "status", "detail", "error"}
+"""RFC 9457, section 3.1, and the code of the seeds."""
+
+
 def judge_rest(call: Call, answer: Answer) -> None:
     """Judge an answer of REST; raise Wrong."""
     judge_status(answer)
@@ -172,8 +176,14 @@ def judge_rest(call: Call, answer: Answer) -> None:
         return
     if answer.status >= 400:
         error = _parsed(answer.body)
-        if not isinstance(error, dict) or set(error) != {"error"} or not error["error"].get("message"):
+        if not isinstance(error, dict) or set(error) != _PROBLEM or not error["error"].get("message"):
             raise Wrong(f"not the shape of an error: {answer.body[:200]!r}")
+        if (error["type"], error["status"], error["detail"]) != (
+            "about:blank",
+            answer.status,
+            error["error"]["message"],
+        ):
+            raise Wrong(f"a problem that contradicts itself: {answer.body[:200]!r}")
         return
     kind = answer.headers.get("content-type", "").partition(";")[0]
     for document in answer.body.splitlines() if kind == "application/jsonl" else [answer.body]:

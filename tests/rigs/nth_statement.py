@@ -403,7 +403,7 @@ def main() -> int:
     problems: list[str] = []
     with contextlib.ExitStack() as stack:
         name = stack.enter_context(tempfile.TemporaryDirectory(prefix="nth-"))
-        address = stack.enter_context(postgres_database()) if options.database == "postgresql" else ""
+        address = stack.enter_context(postgres_database(is_empty=True)) if options.database == "postgresql" else ""
         hub, key = stack.enter_context(_hub(Path(name), address))
         rig = Rig(hub, Path(name), key)
         rig.read_form()

@@ -19,6 +19,8 @@ import mcphub.urls  # noqa: F401 - registers the pages of the admin
 from sessions_app.kit.admin.changelist import AFTER, BEFORE
 from sessions_app.kit.admin.filters import MomentsControl, NumbersControl
 from sessions_app.kit.admin.keyset import KeysetPaginator, order_of, place_of
+from sessions_app.kit.lists import searching
+from sessions_app.kit.lists.filters import Between, During, OneOf, WholeNumber, YesOrNo
 from tests.rigs.addresses import address, one_of_each, patterns
 
 ABSENT = "0" * 32
@@ -26,6 +28,7 @@ _LEFT_OUT = {
     "admin/logout/": "ends the login",
     "admin/invocations/mcptoolinvocation/live/<int:after>/": "never ends",
     "admin/connect/live/<int:after>/": "never ends",
+    "admin/notices/stream/": "never ends",
     "admin/autocomplete/": "no page asks for it",
 }
 
@@ -72,8 +75,28 @@ def variants(page: Any, user: Any, rows: list[Model]) -> Iterator[dict[str, str]
             yield from ({"o": f"{sign}{at}"} for sign in ("", "-"))
     if page.get_search_fields(request):
         yield from ({"q": word} for word in ("absent-word", str(UUID(int=7)), "12", *(str(row.pk) for row in rows)))
+    if getattr(page, "finds_by_keys", False):
+        yield from ({"q": text} for text in _searches(page))
     for spec in shown.filter_specs:
         yield from _filtered(spec, rows)
+
+
+def _searches(page: Any) -> Iterator[str]:
+    """Give for each key of a list's search one value, two of them, and their exclusion."""
+    for key, of in searching.keys(page.filters).items():
+        if isinstance(of, OneOf):
+            values = [value for value, _label in of.offered][:2] or ["some"]
+        elif isinstance(of, (During, Between, YesOrNo, WholeNumber)):
+            values = ["24h" if isinstance(of, During) else "yes" if isinstance(of, YesOrNo) else "7"]
+        elif key in ("arguments", "result"):
+            values = ['$.city="Berlin"']
+        else:
+            values = [ABSENT, "key:1"]
+        yield searching.written(key, values[0]) if key not in ("arguments", "result") else f"{key}:{values[0]}"
+        if of.takes_several:
+            yield searching.written(key, *values)
+            yield searching.written(key, *values, is_excluded=True)
+    yield "no-such-key:1"
 
 
 def _filtered(spec: Any, rows: list[Model]) -> Iterator[dict[str, str]]:

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +22,28 @@ TOOLBOX = ROOT / "tests" / "toolbox" / "bundle.json"
 
 
 class Hub:
-    def __init__(self, folder: Path, *, database: str = "", workers: int = 1, data: Path | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        database: str = "",
+        workers: int = 1,
+        data: Path | None = None,
+        machine: str = "",
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        """With a `machine`, the hub has processes and a host name of its own, as on a machine of its own."""
         self.folder = folder
         self.database = database
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.data = data or folder / "data"
         self.key = ""
+        self.home = ROOT
+        """The tree of the version that runs."""
         self.ready_seconds: list[float] = []
+        self.patience_seconds = 90.0
+        """For a command, a look at the rows, and until the hub is ready."""
         self._workers = workers
         self._process: subprocess.Popen[str] | None = None
         self.log = folder / f"hub-{self.port}.log"
@@ -41,16 +55,18 @@ class Hub:
             "MCPHUB_SEAL_SECONDS": "0.1",
             "PYTHONUNBUFFERED": "1",
             **({"MCPHUB_DATABASE_URL": database} if database else {}),
+            **(environment or {}),
         }
+        self._machine = machine
 
     def command(self, *words: str) -> str:
         done = subprocess.run(
             [sys.executable, "-m", "mcphub.cli", *words],
-            cwd=ROOT,
+            cwd=self.home,
             env=self.environment,
             capture_output=True,
             text=True,
-            timeout=90,
+            timeout=self.patience_seconds,
         )
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
@@ -65,7 +81,7 @@ class Hub:
             input=f"{asked}\n",
             capture_output=True,
             text=True,
-            timeout=90,
+            timeout=self.patience_seconds,
         )
         assert done.returncode == 0, done.stderr
         result, failure = json.loads(done.stdout)
@@ -84,6 +100,7 @@ class Hub:
         with self.log.open("a") as log:
             self._process = subprocess.Popen(
                 [
+                    *_on(self._machine),
                     sys.executable,
                     "-m",
                     "mcphub.cli",
@@ -93,7 +110,7 @@ class Hub:
                     "--workers",
                     str(self._workers),
                 ],
-                cwd=ROOT,
+                cwd=self.home,
                 env=self.environment,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -116,8 +133,8 @@ class Hub:
             with contextlib.suppress(httpx2.HTTPError):
                 if httpx2.get(f"{self.url}/ready", timeout=5).status_code == 200:
                     return time.monotonic() - began
-            if time.monotonic() - began > 90:
-                raise SystemExit("The hub was not ready again in 90 s.")
+            if time.monotonic() - began > self.patience_seconds:
+                raise SystemExit(f"The hub was not ready again in {self.patience_seconds:.0f} s.")
             time.sleep(0.02)
 
     def processes(self) -> list[int]:
@@ -146,7 +163,7 @@ class Hub:
 
     def stop(self) -> int:
         assert self._process is not None
-        self._process.send_signal(signal.SIGTERM)
+        os.kill(self.processes()[1] if self._machine else self._process.pid, signal.SIGTERM)
         status = self._process.wait(60)
         assert self._process.stdout is not None
         self._process.stdout.close()
@@ -155,3 +172,12 @@ class Hub:
     def errors(self) -> list[str]:
         """Lines of the log at level error."""
         return [line for line in self.log.read_text().splitlines() if re.search(r"\[(error|critical) *\]", line)]
+
+
+def _on(machine: str) -> list[str]:
+    """Give the words that run a command as if on another machine: `unshare`, whose one child is the command."""
+    if not machine:
+        return []
+    as_root = [] if os.getuid() == 0 else ["--map-root-user"]
+    words = ["unshare", *as_root, "--uts", "--pid", "--fork", "--mount-proc", "--kill-child"]
+    return [*words, "sh", "-c", 'hostname "$0" && exec "$@"', machine]

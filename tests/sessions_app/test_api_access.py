@@ -111,7 +111,7 @@ def test_a_person_who_was_switched_off_is_not_let_in():
     error_of(by_person(is_superuser=True, is_active=False).get(PATH), 401, "unauthorized")
 
 
-@pytest.mark.parametrize("path", ["/api/nothing", "/api/nothing/", "/api/", "/api/invocations//", "/api/%00"])
+@pytest.mark.parametrize("path", ["/api/nothing", "/api/nothing/", "/api/invocations//", "/api/%00"])
 @pytest.mark.parametrize("method", ["get", "post", "delete", "options"])
 def test_an_unknown_address_is_told_in_json(path, method):
     error_of(getattr(Client(), method)(path), 404, "not_found")
@@ -145,6 +145,14 @@ def test_another_content_type_is_refused(content_type):
 def test_who_accepts_no_json_is_told_in_json():
     response = by_key("audit:read").get(PATH, headers={"accept": "text/html"})
     error_of(response, 406, "not_acceptable")
+
+
+def test_an_error_is_a_problem_of_rfc_9457():
+    response = by_key("audit:read").options(PATH)
+    assert response["Content-Type"] == "application/problem+json"
+    told = response.json()
+    assert (told["type"], told["title"], told["status"]) == ("about:blank", "Method Not Allowed", 405)
+    assert told["detail"] == told["error"]["message"]
 
 
 def test_options_is_not_served():

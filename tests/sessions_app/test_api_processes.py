@@ -25,7 +25,7 @@ def process():
 
 def test_a_process_tells_both_versions_and_its_transports(process):
     shown = by_key("audit:read").get(f"{LIST}{process.pk}/").json()
-    assert (shown["version"], shown["protocol_version"], shown["status"]) == ("0.1.0", "2026-07-28", "running")
+    assert (shown["version"], shown["protocol_version"], shown["status"]) == ("1.0.0", "2026-07-28", "running")
     remote, http = shown["transports"]
     assert http == {
         "type": "streamable-http",

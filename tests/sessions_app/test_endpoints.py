@@ -18,7 +18,7 @@ def public(settings: Any) -> None:
     settings.MCPHUB_PUBLIC_URL = PUBLIC + "/"
 
 
-@pytest.mark.parametrize("endpoint", [*endpoints.own(), "/mcp/s/few", "/mcp/s/few/sse"])
+@pytest.mark.parametrize("endpoint", [*endpoints.own(), "/mcp/s/few", "/mcp/s/few/sse", "/w/team-1/mcp"])
 @pytest.mark.usefixtures("public")
 def test_an_endpoint_is_found_by_the_name_it_was_given(endpoint: str) -> None:
     assert endpoints.named(endpoints.identifier(endpoint)) == endpoint
@@ -40,6 +40,9 @@ def test_an_endpoint_is_found_by_the_name_it_was_given(endpoint: str) -> None:
         "https://hub.example/tools/messages",
         "https://hub.example/tools/mcp/s/",
         "https://hub.example/tools/mcp/s/a/b",
+        "https://hub.example/tools/w//mcp",
+        "https://hub.example/tools/w/Team/mcp",
+        "https://hub.example/tools/w/team/sse",
         "https://127.0.0.1/tools/mcp",
         "https://hub.example:x/tools/mcp",
         "/tools/mcp",

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from invocations.approvals.models import McpToolApproval
 from sessions_app.history import deciding, guarding
-from sessions_app.history.deciding import DecisionRefused
+from sessions_app.history.deciding import ConfirmationRefused
 from sessions_app.history.reading import history_of
 from sessions_app.history.source import ADMIN, edits_via
 from sessions_app.models import ApiKey, AuditEvent, WaitingChange
@@ -111,6 +111,38 @@ def test_no_key_trusts_a_connection_alone(key: Client) -> None:
     answer = key.post("/api/connections/", new, content_type="application/json")
     assert (answer.status_code, answer.json()["fields_held"]) == (202, ["policy"])
     assert McpConnection.objects.get(slug="git").policy == "hold_all"
+
+
+@pytest.mark.parametrize("account", ["behalf", "exchange"])
+def test_no_key_lets_the_hub_speak_for_people_alone(key: Client, account: str) -> None:
+    """By the hub's word every caller is somebody at the issuer: to begin that, or to turn it elsewhere, takes two."""
+    new = {"slug": "hr", "transport": "streamable-http", "url": "https://mcp.example.org/mcp", "account": account}
+    new |= {"client_id": "hub", "client_secret": "hub-key"}
+    answer = key.post("/api/connections/", new, content_type="application/json")
+    assert (answer.status_code, answer.json()["fields_held"]) == (202, ["account"]), answer.content
+    row = McpConnection.objects.get(slug="hr")
+    assert (row.account, row.client_id) == ("none", "hub")
+    deciding.confirm(waiting().pk, operator("second"), "it is ours")
+    row.refresh_from_db()
+    assert row.account == account
+    moved = {"url": "https://other.example.org/mcp", "account_scopes": "admin", "title": "People"}
+    answer = patch(key, "/api/connections/hr/", **moved)
+    assert (answer.status_code, answer.json()["fields_held"]) == (202, ["url", "account_scopes"]), answer.content
+    row.refresh_from_db()
+    assert (row.url, row.account_scopes, row.title) == ("https://mcp.example.org/mcp", "", "People")
+    # The careful value, and what is no word of the hub, is anybody's.
+    assert patch(key, "/api/connections/hr/", account="personal").status_code == 200
+    assert patch(key, "/api/connections/hr/", url="https://other.example.org/mcp").status_code == 200
+
+
+def test_no_key_lets_the_hub_speak_for_people_to_an_api_alone(key: Client) -> None:
+    new = {"slug": "hr", "url": "https://api.example.org", "account": "behalf", "issuer": "https://id.example.org"}
+    new |= {"client_id": "hub", "client_secret": "hub-key"}
+    answer = key.post("/api/services/", new, content_type="application/json")
+    assert (answer.status_code, answer.json()["fields_held"]) == (202, ["account"]), answer.content
+    deciding.confirm(waiting().pk, operator("second"), "it is ours")
+    answer = patch(key, "/api/services/hr/", issuer="https://evil.example.org")
+    assert (answer.status_code, answer.json()["fields_held"]) == (202, ["issuer"]), answer.content
 
 
 @pytest.mark.parametrize("field", ["keeps_serving", "may_ask_secrets", "may_sample", "may_list_roots"])
@@ -228,7 +260,7 @@ def test_nobody_confirms_his_own_change_nor_that_of_his_own_key(tool: McpToolDef
     olga = operator("olga")
     _key, token = ApiKey.issue("robot", scopes=["catalog:write"], created_by=olga)
     patch(by_token(token), destructive=False)
-    with pytest.raises(DecisionRefused, match="Another person"):
+    with pytest.raises(ConfirmationRefused, match="Another person"):
         deciding.confirm(waiting().pk, olga, "")
     deciding.reject(waiting().pk, olga, "thought better of it")
     tool.refresh_from_db()
@@ -240,7 +272,7 @@ def test_who_may_not_change_the_row_does_not_decide(tool: McpToolDefinition) -> 
     viewer = UserFactory(is_staff=True)
     viewer.groups.add(Group.objects.get(name="Viewer"))
     for decide in (deciding.confirm, deciding.reject):
-        with pytest.raises(DecisionRefused, match="permission"):
+        with pytest.raises(ConfirmationRefused, match="permission"):
             decide(waiting().pk, viewer, "")
 
 
@@ -249,14 +281,14 @@ def test_a_row_that_changed_meanwhile_is_looked_at_anew(tool: McpToolDefinition)
     tool.refresh_from_db()
     tool.configuration = OTHER_ADDRESS
     tool.save()
-    with pytest.raises(DecisionRefused, match="changed after"):
+    with pytest.raises(ConfirmationRefused, match="changed after"):
         deciding.confirm(waiting().pk, operator("oleg"), "")
 
 
 def test_what_nobody_decided_within_its_time_is_over(key: Client, tool: McpToolDefinition) -> None:
     number = patch(key, destructive=False).json()["waiting_change"]
     WaitingChange.objects.update(expires_at=timezone.now())
-    with pytest.raises(DecisionRefused, match="no longer"):
+    with pytest.raises(ConfirmationRefused, match="no longer"):
         deciding.confirm(number, operator("oleg"), "")
     assert key.get(f"/api/waiting-changes/{number}/").json()["state"] == "expired"
     assert key.get("/api/waiting-changes/", {"state": "expired"}).json()["results"]

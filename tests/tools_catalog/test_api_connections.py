@@ -6,6 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from sessions_app import bus
+from sessions_app.models import BusEvent
 from tests.factories import LaunchProfileFactory, McpConnectionFactory
 from tests.rest import by_key, by_person, error_of
 from tests.tools_catalog.proposals import definition, offer
@@ -145,3 +147,29 @@ def test_nothing_is_deleted(api):
 
 def test_a_key_without_the_scope_reads_nothing():
     error_of(by_key("tools:list").get("/api/connections/"), 403, "forbidden")
+
+
+# Tried and listed again -----------------------------------------------------------------------------------
+
+
+def test_a_connection_is_tried_step_by_step(api):
+    McpConnectionFactory(slug="away", url="https://mcp.invalid/mcp")
+    told = api.post("/api/connections/away/test/").json()
+    assert told["is_good"] is False
+    assert [(step["kind"], step["is_good"]) for step in told["steps"]][-1][1] is False
+    assert told["steps"][-1]["outcome"]
+
+
+def test_a_connection_is_asked_anew_what_it_offers(api):
+    McpConnectionFactory(slug="tickets")
+    answer = api.post("/api/connections/tickets/refresh/")
+    assert (answer.status_code, answer.json()["slug"]) == (202, "tickets")
+    assert BusEvent.objects.filter(subject=bus.UPSTREAM_REFRESH, payload="tickets").exists()
+
+
+@pytest.mark.parametrize("deed", ["test", "refresh"])
+def test_no_key_reaches_what_runs_a_program(api, deed):
+    McpConnectionFactory(slug="here", transport="stdio", url="", profile=LaunchProfileFactory())
+    error_of(api.post(f"/api/connections/here/{deed}/"), 403, "forbidden")
+    error_of(by_key("tools:list").post(f"/api/connections/here/{deed}/"), 403, "forbidden")
+    assert not BusEvent.objects.filter(subject=bus.UPSTREAM_REFRESH).exists()

@@ -79,6 +79,8 @@ def test_a_toolset_serves_what_it_was_given_over_rest(operator):
         (TOOLSETS, {**TOOLSET, "mode": "all"}, "mode", 400),
         (TOOLSETS, {**TOOLSET, "tools": ["nowhere"]}, "tools", 409),
         (TOOLSETS, {**TOOLSET, "groups": ["nobody"]}, "groups", 409),
+        (TOOLSETS, {**TOOLSET, "tools": [0]}, "tools", 400),
+        (TOOLSETS, {**TOOLSET, "prompts": [True]}, "prompts", 400),
     ],
 )
 def test_what_is_wrong_is_said_at_its_field(operator, address, body, field, status):

@@ -25,6 +25,8 @@ class Entry:
     enabled: bool = True
     groups: frozenset[int] = frozenset()
     definition: dict[str, Any] = field(default_factory=dict)
+    sight: None = None
+    workspace: None = None
 
 
 def listing(*names: str, member: str = "tools", size: int = 2, **groups: int) -> Listing:

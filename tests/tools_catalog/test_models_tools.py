@@ -9,7 +9,7 @@ from django.db.models import ProtectedError
 from django.utils import timezone
 
 from sessions_app.history.reading import history_of
-from tests.factories import GroupFactory, McpToolDefinitionFactory, UserFactory
+from tests.factories import GroupFactory, McpConnectionFactory, McpToolDefinitionFactory, UserFactory
 from tools_catalog.models import McpToolDefinition, McpToolVersion
 
 pytestmark = pytest.mark.django_db
@@ -43,9 +43,10 @@ def test_definition_keeps_to_the_rules(columns):
         change("tools_catalog_mcptooldefinition", **columns)
 
 
-def test_group_that_tools_are_reserved_to_is_not_deleted():
+@pytest.mark.parametrize("factory", [McpToolDefinitionFactory, McpConnectionFactory])
+def test_group_that_something_is_reserved_to_is_not_deleted(factory):
     group = GroupFactory()
-    row = McpToolDefinitionFactory()
+    row = factory()
     row.groups.add(group)
     for deletion in (group.delete, type(group).objects.filter(pk=group.pk).delete):
         with pytest.raises(ProtectedError):

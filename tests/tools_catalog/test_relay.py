@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,10 +12,13 @@ from typing import Any
 import pytest
 
 from sessions_app.protocol import errors
+from tests.servers import free_port
 from tests.tools_catalog.backends.backend_peers import ScriptedContext
-from tools_catalog.upstream import tasks
+from tools_catalog.upstream import peers, tasks
 from tools_catalog.upstream.asking import Asking
 from tools_catalog.upstream.link import Approval, Offer
+from tools_catalog.upstream.peers import PeerPort
+from tools_catalog.upstream.received_calls import NotThere
 from tools_catalog.upstream.relay import Relay
 
 OFFER = Offer("tool", "slow", Approval("", "", trusts=True))
@@ -75,3 +80,71 @@ def test_an_error_that_ends_the_upstreams_task_ends_the_task_of_the_client(tmp_p
     with pytest.raises(errors.UpstreamError, match="no such ticket") as caught:
         relayed(tmp_path, Caller(is_possible=follows), failed)
     assert caught.value.fails_task is follows
+
+
+def over_a_port(secret: str, other_secret: str) -> Any:
+    """Pass a call on to a process of another machine, which has a secret of its own or the same; give its result."""
+
+    async def perform(slug: str, method: str, params: dict[str, Any], context: Any, offer: Offer) -> dict[str, Any]:
+        await context.notifier.progress(1, 2, "half")
+        return DONE
+
+    async def run() -> Any:
+        here, there = Relay(perform), Relay(perform)
+        with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
+            await here.start(Path(one), "here", secret)
+            await there.start(Path(other), "there", other_secret)
+            await there.open_port(PeerPort("127.0.0.1", free_port(), other_secret))
+            try:
+                caller = Caller()
+                result = await here.request(there.peer_address, "up", "tools/call", {"name": "slow"}, caller, OFFER)
+                return result, caller.sent
+            finally:
+                await there.stop()
+                await here.stop()
+
+    return asyncio.run(run())
+
+
+@pytest.mark.program
+def test_machines_with_the_same_secret_pass_calls_on_by_a_port() -> None:
+    assert over_a_port("one", "one") == (DONE, [("progress", 1, 2, "half")])
+
+
+@pytest.mark.program
+def test_a_machine_with_another_secret_is_not_heard_and_hears_nothing() -> None:
+    with pytest.raises(NotThere):
+        over_a_port("one", "two")
+
+
+@pytest.mark.program
+@pytest.mark.parametrize("shows", ["nothing", "another certificate", "no TLS"])
+def test_who_lacks_the_secret_gets_no_word_out_of_the_port(shows: str) -> None:
+    performed: list[str] = []
+
+    async def perform(slug: str, *_: Any) -> dict[str, Any]:
+        performed.append(slug)
+        return DONE
+
+    async def run() -> bytes:
+        relay, port = Relay(perform), free_port()
+        await relay.open_port(PeerPort("127.0.0.1", port, "secret"))
+        context = peers.calling("guessed") if shows == "another certificate" else ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        try:
+            given = None if shows == "no TLS" else context
+            reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=given)
+            request = b'{"kind": "request", "slug": "up", "method": "tools/call", "params": {}}'
+            try:
+                writer.write(len(request).to_bytes(4, "big") + request)
+                return await asyncio.wait_for(reader.read(), 10)
+            finally:
+                writer.close()
+        except OSError:  # errors of TLS among them
+            return b""
+        finally:
+            await relay.stop()
+            peers.calling.cache_clear()
+
+    assert asyncio.run(run()) == b""
+    assert performed == []

@@ -1,18 +1,15 @@
-"""What a secret is bound to, where it is saved, imported and carried over from older rows."""
+"""What a secret is bound to, where it is saved and imported."""
 
 from __future__ import annotations
 
-import importlib
-
 import pytest
 from asgiref.sync import async_to_sync
-from django.apps import apps
 from django.core.exceptions import ValidationError
 
 from sessions_app.history.models import AuditEvent
 from tests.factories import HttpServiceFactory, McpToolDefinitionFactory
 from tests.tools_catalog.backends.backend_peers import Received, reply, serving
-from tools_catalog.bindings import DEFAULT_PLACES, origin_of
+from tools_catalog.bindings import origin_of
 from tools_catalog.importers import fetching
 from tools_catalog.importers.documents import DocumentRefused
 from tools_catalog.models import LaunchProfile, McpConnection, McpToolDefinition, Secret
@@ -103,53 +100,3 @@ def test_a_description_is_fetched_with_credentials_from_the_full_origin_only(set
     Secret.objects.update(origins="http://127.0.0.1:9")
     with pytest.raises(DocumentRefused, match="service:tickets"):
         async_to_sync(fetching.fetch)("http://127.0.0.1:9/openapi.json", "openapi", "tickets")
-
-
-def test_secrets_of_before_are_bound_to_where_they_are_used() -> None:
-    migration = importlib.import_module("tools_catalog.migrations.0003_secret_binding")
-    secret = keep(origins="api.example.org *.example.net runner.stdio unused.example.org")
-    unused = Secret(name="unused", origins="api.example.org")
-    unused.set_value("not used at all")
-    unused.save()
-    HttpServiceFactory(slug="tickets", url="http://a.example.net:8080/v1", headers={"X-Key": "{secret:token}"})
-    stored = [
-        (
-            "own",
-            {"url": "https://api.example.org:8443/{id}?k={secret:token}", "method": "POST", "body": ["{secret:token}"]},
-        ),
-        ("served", {"service": "tickets", "url": "/x", "query": {"q": "{secret:token}"}}),
-        ("stray", {"url": "https://elsewhere.example.com/", "headers": {"X-Stray": "{secret:token}"}}),
-    ]
-    for name, configuration in stored:
-        McpToolDefinitionFactory(name=name, backend="http", configuration=configuration)
-    McpConnection.objects.create(slug="far", transport="sse", url="https://api.example.org/sse", headers=CARRIED)
-    LaunchProfile.objects.create(name="runner", command="true", environment={"T": "{secret:token}"})
-    Secret.objects.update(users="")
-    migration.bind(apps, None)
-    secret.refresh_from_db()
-    unused.refresh_from_db()
-    assert set(secret.origins.split()) == {
-        "http://a.example.net:8080",
-        "https://api.example.org",
-        "https://api.example.org:8443",
-        "runner.stdio",
-        "*.example.net",
-        "unused.example.org",
-    }
-    assert set(secret.places.split()) == {
-        "headers.X-Key",
-        "headers.Authorization",
-        "query.k",
-        "query.q",
-        "body",
-        "environment.T",
-    }
-    assert set(secret.users.split()) == {"service:tickets", "tool:own", "connection:far"}
-    assert (unused.origins, unused.places, unused.users) == ("api.example.org", DEFAULT_PLACES, "")
-    secret.full_clean()
-
-
-@pytest.mark.parametrize("origins", ["ftp://a.example", "https://a.example/x", "u:p@a.example", "a.example:0", "", "*"])
-def test_what_is_no_origin_is_refused(origins: str) -> None:
-    with pytest.raises(ValidationError):
-        keep(origins=origins)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import signal
+from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 import httpx2
 
 from tests.servers import Hub
 from tests.wire.signing_in import Person, csrf_of
+
+_MOST_STEPS = 8
 
 # In the process beside the hub ------------------------------------------------------------------------
 
@@ -94,11 +99,17 @@ def led_to_issuer(person: Person, address: str) -> str:
 
 def signed_in(issuer_address: str, subject: str) -> str:
     """Sign in there as somebody, give the address that the browser is sent back to."""
+    address = issuer_address
     with httpx2.Client(follow_redirects=False, timeout=15) as browser:
-        login = browser.get(issuer_address)
-        assert login.status_code == 302, login.text
-        back = browser.get(f"{login.headers['location']}&as={subject}")
-        return str(back.headers["location"])
+        for _ in range(_MOST_STEPS):
+            if "/login?sign_in=" in address:
+                address = f"{address}&as={subject}"
+            answer = browser.get(address)
+            assert answer.is_redirect, (address, answer.status_code, answer.text)
+            address = urljoin(address, answer.headers["location"])
+            if "/connect/callback/" in address:
+                return address
+    raise AssertionError(f"the issuer never leads back: {address}")
 
 
 def connect(person: Person, address: str, subject: str) -> httpx2.Response:
@@ -120,6 +131,15 @@ def hub_url(hub: Hub) -> Hub:
     """Let a hub that is not started yet say its own address."""
     hub.environment["MCPHUB_PUBLIC_URL"] = hub.url
     return hub
+
+
+def kill_workers(hub: Hub, most: int = 100) -> int:
+    """Kill workers of a hub, as a crash would; give how many. Others are started in their place."""
+    children = Path(f"/proc/{hub.pid}/task/{hub.pid}/children").read_text().split()
+    workers = [pid for pid in children if b"resource_tracker" not in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    for pid in workers[:most]:
+        os.kill(int(pid), signal.SIGKILL)
+    return len(workers[:most])
 
 
 def _path(address: str) -> str:

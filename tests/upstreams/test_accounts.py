@@ -15,7 +15,7 @@ from tests.servers import Hub, until
 from tests.upstreams import accounts
 from tests.upstreams.conftest import Peer
 from tests.wire.signing_in import Client, Person, everything_stored
-from tests.wire.speech import LEGACY, META, Speaker
+from tests.wire.speech import LEGACY, META, Speaker, events
 
 
 @pytest.fixture(scope="module")
@@ -75,8 +75,11 @@ def call(hub: Hub, token: str, tool: str, **capabilities: Any) -> dict[str, Any]
     """Call without a session; give the result or the error."""
     with Speaker(hub.url, token) as speaker:
         meta = {f"{META}clientCapabilities": capabilities} if capabilities else {}
-        answer: dict[str, Any] = speaker.modern_call(tool, **meta).json()
-        return answer
+        answer = speaker.modern_call(tool, **meta)
+        if answer.headers["content-type"].startswith("text/event-stream"):  # the call took long
+            return list(events(answer))[-1]
+        told: dict[str, Any] = answer.json()
+        return told
 
 
 def text_of(answer: dict[str, Any]) -> str:
@@ -122,7 +125,7 @@ def test_many_calls_in_two_workers_renew_a_token_once(hub: Hub, peer: Peer, shar
     assert rounds / 2 <= now["refreshes"] - before["refreshes"] <= rounds
 
 
-@pytest.mark.parametrize("broken", ["html", "away"])
+@pytest.mark.parametrize("broken", ["html", "away", "slow"])
 def test_an_issuer_that_is_broken_ends_no_account(broken: str, hub: Hub, peer: Peer, shared: str) -> None:
     accounts.control(peer.url, broken=broken, expire=True)
     answer = call(hub, hub.key, "one_whoami")
@@ -271,6 +274,66 @@ def test_an_answer_of_another_issuer_is_not_redeemed(hub: Hub, peer: Peer, perso
     assert answer.status_code == 400
     assert "evil.example" in answer.text
     assert text_of(call(hub, of_boris, "own_whoami")) == "bob"
+
+
+@pytest.mark.parametrize("broken", ["html", "away", "slow"])
+def test_who_connects_while_the_issuer_is_broken_is_told_so_and_connects_later(
+    broken: str, hub: Hub, peer: Peer, personal: str, people: Any
+) -> None:
+    anna, of_anna = people["anna"]
+    leaving = accounts.led_to_issuer(anna, "/connect/to/own/")
+    accounts.control(peer.url, broken=broken)
+    try:
+        back = accounts.signed_in(leaving, "alice").removeprefix(hub.url)
+        page = anna.http.get(back)
+    finally:
+        accounts.control(peer.url, broken="")
+    assert page.status_code == 400
+    assert 'href="/connect/to/own/">Try again' in page.text
+    assert anna.http.get(back).status_code == 400  # the way is open once
+    assert "is connected" in accounts.connect(anna, "/connect/to/own/", "alice").text
+    assert text_of(call(hub, of_anna, "own_whoami")) == "alice"
+
+
+def test_metadata_that_change_while_a_person_is_away_lead_no_code_elsewhere(
+    hub: Hub, peer: Peer, personal: str, people: Any
+) -> None:
+    anna, of_anna = people["anna"]
+    leaving = accounts.led_to_issuer(anna, "/connect/to/own/")
+    origin = peer.url.removesuffix("/mcp")
+    accounts.control(peer.url, document={"token_endpoint": f"{origin}/elsewhere"})
+    try:
+        back = accounts.signed_in(leaving, "alice").removeprefix(hub.url)
+        assert anna.http.get(back).status_code == 302  # redeemed at the endpoint that stood there at the beginning
+    finally:
+        accounts.control(peer.url, document={})
+    assert text_of(call(hub, of_anna, "own_whoami")) == "alice"
+
+
+def test_an_issuer_that_grants_less_is_taken_at_its_word(hub: Hub, peer: Peer, personal: str, people: Any) -> None:
+    anna, of_anna = people["anna"]
+    accounts.control(peer.url, granted=["read"])
+    try:
+        accounts.connect(anna, "/connect/to/own/", "alice")
+    finally:
+        accounts.control(peer.url, granted=None)
+    assert hub.operate(accounts.state, personal)["accounts"][anna.principal]["scopes"] == "read"
+    assert text_of(call(hub, of_anna, "own_whoami")) == "alice"
+
+
+def test_an_issuer_whose_clock_is_wrong_costs_renewals_and_no_calls(
+    hub: Hub, peer: Peer, personal: str, people: Any
+) -> None:
+    anna, of_anna = people["anna"]
+    before = accounts.control(peer.url, expires_in=0)  # over before it comes: the server's clock is ahead of the hub's
+    try:
+        accounts.connect(anna, "/connect/to/own/", "alice")
+        first = call(hub, of_anna, "own_whoami")
+    finally:
+        accounts.control(peer.url, expires_in=3600)
+    assert first["result"]["isError"]  # what it gave anew was over as well, and the hub asks once a call
+    assert text_of(call(hub, of_anna, "own_whoami")) == "alice"
+    assert accounts.control(peer.url)["reused"] == before["reused"]
 
 
 def test_who_disconnects_is_asked_again_and_the_issuer_is_told(

@@ -133,8 +133,8 @@ def test_a_hub_that_is_killed_leaves_children_that_the_next_start_ends(tmp_path:
         speaker.modern_call("orphan.be", {"mode": "fork"})
     until(lambda: len(marked(mark)) == 2)
     hub.kill()
-    # The child sees the end of its input and leaves; what it started does not.
-    assert marked(mark)
+    # The child sees the end of its input and leaves; what it started sleeps for an hour, unless a hub ends it. Any that
+    # starts meanwhile does, of another test too, so nothing is said of now.
     with Hub(tmp_path / "hub"):
         until(lambda: not marked(mark))
 

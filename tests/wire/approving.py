@@ -24,12 +24,12 @@ def decide(
     from invocations.approvals import deciding
     from invocations.approvals.models import McpApproval
     from invocations.redaction import load
-    from invocations.redaction.records import Record
+    from invocations.redaction.records import RecordRedaction
 
     decision = deciding.Decision(approve=approve, reason=reason, arguments=arguments, grant=grant)
     try:
         row = McpApproval.objects.get(pk=id_)
-        return str(deciding.decide(row, decision, deciding.Decider(by, by), Record(load.load())).status)
+        return str(deciding.decide(row, decision, deciding.Decider(by, by), RecordRedaction(load.load())).status)
     except deciding.DecisionRefused as error:
         return error.why
 
@@ -55,3 +55,24 @@ def row(id_: str) -> dict[str, Any]:
 
     found = McpApproval.objects.get(pk=id_)
     return {"status": found.status, "edited": found.edited, "arguments": found.arguments, "rule": found.rule}
+
+
+def waiting_with(arguments: dict[str, Any]) -> list[str]:
+    from invocations.approvals.models import McpApproval
+
+    return list(McpApproval.objects.filter(arguments=arguments, status="pending").values_list("pk", flat=True))
+
+
+def row_with(arguments: dict[str, Any]) -> dict[str, Any]:
+    from invocations.approvals.models import McpApproval
+
+    found = McpApproval.objects.get(arguments=arguments)
+    return {"status": found.status, "decided_by": found.decided_by}
+
+
+def seconds_left(arguments: dict[str, Any]) -> float:
+    from django.utils import timezone
+
+    from invocations.approvals.models import McpApproval
+
+    return (McpApproval.objects.get(arguments=arguments).expires_at - timezone.now()).total_seconds()

@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx2
 
+from tests.servers import until
 from tests.wire.speech import Speaker
 
 
@@ -57,8 +58,19 @@ class Connection:
 
 @contextlib.contextmanager
 def connect(speaker: Speaker) -> Iterator[Connection]:
+    """Open a stream. The place of one that was just closed is free a moment later."""
     headers = speaker.headers(accept="text/event-stream", content_type=None)
-    with speaker.http.stream("GET", "/mcp/events", headers=headers) as answer:
+    with contextlib.ExitStack() as stack:
+
+        def opened() -> httpx2.Response | None:
+            answer = stack.enter_context(speaker.http.stream("GET", "/mcp/events", headers=headers))
+            if answer.status_code != 503:
+                return answer
+            answer.close()
+            return None
+
+        answer = until(opened)
+        assert answer is not None
         assert answer.status_code == 200, answer.read()
         connection = Connection(speaker, answer)  # named: when nobody holds its lines, the stream is closed
         yield connection

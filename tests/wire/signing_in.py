@@ -39,7 +39,7 @@ def make_person(name: str, groups: tuple[str, ...] = (), *, staff: bool = False)
     session[HASH_SESSION_KEY] = user.get_session_auth_hash()
     session[store.OPENED_AT] = time.time()
     session.save()
-    return {"id": user.pk, "cookie": session.session_key}
+    return {"id": user.pk, "cookie": session.session_key, "named": settings.SESSION_COOKIE_NAME}
 
 
 def disable_person(name: str) -> None:
@@ -67,6 +67,15 @@ def make_toolset(slug: str) -> None:
     from tools_catalog.models import McpToolset
 
     McpToolset.objects.get_or_create(slug=slug, defaults={"patterns": "*"})
+
+
+def make_workspace(slug: str, group: str) -> None:
+    """Make a workspace whose members are a group."""
+    from django.contrib.auth.models import Group
+
+    from sessions_app.models import McpWorkspace
+
+    McpWorkspace.objects.create(slug=slug).members.add(Group.objects.get_or_create(name=group)[0])
 
 
 def take_back(name: str) -> int:
@@ -128,12 +137,12 @@ def everything_stored() -> list[str]:
 class Person:
     """Somebody with a browser that keeps cookies and follows no redirect by itself."""
 
-    def __init__(self, hub: Hub, name: str, groups: tuple[str, ...] = ()) -> None:
-        made = hub.operate(make_person, name, groups)
+    def __init__(self, hub: Hub, name: str, groups: tuple[str, ...] = (), *, staff: bool = False) -> None:
+        made = hub.operate(make_person, name, groups, staff=staff)
         self.name, self.id = name, made["id"]
         self.principal = f"user:{self.id}"
         self.http = httpx2.Client(base_url=hub.url, timeout=PATIENCE)
-        self.http.cookies.set("mcphub_admin", made["cookie"])
+        self.http.cookies.set(made["named"], made["cookie"])
 
     def __enter__(self) -> Person:
         return self

@@ -160,6 +160,20 @@ def test_an_idempotency_key_of_another_waiting_call_is_refused(speaker: Speaker,
     assert answer["error"]["data"]["errorCode"] == "duplicate_request"
 
 
+def test_an_idempotency_key_repeats_the_call_longer_than_its_approval_lasts(
+    speaker: Speaker, hub: Hub, box: Box
+) -> None:
+    call, meta = {"name": box.name}, {"mcphub/idempotencyKey": box.name}
+    id_ = approval_of(speaker.modern_call(COUNT, call, **meta).json()["result"])
+    hub.operate(approving.decide, id_, True)
+    made = speaker.modern_call(COUNT, call, **meta).json()["result"]
+    hub.operate(approving.let_expire, id_)
+    repeated = speaker.modern_call(COUNT, call, **meta).json()["result"]
+    assert repeated["_meta"]["mcphub/duplicateOf"] == made["_meta"]["mcphub/invocationId"]
+    assert approval_of(speaker.modern_call(COUNT, call).json()["result"]) != id_  # without the key it is another call
+    assert box.times("counted") == 1
+
+
 def test_a_grant_lets_further_calls_run(speaker: Speaker, hub: Hub, box: Box) -> None:
     hub.operate(approving.demand, "hold")
     box.release() if (hub.data / "toolbox").exists() else None
@@ -229,6 +243,23 @@ def test_a_rule_that_came_while_the_call_was_held_decides_about_it(patient: Hub)
         assert patient.rows(client=speaker.name, error_code="policy_denied")[0]["policy_rule"] == "late"
         assert not box.has("counted")
         patient.operate(operations.delete, "tools_catalog.McpPolicyRule")
+
+
+def test_a_rule_that_was_removed_while_the_call_was_held_still_lets_the_yes_count(patient: Hub) -> None:
+    box = Box(patient)
+    with Speaker(patient.url, make_keys(patient)["wire"]) as speaker:
+        rule = {"effect": "ask", "condition": f"has(args.text) && args.text.startsWith('{box.name}')"}
+        patient.operate(operations.create, "tools_catalog.McpPolicyRule", name="gone", **rule)
+        after = "has(args.text) && args.text == 'probe'"  # once this one is there, so is the one before
+        patient.operate(operations.create, "tools_catalog.McpPolicyRule", name="marker", condition=after)
+        until(lambda: speaker.modern_call("echo", {"text": "probe"}).json()["result"].get("isError"))
+        held = Apart(lambda: speaker.modern_call("echo", {"text": box.name}))
+        [id_] = until(lambda: patient.operate(approving.waiting_with, {"text": box.name}))
+        patient.operate(operations.delete, "tools_catalog.McpPolicyRule")
+        patient.operate(approving.decide, id_, True)
+        assert held.answer().json()["result"]["content"][0]["text"] == box.name
+        row = patient.rows(client=speaker.name, tool="echo")[0]
+        assert (row["status"], row["policy_rule"]) == ("ok", None)
 
 
 def test_a_right_that_was_taken_away_while_the_call_was_held_is_missed(patient: Hub) -> None:

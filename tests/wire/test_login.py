@@ -13,6 +13,7 @@ import httpx2
 import pytest
 
 from tests import operations
+from tests.cookies import cookie_of, name_of
 from tests.servers import Hub, postgres_database, until
 from tests.wire.speech import Speaker
 from tests.wire.toolbox import text_of
@@ -46,7 +47,7 @@ class Browser:
 
     def guess(self, name: str, password: str = "wrong and long") -> httpx2.Response:
         fields = {
-            "csrfmiddlewaretoken": self.http.cookies["csrftoken"],
+            "csrfmiddlewaretoken": cookie_of(self.http.cookies, "mcphub_csrf"),
             "username": name,
             "password": password,
             "next": "/admin/",
@@ -160,7 +161,7 @@ def test_logins_are_on_record_and_what_was_typed_is_not(guarded: Hub, come: Come
     browser.guess(typed, "another secret")
     browser.guess(NAME)
     browser.guess(NAME, PASSWORD)
-    token = browser.http.cookies["csrftoken"]
+    token = cookie_of(browser.http.cookies, "mcphub_csrf")
     left = browser.http.post("/admin/logout/", data={"csrfmiddlewaretoken": token}, headers={"referer": guarded.url})
     assert left.status_code in (200, 302)
     rows = event_rows(guarded, "login.failed", "203.0.113.9")
@@ -209,11 +210,11 @@ def test_the_number_of_refused_guesses_is_on_record_when_their_pause_is_over(gua
 def test_a_login_is_stored_under_a_digest(guarded: Hub, come: Come) -> None:
     browser = come("203.0.113.11")
     assert browser.guess(NAME, PASSWORD).status_code == 302
-    key = browser.http.cookies["mcphub_admin"]
+    key = cookie_of(browser.http.cookies, "mcphub_admin")
     stored = guarded.operate(operations.values, "sessions.Session", "session_key")
     assert stored
     assert key not in stored
     thief = come("203.0.113.12").http
-    thief.cookies.set("mcphub_admin", stored[-1])
+    thief.cookies.set(name_of(browser.http.cookies, "mcphub_admin"), stored[-1])
     assert thief.get("/admin/").status_code == 302
     assert browser.http.get("/admin/").status_code == 200

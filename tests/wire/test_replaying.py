@@ -103,6 +103,7 @@ def test_dry_run_validates_and_calls_nothing(people: dict[str, Auditor]) -> None
     first = reader.call("count", {"name": "dry"})
     told = reader.replay(first, dry_run=True).json()
     assert (told["valid"], told["invocation_id"], told["difference"]) == (True, None, None)
+    assert "visible ASCII" in reader.replay(first, "two words", dry_run=True).text
     assert reader.hub.rows(replay_of=first) == []
 
 

@@ -24,6 +24,7 @@ from tests.wire.signing_in import (
     join,
     leave,
     make_toolset,
+    make_workspace,
     refresh_often,
     take_back,
     told_to,
@@ -174,6 +175,25 @@ def test_a_token_of_one_endpoint_opens_no_other(hub: Hub, anna: Person, client: 
             answer = status_at(speaker, method, path)
             assert (answer == 401) == (own != endpoint), (method, path, answer)
         assert speaker.http.get("/api/invocations/", headers=speaker.headers()).status_code == 401
+
+
+def test_a_person_signs_in_at_the_address_of_a_workspace_and_is_narrowed_to_it(hub: Hub, client: Client) -> None:
+    hub.operate(make_workspace, "team", "team people")
+    with Person(hub, a_name(), ("team people",)) as member, Person(hub, a_name()) as other:
+        until(lambda: member.asked(client.address(resource=f"{hub.url}/w/team/mcp")).status_code == 200)
+        tokens = client.sign_in(member, "/w/team/mcp", scope=None)
+        refused = told_to(other.asked(client.address(resource=f"{hub.url}/w/team/mcp")))
+        assert refused["error"] == "invalid_target"
+    with Speaker(hub.url, tokens["access_token"]) as speaker:
+        assert speaker.modern("tools/list").status_code == 401  # of another endpoint
+        body = speaker.modern_body("tools/call", {"name": "echo", "arguments": {"text": "hi"}})
+        headers = speaker.modern_headers("tools/call", {"name": "echo"})
+        assert speaker.post(body, "/w/team/mcp", **headers).status_code == 200
+        assert hub.row(client=speaker.name)["workspace"] == "team"
+    with Speaker(hub.url, None) as stranger:
+        told = challenge_of(stranger.http.post("/w/team/mcp"))
+        assert told["resource_metadata"] == f"{hub.url}/.well-known/oauth-protected-resource/w/team/mcp"
+        assert stranger.http.get(told["resource_metadata"]).json()["resource"] == f"{hub.url}/w/team/mcp"
 
 
 def test_a_token_in_the_address_opens_nothing(hub: Hub, anna: Person, client: Client) -> None:

@@ -81,6 +81,14 @@ def test_the_row_of_a_process_tells_its_life(tmp_path: Path) -> None:
         assert told(pid, "stopped_at") != "None"
 
 
+def test_signals_that_come_again_and_again_change_nothing(tmp_path: Path) -> None:
+    """The last ones come while the interpreter goes down."""
+    with Hub(tmp_path) as hub:
+        while hub.is_running():
+            os.kill(hub.pid, signal.SIGTERM)
+        assert hub.stop() == 0
+
+
 def test_who_came_back_for_a_stream_gets_its_end_before_the_stop(tmp_path: Path) -> None:
     with Hub(tmp_path, environment={"MCPHUB_APPS": "tests.toolbox"}, **TOOLBOX) as hub:
         box = Box(hub)

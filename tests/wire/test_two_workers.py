@@ -13,6 +13,7 @@ import psycopg
 import pytest
 
 from tests import operations
+from tests.cookies import cookie_of
 from tests.servers import Hub, until
 from tests.wire.conftest import make_keys
 from tests.wire.edits import CHANGED, RESOURCE, by_method, edited, names
@@ -84,7 +85,7 @@ def test_a_session_that_an_operator_kills_is_gone_in_both_workers(speaker: Speak
         browser.get("/admin/login/")
 
         def send(path: str, **fields: str) -> httpx2.Response:
-            token = browser.cookies["csrftoken"]
+            token = cookie_of(browser.cookies, "mcphub_csrf")
             return browser.post(path, data={"csrfmiddlewaretoken": token, **fields}, headers={"referer": pair.url})
 
         assert send("/admin/login/", username="killer", password="a long password").status_code == 302

@@ -19,11 +19,13 @@ from sessions_app.protocol.authorization_flow import Registered, TokenAnswer
 from sessions_app.protocol.errors import HubError
 from sessions_app.protocol.json import Json
 from tools_catalog.accounts.assertions import signed_assertion
+from tools_catalog.accounts.proofs import proof
 from tools_catalog.backends.http.answer import read
 from tools_catalog.egress import guard as egress
 
 _SECONDS: Final = 10.0
 _MOST_BYTES: Final = 256 * 1024
+_MOST_NONCE: Final = 1000
 _JSON: Final = {"Accept": "application/json"}
 _PROBE: Final = {
     "jsonrpc": "2.0",
@@ -44,6 +46,13 @@ class Discovered:
     issuer: IssuerMetadata
     resource: ResourceMetadata | None
     """None of a server that describes no protection."""
+    wants_proof: bool = False
+    """The server takes tokens that are bound to a key (DPoP)."""
+
+    @property
+    def binds(self) -> bool:
+        """Whether tokens for it are bound to a key: where the server takes such, and the issuer makes them."""
+        return self.wants_proof and self.issuer.binds
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +62,8 @@ class Client:
     client_id: str
     method: str
     proof: str = ""
+    binding: str = ""
+    """The private key that its tokens are bound to, as PEM; empty where they are bearer tokens."""
 
 
 class IssuerClient:
@@ -61,6 +72,8 @@ class IssuerClient:
     def __init__(self, document_address: str = "") -> None:
         """`document_address` is where the hub's document stands, if not at its own address."""
         self.document_address = document_address
+        self._nonce = ""
+        """What the issuer wants in the next proof."""
         self._client = egress.client(timeout_seconds=_SECONDS, connections=4)
 
     async def __aenter__(self) -> IssuerClient:
@@ -97,8 +110,9 @@ class IssuerClient:
         resource = await self._resource(url, challenge)
         is_plain = urlsplit(url).scheme == "http"
         if resource is None:
-            return Discovered(await self._issuer_of_2025_03_26(url, is_plain), None)
-        return Discovered(await self.issuer(resource.issuers[0], is_plain_allowed=is_plain), resource)
+            return Discovered(await self._issuer_of_2025_03_26(url, is_plain), None, challenge.wants_proof)
+        issuer = await self.issuer(resource.issuers[0], is_plain_allowed=is_plain)
+        return Discovered(issuer, resource, challenge.wants_proof or resource.wants_proof)
 
     async def issuer(self, name: str, *, is_plain_allowed: bool, is_pkce_demanded: bool = True) -> IssuerMetadata:
         """Read an issuer's metadata. Raises NotReached, AuthorizationInvalid."""
@@ -123,17 +137,26 @@ class IssuerClient:
     ) -> TokenAnswer:
         """Ask for tokens. Raises NotReached, AnswerRefused, AuthorizationInvalid."""
         status, answer = await self._as_client(issuer, issuer.token_endpoint, client, form)
+        if client.binding and isinstance(answer, dict) and answer.get("error") == authorization_flow.WANTS_NONCE:
+            status, answer = await self._as_client(issuer, issuer.token_endpoint, client, form)
         if status >= 500 and not (isinstance(answer, dict) and "error" in answer):
             raise NotReached(f"The authorization server answered with status {status}.")
-        return TokenAnswer.read(status, answer, asked)
+        return TokenAnswer.read(status, answer, asked, has_key=bool(client.binding))
 
-    async def name(self, issuer: IssuerMetadata, answer: TokenAnswer) -> str:
+    async def grant(self, issuer: IssuerMetadata, client: Client, form: Mapping[str, str]) -> str:
+        """Ask for a grant for another issuer (ID-JAG). Raises NotReached, AnswerRefused, AuthorizationInvalid."""
+        return authorization_flow.grant_in(*await self._as_client(issuer, issuer.token_endpoint, client, form))
+
+    async def name(self, issuer: IssuerMetadata, client: Client, answer: TokenAnswer) -> str:
         """Give what the account is called at its issuer; empty where it does not say. It is for people to read."""
         if answer.name or not issuer.userinfo_endpoint or "openid" not in answer.scopes:
             return answer.name
         try:
-            token = {"Authorization": f"Bearer {answer.access_token}"}
-            status, told = await self._sent(issuer.userinfo_endpoint, None, token)
+            token, address = answer.access_token, issuer.userinfo_endpoint
+            headers = {"Authorization": f"Bearer {token}"}
+            if answer.is_bound:
+                headers = {"Authorization": f"DPoP {token}", "DPoP": proof(client.binding, "GET", address, token=token)}
+            status, told = await self._sent(address, None, headers)
         except NotReached:
             return ""
         return authorization_flow.name_of(told) if status == 200 else ""
@@ -162,6 +185,8 @@ class IssuerClient:
         if client.method == authorization.SIGNED:
             fields["client_assertion_type"] = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
             fields["client_assertion"] = signed_assertion(client.proof, client.client_id, issuer)
+        if client.binding:
+            headers["DPoP"] = proof(client.binding, "POST", address, nonce=self._nonce)
         return await self._sent(address, urlencode(fields).encode(), headers)
 
     # Documents ----------------------------------------------------------------------------------------
@@ -200,6 +225,7 @@ class IssuerClient:
                 ) as response,
             ):
                 raw, is_whole = await read(response, _MOST_BYTES)
+                self._nonce = response.headers.get("dpop-nonce", "")[:_MOST_NONCE]
         except (HubError, httpx2.HTTPError, httpx2.InvalidURL, TimeoutError) as error:
             raise NotReached(_unreached("The address", address, error)) from error
         if not is_whole:

@@ -40,6 +40,19 @@ def statement_about(pem: str, client_id: str, person: str, issuer: IssuerMetadat
     return _signed(pem, {**claims, "scope": asked} if asked else claims)
 
 
+def signed_by_curve(key: ec.EllipticCurvePrivateKey, header: dict[str, Json], claims: dict[str, Json]) -> str:
+    """Give a JWT that such a key signs."""
+    name, digest, size = _CURVES[key.curve.name]
+    body = _body(name, claims, header)
+    r, s = decode_dss_signature(key.sign(body.encode(), ec.ECDSA(digest)))
+    return f"{body}.{encoded(r.to_bytes(size, 'big') + s.to_bytes(size, 'big'))}"
+
+
+def encoded(raw: bytes) -> str:
+    """Give bytes as JWTs have them (RFC 7515, base64url)."""
+    return urlsafe_b64encode(raw).rstrip(b"=").decode("ascii")
+
+
 def _signed(pem: str, about: dict[str, Json]) -> str:
     try:
         key = serialization.load_pem_private_key(pem.strip().encode(), None)
@@ -51,22 +64,15 @@ def _signed(pem: str, about: dict[str, Json]) -> str:
     claims: dict[str, Json] = {**about, "jti": secrets.token_urlsafe(16), "iat": now, "exp": now + _LASTS_SECONDS}
     if isinstance(key, rsa.RSAPrivateKey):
         body = _body("RS256", claims)
-        return f"{body}.{_encoded(key.sign(body.encode(), padding.PKCS1v15(), hashes.SHA256()))}"
+        return f"{body}.{encoded(key.sign(body.encode(), padding.PKCS1v15(), hashes.SHA256()))}"
     if isinstance(key, ed25519.Ed25519PrivateKey):
         body = _body("EdDSA", claims)
-        return f"{body}.{_encoded(key.sign(body.encode()))}"
+        return f"{body}.{encoded(key.sign(body.encode()))}"
     if isinstance(key, ec.EllipticCurvePrivateKey) and key.curve.name in _CURVES:
-        name, digest, size = _CURVES[key.curve.name]
-        body = _body(name, claims)
-        r, s = decode_dss_signature(key.sign(body.encode(), ec.ECDSA(digest)))
-        return f"{body}.{_encoded(r.to_bytes(size, 'big') + s.to_bytes(size, 'big'))}"
+        return signed_by_curve(key, {"typ": "JWT"}, claims)
     raise AuthorizationInvalid("The private key is neither RSA, nor P-256 or P-384, nor Ed25519.")
 
 
-def _body(algorithm: str, claims: dict[str, Json]) -> str:
-    header = {"alg": algorithm, "typ": "JWT"}
-    return f"{_encoded(json.dumps(header))}.{_encoded(json.dumps(claims))}"
-
-
-def _encoded(raw: bytes) -> str:
-    return urlsafe_b64encode(raw).rstrip(b"=").decode("ascii")
+def _body(algorithm: str, claims: dict[str, Json], more: dict[str, Json] | None = None) -> str:
+    header = {"alg": algorithm, **(more or {"typ": "JWT"})}
+    return f"{encoded(json.dumps(header))}.{encoded(json.dumps(claims))}"

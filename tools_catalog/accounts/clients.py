@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from asgiref.sync import sync_to_async
@@ -17,12 +18,13 @@ from sessions_app.protocol.json import Json
 from tools_catalog.accounts import storing
 from tools_catalog.accounts.asking import Client, Discovered, IssuerClient
 from tools_catalog.accounts.assertions import is_key
+from tools_catalog.accounts.proofs import new_key
 from tools_catalog.accounts.storing import AccountAt
 from tools_catalog.bindings import Destination, origin_of
 from tools_catalog.models.accounts import UpstreamRegistration
 from tools_catalog.models.services import HttpService
 from tools_catalog.models.upstream import McpConnection
-from tools_catalog.upstream.account import BEHALF_ACCOUNT, EXCHANGE_ACCOUNT
+from tools_catalog.upstream.account import BY_WORD
 from tools_catalog.upstream.spec import SSE
 from tools_catalog.vault import read_secrets, secret_for
 
@@ -76,6 +78,10 @@ async def registration_for(
             given = await asking.registered(issuer, wanted)
             row.manner, row.client_id, row.method = Manner.DYNAMIC, given.client_id, given.method
             row.set_secret(given.client_secret)
+    if found.binds and not row.proof_key:
+        row.set_binding_key(new_key())
+    elif not found.binds:
+        row.proof_key = ""
     row.metadata, row.resource, row.redirect_uri = storing.issuer_row(issuer), resource, redirect_uri()
     return await sync_to_async(_keep)(row, actor, is_new)
 
@@ -99,6 +105,10 @@ async def who_lets_in(asking: IssuerClient, place: AccountAt) -> tuple[Challenge
 
 def known_client(place: AccountAt, row: UpstreamRegistration) -> Client:
     """Give the hub as the issuer knows it, with its proof. Raises SecretError, AuthorizationInvalid."""
+    return replace(_known_client(place, row), binding=row.binding_key())
+
+
+def _known_client(place: AccountAt, row: UpstreamRegistration) -> Client:
     issuer = storing.kept_issuer(row)
     if row.manner != Manner.BY_HAND:
         return Client(row.client_id, row.method, row.secret())
@@ -108,11 +118,7 @@ def known_client(place: AccountAt, row: UpstreamRegistration) -> Client:
     read_secrets()
     try:
         proof = secret_for(place.client_secret, to.at("headers.Authorization"))
-        if (
-            is_key(proof)
-            and place.account in (BEHALF_ACCOUNT, EXCHANGE_ACCOUNT)
-            and authorization.SIGNED not in issuer.methods
-        ):
+        if is_key(proof) and place.account in BY_WORD and authorization.SIGNED not in issuer.methods:
             return Client(row.client_id, authorization.PUBLIC, proof)  # the statement about a person says who asks
         method = authorization.method_for(issuer, has_secret=not is_key(proof), has_key=is_key(proof))
         if method == authorization.POST:

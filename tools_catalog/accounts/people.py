@@ -9,6 +9,7 @@ from django.db.models import Q
 from django.utils.translation import gettext as _
 
 from sessions_app import endpoints
+from sessions_app.workspaces.models import keys_of
 from tools_catalog.accounts.storing import AccountAt
 from tools_catalog.call.context import ToolContext
 from tools_catalog.call.input_requests import Url
@@ -40,8 +41,12 @@ def principal_of(user: User | AnonymousUser) -> str:
 def account_of(place: AccountAt, user: User | AnonymousUser, *, is_for_all: bool) -> str | None:
     """Give the principal of the account that the person may connect here; None where he may connect none."""
     runs_it = user.has_perm(f"tools_catalog.change_{place._meta.model_name}")
-    # The lists of a service are the hub's own, so nobody's account reads them.
-    reads_lists = place.account == PERSONAL_ACCOUNT and is_for_all and isinstance(place, McpConnection)
+    # The lists of a service are the hub's own, so nobody's account reads them; but one may vouch for who reads others.
+    reads_lists = (
+        place.account == PERSONAL_ACCOUNT
+        and is_for_all
+        and (isinstance(place, McpConnection) or place.vouches_for.exists())
+    )
     if place.account == SHARED_ACCOUNT or reads_lists:
         return SHARED if runs_it else None
     if place.account != PERSONAL_ACCOUNT or not place.enabled:
@@ -51,9 +56,18 @@ def account_of(place: AccountAt, user: User | AnonymousUser, *, is_for_all: bool
 
 
 def _may_call_service(place: Any, user: Any) -> bool:
-    """Whether a tool of the service is there for this person."""
-    is_open = Q(groups=None) | Q(groups__in=user.groups.values_list("pk", flat=True))
-    return tools_of(place.slug).filter(is_open, enabled=True).exists()
+    """Whether a tool is there for this person of the service, or of a connection to which it says who somebody is."""
+    groups = user.groups.values_list("pk", flat=True)
+    is_open = _open_to(groups)
+    if tools_of(place.slug).filter(is_open, enabled=True).exists():
+        return True
+    return any(_may_call(connection, user) for connection in place.vouches_for.filter(enabled=True))
+
+
+def _open_to(groups: Any, relation: str = "") -> Q:
+    """Give the condition of what people of these groups see: by the groups, and by the workspace that it belongs to."""
+    reserved = Q(**{f"{relation}groups": None}) | Q(**{f"{relation}groups__in": groups})
+    return reserved & (Q(**{f"{relation}workspace": None}) | Q(**{f"{relation}workspace__in": keys_of(groups)}))
 
 
 def _may_call(connection: Any, user: Any) -> bool:
@@ -62,8 +76,7 @@ def _may_call(connection: Any, user: Any) -> bool:
     offers = McpUpstreamTool.objects.filter(connection=connection)
     seen = Q()
     for served in ("tool", "resource", "prompt"):
-        is_open = Q(**{f"{served}__groups": None}) | Q(**{f"{served}__groups__in": groups})
-        seen |= Q(**{f"{served}__isnull": False, f"{served}__enabled": True}) & is_open
+        seen |= Q(**{f"{served}__isnull": False, f"{served}__enabled": True}) & _open_to(groups, f"{served}__")
     return offers.filter(seen).exists()
 
 

@@ -8,6 +8,7 @@ wait for that. No transaction is open while the issuer is asked.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import OrderedDict
 from collections.abc import Callable
 from datetime import datetime
@@ -17,14 +18,16 @@ from channels.db import database_sync_to_async
 from django.utils import timezone
 
 from sessions_app.protocol.authorization import AuthorizationInvalid, Challenge
+from sessions_app.protocol.authorization_flow import WANTS_NONCE, ends_at
 from tools_catalog.accounts import storing
 from tools_catalog.accounts.asking import NotReached
+from tools_catalog.accounts.proofs import proof
 from tools_catalog.accounts.renewing import GrantOver, obtained, renewed
 from tools_catalog.accounts.storing import Stored
-from tools_catalog.bindings import SERVICE
+from tools_catalog.bindings import SERVICE, origin_of
 from tools_catalog.models.accounts import CLAIM_SECONDS, SHARED
 from tools_catalog.secrets import SecretError
-from tools_catalog.upstream.account import UNATTENDED, AccountNeeded, AccountRefused, Place
+from tools_catalog.upstream.account import JAG_ACCOUNT, UNATTENDED, AccountNeeded, AccountPlace, AccountRefused
 from tools_catalog.upstream.transports.base import SessionLost
 
 _AGAIN_SECONDS: Final = 0.1
@@ -34,6 +37,9 @@ _ELSEWHERE: Final = (
 _PERSON: Final = "user:"
 _MOST: Final = 2000
 """Accounts that a process keeps in memory."""
+_MOST_KEYS: Final = 4
+_EARLY_SECONDS: Final = 10
+_MOST_NONCE: Final = 1000
 
 _Result = TypeVar("_Result")
 Key = tuple[str, int, str]
@@ -46,8 +52,10 @@ class Accounts:
         self._known: OrderedDict[Key, Stored | None] = OrderedDict()
         self._locks: dict[Key, asyncio.Lock] = {}
         self._epoch = 0
+        self.nonces: OrderedDict[str, str] = OrderedDict()
+        """Origin -> what its server wants in the next proof."""
 
-    def __call__(self, place: Place, principal: str) -> HeldAccount:
+    def __call__(self, place: AccountPlace, principal: str) -> HeldAccount:
         return HeldAccount(self, place, principal)
 
     def forget(self) -> None:
@@ -79,13 +87,15 @@ class Accounts:
 class HeldAccount:
     """The account of one session with an upstream: `upstream.account.Account`."""
 
-    def __init__(self, accounts: Accounts, place: Place, principal: str) -> None:
+    def __init__(self, accounts: Accounts, place: AccountPlace, principal: str) -> None:
         self._accounts = accounts
         self._place = place
         self._principal = principal
         self._key = (place.of, place.id, principal)
         self._since: datetime | None = None
         """When the account was connected whose token was given first."""
+        self._keys: OrderedDict[str, str] = OrderedDict()
+        """The newest tokens that are bound to keys, with these."""
 
     async def token(self) -> str:
         """Give the token to send, renewed where it is about to end."""
@@ -110,12 +120,34 @@ class HeldAccount:
         elif self._since != stored.connected_at:
             raise SessionLost("The account was connected anew.")
         if stored.renews_at is None or stored.renews_at > timezone.now():
-            return stored.access
+            return self._given(stored)
         return await self._renewed_early(stored)
+
+    def headers(self, token: str, method: str, url: str) -> dict[str, str]:
+        key = self._keys.get(token)
+        if key is None:
+            return {"Authorization": f"Bearer {token}"}
+        nonce = self._accounts.nonces.get(origin_of(url), "")
+        return {"Authorization": f"DPoP {token}", "DPoP": proof(key, method, url, token=token, nonce=nonce)}
+
+    def heard(self, url: str, nonce: str) -> None:
+        known = self._accounts.nonces
+        known[origin_of(url)] = nonce[:_MOST_NONCE]
+        known.move_to_end(origin_of(url))
+        if len(known) > _MOST:
+            known.popitem(last=False)
+
+    async def is_connected(self) -> bool:
+        if self._is_unattended:
+            return self._principal.startswith(_PERSON)
+        stored = await self._accounts.stored(self._key)
+        return self._is_good(stored) or self._is_good(await self._accounts.stored(self._key, again=True))
 
     async def refused(self, sent: str, status: int, challenge: str) -> None:
         """Come back where another try may be let in: the token was renewed, here or by another process."""
         demanded = Challenge.read(challenge)
+        if demanded.error == WANTS_NONCE and sent in self._keys:
+            return
         self._accounts.forget()
         stored = await self._accounts.stored(self._key)
         if stored is not None and stored.is_connected and stored.access != sent:
@@ -124,6 +156,8 @@ class HeldAccount:
             await self._step_up(stored, demanded)
         elif stored is None or not stored.is_connected:
             await self._want(demanded)
+        elif demanded.wants_proof and not demanded.takes_bearers and not stored.is_bound:
+            await self._end(stored, demanded, "The upstream takes tokens only that are bound to a key (DPoP) now.")
         else:
             await self._renew_or_end(stored, demanded)
 
@@ -152,22 +186,28 @@ class HeldAccount:
             await self._renew(stored)
             return
         words = "The upstream does not take the account's token any more, and the issuer gave none to renew it by."
+        await self._end(stored, demanded, words)
+
+    async def _end(self, stored: Stored, demanded: Challenge, words: str) -> None:
+        """End an account that opens nothing any more; one that needs nobody comes back by the next try."""
         await self._database(lambda: storing.end(stored.pk, stored.generation, words))
         await self._database(lambda: storing.note_challenge(*self._key, demanded))
-        raise self._needed(None, words)
+        self._accounts.forget()
+        if not self._is_unattended:
+            raise self._needed(None, words)
 
     # Renewal ------------------------------------------------------------------------------------------
 
     async def _renewed_early(self, stored: Stored) -> str:
         is_over = stored.expires_at is not None and stored.expires_at <= timezone.now()
         if not stored.has_refresh and not self._is_unattended:
-            return stored.access  # the upstream says whether it still takes it
+            return self._given(stored)  # the upstream says whether it still takes it
         try:
             return await self._renew(stored)
         except AccountRefused:
             if is_over:
                 raise
-            return stored.access
+            return self._given(stored)
 
     async def _renew(self, stored: Stored) -> str:
         """Give a token newer than these, made here or by another process. Raises AccountNeeded, AccountRefused."""
@@ -179,7 +219,7 @@ class HeldAccount:
                 if now is None or not now.is_connected:
                     raise self._needed(now)
                 if now.generation != stored.generation:
-                    return now.access
+                    return self._given(now)
                 if await self._redeemed(stored):
                     continue
                 if loop.time() > until:
@@ -194,7 +234,7 @@ class HeldAccount:
         if row is None:
             return False
         try:
-            answer = await renewed(row)
+            answer = await renewed(row, await self._id_token())
         except GrantOver as error:
             over = str(error)
             await self._database(lambda: storing.end(row.pk, row.generation, over))
@@ -218,17 +258,46 @@ class HeldAccount:
             stored = await self._accounts.stored(self._key)
             if not self._is_good(stored):
                 try:
-                    await obtained(*self._key)
+                    await obtained(*self._key, await self._id_token())
                 except (NotReached, AuthorizationInvalid, SecretError) as error:
                     raise AccountRefused(f"The hub gets no token for {self._place.slug}: {error}") from error
                 self._accounts.forget()
                 stored = await self._accounts.stored(self._key)
-            return stored.access if stored is not None else ""
+            return self._given(stored) if stored is not None else ""
+
+    async def _id_token(self) -> str:
+        """Give what tells the issuer who the person is, where it is another issuer that says so."""
+        if self._place.account != JAG_ACCOUNT:
+            return ""
+        if self._place.identity is None:
+            raise AccountRefused(f"{self._place.slug} names no company's issuer. Tell the hub's operator.")
+        return await HeldAccount(self._accounts, self._place.identity, self._principal).id_token()
+
+    async def id_token(self) -> str:
+        """Give the ID token of this account, renewed where it has ended. Raises AccountNeeded, AccountRefused."""
+        stored = await self._accounts.stored(self._key, again=True)
+        if stored is None or not self._is_good(stored):
+            raise self._needed(stored)
+        if _has_ended(stored.id_token) and stored.has_refresh:
+            await self._renew(stored)
+            stored = await self._accounts.stored(self._key, again=True)
+        if stored is None or _has_ended(stored.id_token):
+            raise self._needed(None, "Its issuer does not say any more who you are: connect it again.")
+        return stored.id_token
+
+    def _given(self, stored: Stored) -> str:
+        if stored.proof_key:
+            self._keys[stored.access] = stored.proof_key
+            while len(self._keys) > _MOST_KEYS:
+                self._keys.popitem(last=False)
+        return stored.access
 
     # Words --------------------------------------------------------------------------------------------
 
     def _is_good(self, stored: Stored | None) -> bool:
-        return stored is not None and stored.is_connected and stored.is_for(self._place.url, self._place.account)
+        if stored is None or not stored.is_connected or (stored.is_bound and not stored.proof_key):
+            return False
+        return stored.is_for(self._place.url, self._place.account)
 
     @property
     def _is_unattended(self) -> bool:
@@ -253,3 +322,7 @@ class HeldAccount:
 
     async def _database(self, function: Callable[[], _Result]) -> _Result:
         return await database_sync_to_async(function)()
+
+
+def _has_ended(id_token: str) -> bool:
+    return ends_at(id_token) <= time.time() + _EARLY_SECONDS

@@ -34,6 +34,14 @@ class NotYours(AuthorizationInvalid):
     """The state is unknown, used, too old or another person's: which of these is nobody's business."""
 
 
+class NotRedeemed(AuthorizationInvalid):
+    """The person is back with what they were sent for, and it led to no account. Another try begins at `pending`."""
+
+    def __init__(self, words: str, pending: PendingAuthorization) -> None:
+        super().__init__(words)
+        self.pending = pending
+
+
 @dataclass(frozen=True, slots=True)
 class Begun:
     """Where a person is to be led."""
@@ -97,7 +105,7 @@ async def begin(
 
 
 async def finish(query: str, actor: Actor) -> PendingAuthorization:
-    """Redeem what came back with a person's browser, and store the account. Raises what is in FAILURES.
+    """Redeem what came back with a person's browser, and store the account. Raises NotYours, NotRedeemed.
 
     A process that dies between redeeming and storing loses the tokens: the person connects once more, and the issuer
     ends what was given for the code on its own terms.
@@ -108,6 +116,16 @@ async def finish(query: str, actor: Actor) -> PendingAuthorization:
         raise NotYours(
             "This address was not made for you, is older than ten minutes, or was used already. Connect again."
         )
+    try:
+        await _redeem(response, pending, actor)
+    except FAILURES as error:
+        raise NotRedeemed(str(error), pending) from error
+    if pending.principal == SHARED:
+        await sync_to_async(_reconnect)(pending.place)
+    return pending
+
+
+async def _redeem(response: AuthorizationResponse, pending: PendingAuthorization, actor: Actor) -> None:
     kept = json.loads(secrets.decrypt(pending.sealed, aad=PendingAuthorization.binding(response.state)).encode())
     issuer = storing.issuer_from(kept["issuer"])
     code = response.code_from(issuer)
@@ -123,11 +141,8 @@ async def finish(query: str, actor: Actor) -> PendingAuthorization:
         form["resource"] = kept["resource"]
     async with IssuerClient() as asking:
         answer = await asking.tokens(issuer, client, form, kept["scopes"])
-        answer = replace(answer, name=await asking.name(issuer, answer))
+        answer = replace(answer, name=await asking.name(issuer, client, answer))
     await sync_to_async(storing.connect)(place, pending.principal, registration, answer, actor)
-    if pending.principal == SHARED and isinstance(place, McpConnection):
-        await sync_to_async(bus.publish)(bus.UPSTREAM_RECONNECT, place.slug)
-    return pending
 
 
 async def disconnect(account: UpstreamAccount, actor: Actor) -> str:
@@ -155,17 +170,26 @@ async def _wanted(asking: IssuerClient, place: AccountAt, principal: str) -> tup
     stored = await sync_to_async(storing.load)(place.of, place.pk, principal)
     row = await sync_to_async(storing.account_at)(place, principal)
     if isinstance(place, McpConnection) and row is not None and (row.wanted_scopes or row.wanted_document):
-        challenge = Challenge(row.wanted_document, tuple(row.wanted_scopes.split()))  # what it demanded last
+        # What it demanded last.
+        challenge = Challenge(row.wanted_document, tuple(row.wanted_scopes.split()), wants_proof=row.wants_proof)
         found = await asking.found(place.url, challenge)
     else:
         challenge, found = await who_lets_in(asking, place)
         if row is not None:
+            found = replace(found, wants_proof=found.wants_proof or row.wants_proof)
             challenge = Challenge(scopes=authorization.union(challenge.scopes, row.wanted_scopes.split()))
     own = tuple(place.account_scopes.split())
     chosen = own or authorization.scopes_to_ask(challenge, found.resource, found.issuer)
     if stored is not None and stored.is_connected:
         chosen = authorization.union(stored.scopes, challenge.scopes, chosen)
     return found, chosen
+
+
+def _reconnect(place: AccountAt) -> None:
+    """Let the connections whose lists the account reads begin anew."""
+    slugs = [place.slug] if isinstance(place, McpConnection) else place.vouches_for.values_list("slug", flat=True)
+    for slug in slugs:
+        bus.publish(bus.UPSTREAM_RECONNECT, slug)
 
 
 def _tokens(account: UpstreamAccount) -> list[str]:

@@ -17,6 +17,7 @@ from django.db import transaction
 from django.db.models import F, Q
 from django.utils import timezone
 
+from sessions_app import bus
 from sessions_app.history import events
 from sessions_app.history.events import Actor
 from sessions_app.protocol.authorization import Challenge, IssuerMetadata, union
@@ -25,6 +26,7 @@ from sessions_app.protocol.json import Json
 from tools_catalog.bindings import origin_of
 from tools_catalog.models.accounts import CLAIM_SECONDS, UpstreamAccount, UpstreamRegistration
 from tools_catalog.models.services import HttpService
+from tools_catalog.models.shown import PersonalList
 from tools_catalog.models.upstream import McpConnection
 
 AccountAt = McpConnection | HttpService
@@ -53,6 +55,10 @@ class Stored:
     server: str = ""
     kind: str = ""
     refreshed_at: datetime | None = None
+    is_bound: bool = False
+    proof_key: str = ""
+    """The key that its token is bound to."""
+    id_token: str = ""
 
     @property
     def renews_at(self) -> datetime | None:
@@ -73,9 +79,11 @@ class Stored:
 
 def load(of: str, place_id: int, principal: str) -> Stored | None:
     """Read an account; None where there is none. Raises SecretError."""
-    row = UpstreamAccount.objects.filter(**at(of, place_id), principal=principal).first()
+    rows = UpstreamAccount.objects.select_related("registration")
+    row = rows.filter(**at(of, place_id), principal=principal).first()
     if row is None:
         return None
+    key = row.registration.binding_key() if row.is_bound and row.registration is not None else ""
     return Stored(
         row.pk,
         row.state,
@@ -90,6 +98,9 @@ def load(of: str, place_id: int, principal: str) -> Stored | None:
         row.server,
         row.kind,
         row.refreshed_at,
+        row.is_bound,
+        key,
+        row.opened("id_token"),
     )
 
 
@@ -100,7 +111,7 @@ def claim(pk: int, generation: int) -> UpstreamAccount | None:
     rows = UpstreamAccount.objects.filter(free, pk=pk, generation=generation)
     if not rows.update(claimed_until=now + timedelta(seconds=CLAIM_SECONDS)):
         return None
-    return UpstreamAccount.objects.select_related("registration", "connection", "service").get(pk=pk)
+    return UpstreamAccount.objects.select_related("registration", "connection__identity", "service").get(pk=pk)
 
 
 def release(pk: int, generation: int, failure: str) -> None:
@@ -119,6 +130,8 @@ def renew(row: UpstreamAccount, answer: TokenAnswer) -> bool:
             refresh=refresh,
             scopes=" ".join(answer.scopes),
             expires_at=_ends(answer),
+            is_bound=answer.is_bound,
+            id_token=_id_token(row, answer) or row.id_token,
             generation=F("generation") + 1,
             claimed_until=None,
             refreshed_at=timezone.now(),
@@ -136,6 +149,7 @@ def connect(
         **at(place.of, place.pk), principal=principal
     )
     before = {"state": row.state, "scopes": row.scopes}
+    _forget_lists(row)
     missing = set(row.wanted_scopes.split()) - set(answer.scopes)
     row.registration = registration
     row.server, row.kind = origin_of(place.url), place.account
@@ -144,7 +158,8 @@ def connect(
     row.refresh = row.sealed("refresh", answer.refresh_token)
     row.scopes = " ".join(answer.scopes)
     row.step_ups = row.step_ups + 1 if missing else 0
-    row.expires_at = _ends(answer)
+    row.id_token = _id_token(row, answer)
+    row.expires_at, row.is_bound = _ends(answer), answer.is_bound
     row.generation += 1
     row.claimed_until = None
     row.failure = ""
@@ -165,7 +180,9 @@ def end(pk: int, generation: int | None, why: str, actor: Actor = HUB) -> bool:
     if row is None:
         return False
     before = {"state": row.state, "scopes": row.scopes}
+    _forget_lists(row)
     row.state, row.access, row.refresh, row.claimed_until = State.ENDED, "", "", None
+    row.id_token = ""
     row.expires_at, row.failure = None, why[:500]
     row.generation += 1
     row.save()
@@ -206,7 +223,7 @@ def _want(row: UpstreamAccount, challenge: Challenge) -> None:
     is_there = row.state == State.CONNECTED
     wanted = union(row.scopes.split(), row.wanted_scopes.split(), challenge.scopes) if is_there else challenge.scopes
     UpstreamAccount.objects.filter(pk=row.pk).update(
-        wanted_scopes=" ".join(wanted), wanted_document=challenge.resource_metadata
+        wanted_scopes=" ".join(wanted), wanted_document=challenge.resource_metadata, wants_proof=challenge.wants_proof
     )
 
 
@@ -242,6 +259,20 @@ def issuer_row(issuer: IssuerMetadata) -> dict[str, Json]:
 def note_registered(row: UpstreamRegistration, actor: Actor) -> None:
     after = {"issuer": row.issuer, "manner": row.manner, "client_id": row.client_id}
     _note("account.registered", row.place, actor, None, after)
+
+
+def _id_token(row: UpstreamAccount, answer: TokenAnswer) -> str:
+    """Give what says who the person is, to be stored; empty where no connection needs it."""
+    if row.service_id is None or not answer.id_token:
+        return ""
+    is_needed = McpConnection.objects.filter(identity=row.service_id).exists()
+    return row.sealed("id_token", answer.id_token) if is_needed else ""
+
+
+def _forget_lists(row: UpstreamAccount) -> None:
+    """What the account was shown is nothing that another one, or nobody, sees."""
+    if row.connection_id is not None and PersonalList.objects.forget(row.connection_id, row.principal):
+        bus.publish(bus.TOOLS_CHANGED)
 
 
 def _note(

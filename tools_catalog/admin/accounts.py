@@ -24,8 +24,10 @@ _MARKS: Final = {"wanted": "wait", "connected": "good", "ended": "bad"}
 _NONE: Final = {
     McpConnection.Account.NONE: _("It signs in nowhere."),
     McpConnection.Account.CLIENT: _("The hub signs in by itself, with its first request."),
+    McpConnection.Account.WORKLOAD: _("The hub signs in by itself, with its first request."),
     McpConnection.Account.BEHALF: _("The hub gets a token for each person with their first call."),
     McpConnection.Account.EXCHANGE: _("The hub gets a token for each person with their first call."),
+    McpConnection.Account.JAG: _("The hub gets a token for each person with their first call."),
     McpConnection.Account.SHARED: _("Not connected. Press “Connect an account”."),
     McpConnection.Account.PERSONAL: _("Nobody has connected an account, and none reads the lists."),
 }
@@ -41,7 +43,7 @@ def shown_accounts(row: McpConnection | HttpService) -> SafeString | str:
     if not found:
         is_service = isinstance(row, HttpService) and row.account == row.Account.PERSONAL
         return str(_NOBODY if is_service else _NONE[McpConnection.Account(row.account)])
-    names = _names(row, found)
+    names, read_at = _names(row, found), _read_at(row)
     parts = format_html_join(
         "",
         '<div><p>{} {}</p><p class="hub-subtle">{}</p></div>',
@@ -49,7 +51,7 @@ def shown_accounts(row: McpConnection | HttpService) -> SafeString | str:
             (
                 mark(_MARKS[account.state], account.get_state_display()),
                 names.get(account.principal, account.principal),
-                _words(account),
+                _words(account, read_at.get(account.principal)),
             )
             for account in found
         ),
@@ -66,7 +68,14 @@ def _names(row: McpConnection | HttpService, accounts: list[UpstreamAccount]) ->
     return {SHARED: of_all, **{f"user:{person.pk}": person.get_username() for person in people}}
 
 
-def _words(account: UpstreamAccount) -> str:
+def _read_at(row: McpConnection | HttpService) -> dict[str, Any]:
+    """Give when lists were read with which account, where they depend on who asks."""
+    if not isinstance(row, McpConnection) or not row.lists_differ:
+        return {}
+    return dict(row.personal_lists.values_list("principal", "listed_at"))
+
+
+def _words(account: UpstreamAccount, read_at: Any = None) -> str:
     words = [visible(account.registration.issuer, one_line=True)] if account.registration is not None else []
     if account.account_name:
         words.append(_t("as %(name)s") % {"name": visible(account.account_name, one_line=True)})
@@ -78,6 +87,8 @@ def _words(account: UpstreamAccount) -> str:
         words.append(_t("token ends %(when)s") % {"when": _moment(account.expires_at)})
     if account.refreshed_at is not None:
         words.append(_t("last renewed %(when)s") % {"when": _moment(account.refreshed_at)})
+    if read_at is not None:
+        words.append(_t("lists read %(when)s") % {"when": _moment(read_at)})
     if account.failure:
         words.append(visible(account.failure, one_line=True))
     return " · ".join(words)

@@ -20,6 +20,7 @@ from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminSelectWidge
 
 from sessions_app.kit.admin.base import is_confirmed, mark
 from sessions_app.kit.shown import clipped, visible
+from tools_catalog.admin import offers_shown
 from tools_catalog.discovery import reconcile as discovery
 from tools_catalog.importers import bundle
 from tools_catalog.kinds.registry import by_approval
@@ -66,20 +67,7 @@ class BulkActions(_Pages):
 
     @admin.action(description=_("Approve what is offered now"), permissions=["approve"])
     def approve_selected(self, request: HttpRequest, queryset: QuerySet[McpToolDefinition]) -> HttpResponse | None:
-        page = self.confirmation_of(
-            request,
-            queryset,
-            "approve_selected",
-            lambda count: ngettext(
-                "Approve what is offered of %(count)d tool?", "Approve what is offered of %(count)d tools?", count
-            ),
-            _t(
-                "Clients see them as the upstream describes them now. Look at the differences first, under Upstream "
-                "offers: descriptions are read by models."
-            ),
-            _t("Approve"),
-            reason=True,
-        )
+        page = self._asked_to_approve(request, queryset)
         if page is not None:
             return page
 
@@ -89,10 +77,40 @@ class BulkActions(_Pages):
                 return "off", _t("This tool comes from no upstream.")
             if offer.state == "approved":
                 return "off", _t("was so already")
-            discovery.approve(offer, author=request.user, reason=reason)
+            seen = offers_shown.looked_at(request, offer)
+            discovery.approve(offer, author=request.user, reason=reason, looked_at=seen)
             return "good", ""
 
         return self._each(request, queryset, approve)
+
+    def _asked_to_approve(self, request: HttpRequest, queryset: QuerySet[McpToolDefinition]) -> HttpResponse | None:
+        """Give the page that shows what would be approved, with what it leaves as it is."""
+        waiting = McpUpstreamTool.objects.filter(tool__in=queryset).exclude(state__in=["approved", "gone"])
+        asked, count = list(waiting.select_related("connection")[: offers_shown.MOST]), waiting.count()
+        others = queryset.exclude(pk__in=waiting.values("tool"))
+        return self.confirmation(
+            request,
+            title=ngettext("Approve the offer of %(count)d tool?", "Approve the offers of %(count)d tools?", len(asked))
+            % {"count": len(asked)},
+            items=(),
+            explanation=_t(
+                "Clients see them as the upstream describes them now. Read the differences: descriptions are read by "
+                "models."
+            ),
+            button=_t("Approve"),
+            back=request.get_full_path(),
+            action="approve_selected",
+            reason=True,
+            selected=list(others.values_list("pk", flat=True)),
+            template="admin/hub/confirm_offers.html",
+            more={
+                "offers": offers_shown.shown(asked, {row.pk: row.tool_id for row in asked}),
+                "left_out": count - len(asked),
+                "others": [
+                    (clipped(tool, 80), _t("nothing waits for approval")) for tool in others[: offers_shown.MOST]
+                ],
+            },
+        )
 
     @admin.action(description=_("Add to a toolset"), permissions=["toolset"])
     def add_to_toolset(self, request: HttpRequest, queryset: QuerySet[McpToolDefinition]) -> HttpResponse | None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from asgiref.sync import async_to_sync
 from django import forms
 from django.conf import settings
 from django.contrib import admin, messages
+from django.contrib.admin.views.main import ChangeList
 from django.contrib.auth.models import AnonymousUser, User
 from django.core.exceptions import PermissionDenied
 from django.db.models import Count, Field, Model, Q, QuerySet, prefetch_related_objects
@@ -25,10 +27,14 @@ from sessions_app import bus
 from sessions_app.history.pages import RecordedAdmin
 from sessions_app.kit.admin.base import detail_action, mark, moment
 from sessions_app.kit.admin.parts import column
+from sessions_app.kit.admin.ranked import Figure
 from sessions_app.kit.shown import clipped, mono, visible
+from sessions_app.workspaces.pages import WorkspacePages
+from tools_catalog import usage
 from tools_catalog.accounts.resolving import Accounts
 from tools_catalog.admin.accounts import shown_accounts
 from tools_catalog.admin.configured.actions import BringActions
+from tools_catalog.admin.figures import FIGURES, FigureColumns, figure_of, of_connections
 from tools_catalog.admin.launch import shown_held
 from tools_catalog.filters import CONNECTION_FILTERS
 from tools_catalog.models import McpConnection, McpConnectionLink, McpUpstreamTool
@@ -81,10 +87,17 @@ class ConnectionForm(_FormBase):
         return cleaned
 
 
+def _named(row: McpConnection) -> SafeString:
+    if not row.title:
+        return mono(row.slug)
+    return format_html('{}<br><span class="hub-cell hub-subtle">{}</span>', mono(row.slug), clipped(row.title, 60))
+
+
 @admin.register(McpConnection)
-class McpConnectionAdmin(BringActions, RecordedAdmin):
+class McpConnectionAdmin(WorkspacePages, FigureColumns, BringActions, RecordedAdmin):
     form = ConnectionForm
-    list_display = ["shown_slug", "shown_title", "transport", "shown_status", "shown_tools", "policy", _LISTED]
+    change_form_before_template = "admin/hub/connection_note.html"
+    list_display = ["shown_slug", "transport", "shown_status", "shown_tools", "policy", _LISTED, *FIGURES]
     list_display_links = ["shown_slug"]
     filters = CONNECTION_FILTERS
     search_fields = ["slug", "title", "url"]
@@ -111,13 +124,27 @@ class McpConnectionAdmin(BringActions, RecordedAdmin):
         (_("How it is reached"), {"fields": ["transport", "url", "headers", "profile", "sessions", "era"]}),
         (
             _("As whom the hub is there"),
-            {"fields": ["account", "client_id", "client_secret", "account_scopes", "sends_resource", "shown_accounts"]},
+            {
+                "fields": [
+                    "account",
+                    "client_id",
+                    "client_secret",
+                    "account_scopes",
+                    "sends_resource",
+                    "identity",
+                    "lists_per_person",
+                    "shown_accounts",
+                ]
+            },
         ),
         (
             _("What it may ask of the client"),
             {"fields": ["may_ask", "may_ask_secrets", "may_sample", "may_list_roots"]},
         ),
-        (_("What is served of it"), {"fields": ["policy", "keeps_serving", "prefix", "groups", "refresh_seconds"]}),
+        (
+            _("What is served of it"),
+            {"fields": ["policy", "keeps_serving", "prefix", "workspace", "groups", "refresh_seconds"]},
+        ),
         (
             _("Limits"),
             {
@@ -140,12 +167,25 @@ class McpConnectionAdmin(BringActions, RecordedAdmin):
         super().save_model(request, obj, form, change)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[McpConnection]:
-        rows = McpConnection.objects.with_status().select_related("profile")
+        rows = McpConnection.objects.with_status().select_related("profile", "identity")
         counts = {
             f"{state}_count": Count("tools", filter=Q(tools__state=state), distinct=True)
             for state in McpUpstreamTool.State.values
         }
         return rows.annotate(**counts)
+
+    def ranking(self, figure: str) -> Mapping[int, Figure]:
+        recent = of_connections([*McpConnection.objects.order_by().values_list("pk", flat=True)])
+        return {pk: each for pk, found in recent.items() if (each := figure_of(figure, found)) is not None}
+
+    def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
+        """Give the list with how much the tools of each row are called, read for all rows at once."""
+        listed = super().get_changelist_instance(request)
+        listed.result_list = rows = list(listed.result_list)
+        recent = of_connections([row.pk for row in rows]) if usage.may_see(request.user) else {}
+        for row in rows:
+            row.recent = recent.get(row.pk, usage.Recent())
+        return listed
 
     def render_change_form(
         self, request: HttpRequest, context: dict[str, Any], *args: object, **kwargs: object
@@ -188,8 +228,7 @@ class McpConnectionAdmin(BringActions, RecordedAdmin):
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False  # tools and the audit name it: it is disabled instead
 
-    shown_slug = column(_("name"), lambda row: mono(row.slug), ordering="slug")
-    shown_title = column(_("title"), lambda row: clipped(row.title, 60) or "-", ordering="title")
+    shown_slug = column(_("name"), lambda row: _named(row), ordering="slug")
 
     @admin.display(description=_("status"))
     def shown_status(self, row: McpConnection) -> SafeString:

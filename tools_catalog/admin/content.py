@@ -17,6 +17,7 @@ from sessions_app.history.pages import RecordedAdmin
 from sessions_app.kit.admin.base import mark, moment
 from sessions_app.kit.admin.parts import column
 from sessions_app.kit.shown import breakable, clipped, mono, visible
+from sessions_app.workspaces.pages import WorkspacePages
 from tools_catalog.admin.forms import PromptForm, ResourceForm
 from tools_catalog.admin.switch import SwitchActions
 from tools_catalog.filters import PROMPT_FILTERS, RESOURCE_FILTERS
@@ -26,7 +27,8 @@ _CHANGED = moment("updated_at", _("changed"))
 _REGISTERED = moment("created_at", _("registered"))
 
 
-class ContentAdmin(SwitchActions, RecordedAdmin):
+class ContentAdmin(WorkspacePages, SwitchActions, RecordedAdmin):
+    workspace_pages = ()
     """What both have."""
 
     list_select_related = False  # no column follows a relation
@@ -82,7 +84,7 @@ class McpResourceAdmin(ContentAdmin):
     fieldsets = [
         (_("What clients see"), {"fields": ["uri", "name", "title", "description", "mime_type"]}),
         (_("What they read"), {"fields": ["backend", "content", "upload", "function", "timeout_seconds"]}),
-        (_("Who may read it"), {"fields": ["enabled", "groups"]}),
+        (_("Who may read it"), {"fields": ["enabled", "workspace", "groups"]}),
         (
             _("More"),
             {"classes": ["collapse"], "fields": ["annotations", "completions", "icons", "meta", _REGISTERED, _CHANGED]},
@@ -121,7 +123,7 @@ class McpPromptAdmin(ContentAdmin):
     fieldsets = [
         (_("What clients see"), {"fields": ["name", "title", "description", "arguments"]}),
         (_("What they get"), {"fields": ["backend", "messages", "function", "timeout_seconds"]}),
-        (_("Who may get it"), {"fields": ["enabled", "groups"]}),
+        (_("Who may get it"), {"fields": ["enabled", "workspace", "groups"]}),
         (_("More"), {"classes": ["collapse"], "fields": ["completions", "icons", "meta", _REGISTERED, _CHANGED]}),
         (_("This change"), {"fields": ["change_reason"]}),
     ]

@@ -172,7 +172,7 @@ class PromptForm(ContentForm):
         return cleaned
 
 
-class SecretForm(_SecretBase):
+class SecretValueForm(_SecretBase):
     value = forms.CharField(
         label=_("New value"),
         strip=False,

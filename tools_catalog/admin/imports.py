@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import base64
 import zlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from asgiref.sync import async_to_sync
 from django import forms
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse
+from django.core.files.uploadedfile import UploadedFile
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
@@ -18,8 +19,9 @@ from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminFileFieldWidget, UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
-from sessions_app.kit.admin import drafts
+from sessions_app.kit.admin import drafts, kept_files
 from sessions_app.kit.admin.base import HubAdmin, mark
+from sessions_app.kit.admin.kept_files import KeptFile
 from sessions_app.kit.shown import clipped, visible
 from sessions_app.protocol.json import Json
 from tools_catalog.importers import apart, descriptions, fetching, operations
@@ -29,7 +31,12 @@ from tools_catalog.importers.operations import Imported
 from tools_catalog.models import HttpService, McpToolDefinition
 from tools_catalog.models.short_names import check_short_name
 
+if TYPE_CHECKING:
+    from django.utils.safestring import SafeString
+
 _DRAFT = "mcphub_import"
+_FILE = "mcphub_import_file"
+_PROGRESS = "mcphub_import_progress"
 _LONGEST_SHOWN = 300
 _MOST_SHOWN = 200
 """Operations on the page, each with a field; what a filter matches is chosen without fields."""
@@ -66,7 +73,9 @@ class ImportForm(forms.Form):
         required=False,
         max_length=2000,
         widget=UnfoldAdminTextInputWidget,
-        help_text=_("Of the document, or of the GraphQL endpoint. Fetched with the credentials of the service."),
+        help_text=_(
+            "Where the document or the GraphQL endpoint is. The hub asks there with the credentials of the service."
+        ),
     )
     url = forms.CharField(
         label=_("Address of the API"),
@@ -81,9 +90,19 @@ class ImportForm(forms.Form):
         help_text=_("Marks GET and GraphQL queries as read-only: you know that it is so."),
     )
 
+    def __init__(self, *given: Any, kept: KeptFile | None = None, **more: Any) -> None:
+        super().__init__(*given, **more)
+        if kept is not None:
+            self.fields["again"] = forms.BooleanField(
+                label=_t("The file %(name)s") % {"name": kept.shown},
+                required=False,
+                help_text=_t("It is kept for an hour. A file that you choose above replaces it."),
+            )
+            self.order_fields(["service", "kind", "document", "again"])
+
     def clean(self) -> dict[str, object]:
         cleaned = super().clean() or self.cleaned_data
-        if bool(cleaned.get("document")) is bool(cleaned.get("source")):
+        if bool(cleaned.get("document") or cleaned.get("again")) is bool(cleaned.get("source")):
             self.add_error("document", _t("Give a file or an address."))
         elif cleaned.get("document") and cleaned["document"].size > apart.most_raw_bytes():
             most = apart.most_raw_bytes()
@@ -129,34 +148,74 @@ def import_view(admin: HubAdmin, request: HttpRequest) -> HttpResponse:
     if not request.user.has_perms(NEEDED):
         raise PermissionDenied
     if request.method == "POST" and "chosen" in request.POST:
-        return _import(admin, request)
+        answer = _import(request)
+        # The script that shows how far it is goes on by itself.
+        is_script = request.headers.get("Accept") == "application/json"
+        return JsonResponse({"next": answer.url}) if is_script else answer
+    if request.method == "GET" and "progress" in request.GET:
+        return JsonResponse(drafts.find(request, _PROGRESS) or {})
     if request.method == "GET" and "draft" in request.GET:
         return _filtered(admin, request)
-    form = ImportForm(request.POST or None, request.FILES or None, initial={"service": request.GET.get("service", "")})
-    if request.method == "POST" and form.is_valid():
+    if request.method == "POST":
+        return _look(admin, request)
+    return _page(admin, request, form=ImportForm(initial={"service": request.GET.get("service", "")}))
+
+
+def _look(admin: HubAdmin, request: HttpRequest) -> HttpResponse:
+    """Show what a description has; where it cannot be read, the form again with its file."""
+    kept = kept_files.find(request, _FILE)
+    form = ImportForm(request.POST, request.FILES, kept=kept)
+    refused = ""
+    if form.is_valid():
         try:
-            draft = _draft(form.cleaned_data)
+            draft = _draft(form.cleaned_data, kept)
             shown = _shown(draft, OperationFilter({}, _found(draft)))
         except DocumentRefused as error:
-            form.add_error(None, str(error))
+            refused = str(error)
         else:
+            drafts.drop(request, _FILE)
             drafts.keep(request, _DRAFT, draft)
+            drafts.keep(request, _PROGRESS, {"step": "checked", "done": 0, "total": 0})
             return _page(admin, request, form=None, **shown)
+    if "document" in request.FILES:
+        form = _with_file_kept(request, form)
+    if refused:
+        form.add_error(None, refused)
     return _page(admin, request, form=form)
 
 
-def _draft(given: dict[str, Any]) -> dict[str, Json]:
+def _with_file_kept(request: HttpRequest, form: ImportForm) -> ImportForm:
+    """Give the form with its file as one that is kept, and chosen already."""
+    file = request.FILES["document"]
+    assert isinstance(file, UploadedFile)
+    kept = kept_files.keep(request, _FILE, file)
+    if kept is None:
+        if not form.has_error("document"):
+            form.add_error("document", _t("The file is too large to be kept. Choose it again."))
+        return form
+    given = request.POST.copy()
+    given["again"] = "on"
+    return ImportForm(given, kept=kept)
+
+
+def _draft(given: dict[str, Any], kept: KeptFile | None) -> dict[str, Json]:
     """Read the description, and keep what was found in it; raises DocumentRefused."""
     source, kind, slug = given["source"].strip(), given["kind"], given["service"]
-    raw = async_to_sync(fetching.fetch)(source, kind, slug) if source else given["document"].read()
+    if source:
+        raw = async_to_sync(fetching.fetch)(source, kind, slug)
+    elif given["document"] is not None:
+        raw = given["document"].read()
+    else:
+        assert kept is not None  # or the form was refused
+        raw = kept.raw
     found = apart.look(raw, kind, slug=slug, prefix=f"{slug}_", source=source)
-    kept = base64.b64encode(zlib.compress(descriptions.encoded(found), 6)).decode("ascii")
-    if len(kept) > _MOST_DRAFT_CHARACTERS:
+    packed = base64.b64encode(zlib.compress(descriptions.encoded(found), 6)).decode("ascii")
+    if len(packed) > _MOST_DRAFT_CHARACTERS:
         raise DocumentRefused(
             _t("The description has too many operations for this page. Import it with `mcphub catalog import`.")
         )
     url = given["url"].strip() or (source if kind == "graphql" else "")
-    return {"slug": slug, "url": url, "reads_only": given["reads_only"], "found": kept}
+    return {"slug": slug, "url": url, "reads_only": given["reads_only"], "found": packed}
 
 
 def _found(draft: dict[str, Json]) -> Found:
@@ -171,7 +230,10 @@ def _filtered(admin: HubAdmin, request: HttpRequest) -> HttpResponse:
     return _page(admin, request, form=None, **_shown(draft, OperationFilter(request.GET, _found(draft))))
 
 
-def _import(admin: HubAdmin, request: HttpRequest) -> HttpResponse:
+def _import(request: HttpRequest) -> HttpResponseRedirect:
+    def told(step: str, done: int, total: int) -> None:
+        drafts.change(request, _PROGRESS, {"step": step, "done": done, "total": total})
+
     draft = drafts.find(request, _DRAFT)
     here = reverse("admin:service_import")
     if draft is None or "found" not in draft:
@@ -183,7 +245,7 @@ def _import(admin: HubAdmin, request: HttpRequest) -> HttpResponse:
         taken = _taken(found, draft["slug"])
         chosen = [each.key for each in OperationFilter(request.POST, found).matching(found) if each.name not in taken]
     try:
-        report = _bring(draft, found, only=chosen, author=request.user)
+        report = _bring(draft, found, only=chosen, author=request.user, told=told)
     except DocumentRefused as error:
         messages.error(request, str(error))
         return redirect(f"{here}?draft=1")
@@ -192,6 +254,7 @@ def _import(admin: HubAdmin, request: HttpRequest) -> HttpResponse:
         messages.error(request, _t("Nothing was imported. %(key)s: %(why)s") % {"key": clipped(key, 100), "why": why})
         return redirect(f"{here}?draft=1")
     drafts.drop(request, _DRAFT)
+    drafts.drop(request, _PROGRESS)
     words = {"new": len(report.created), "changed": len(report.changed), "gone": len(report.gone)}
     messages.success(request, _t("%(new)d new tools, %(changed)d changed, %(gone)d switched off.") % words)
     return redirect(f"{reverse('admin:tools_catalog_mcptooldefinition_changelist')}?service={draft['slug']}")
@@ -244,7 +307,9 @@ def _shown(draft: dict[str, Json], chosen: OperationFilter) -> dict[str, object]
                 "shown": visible(each.key, one_line=True),
                 "name": clipped(name, 64),
                 "state": state,
-                "chosen": not why and (tool is not None or not known),
+                # What destroys is chosen by hand, and what was left out before stays out.
+                "chosen": not why and (tool is not None or not (known or each.definition.get("destructive"))),
+                "effects": _effects(each, reads_only=bool(draft["reads_only"])),
                 "words": clipped(each.definition["description"], 160),
                 "changes": changes,
                 "why": visible(why),
@@ -262,6 +327,14 @@ def _shown(draft: dict[str, Json], chosen: OperationFilter) -> dict[str, object]
         "notes": [visible(note) for note in report.notes],
         "slug": slug,
     }
+
+
+def _effects(candidate: Candidate, *, reads_only: bool) -> SafeString | str:
+    if candidate.definition.get("destructive"):
+        return mark("warn", _t("Destructive"))
+    if not operations.is_query(candidate):
+        return mark("edit", _t("Writes"))
+    return mark("good", _t("Read-only")) if reads_only else ""
 
 
 def _short(value: object) -> str:

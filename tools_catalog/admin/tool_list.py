@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
@@ -15,10 +15,11 @@ from django.utils.html import format_html
 from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 
-from sessions_app.kit.admin.base import mark, moment
-from sessions_app.kit.admin.parts import column
+from sessions_app.kit.admin.base import mark
+from sessions_app.kit.admin.ranked import Figure
 from sessions_app.kit.shown import breakable, clipped, visible
 from tools_catalog import usage
+from tools_catalog.admin.figures import FIGURES, FigureColumns
 from tools_catalog.admin.switch import SwitchActions
 from tools_catalog.catalog.listing import estimated_tokens
 from tools_catalog.kinds.registry import KINDS, by_approval
@@ -28,7 +29,6 @@ from tools_catalog.models.definitions import McpToolDefinitionQuerySet
 if TYPE_CHECKING:
     from django.utils.safestring import SafeString
 
-_OF_USE = ("last_called", "calls", "failures")
 _APPROVAL = {
     "new": ("wait", _("Waiting")),
     "changed": ("wait", _("Change waits")),
@@ -37,7 +37,6 @@ _APPROVAL = {
     "refused": ("bad", _("Refused")),
     "gone": ("off", _("Gone")),
 }
-_LAST = moment("last_called", "")
 
 
 def token_words(rows: McpToolDefinitionQuerySet) -> str:
@@ -46,37 +45,27 @@ def token_words(rows: McpToolDefinitionQuerySet) -> str:
     return _t("about %(count)s tokens (estimated: characters / 4)") % {"count": count}
 
 
-class ToolList(SwitchActions):
+class ToolList(FigureColumns, SwitchActions):
     list_before_template = "admin/hub/tools_size.html"
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
         size = token_words(McpToolDefinition.objects.all())
         return super().changelist_view(request, {**(extra_context or {}), "tools_size": size})
 
-    list_display = [
-        "shown_name",
-        "source",
-        "state",
-        "version",
-        "effects",
-        "approval",
-        "last_called",
-        "calls",
-        "failures",
-    ]
+    list_display = ["shown_name", "source", "state", "version", "effects", "approval", *FIGURES]
     list_display_links = None  # the title stands in the cell of the name, and is no part of the link
 
-    def get_list_display(self, request: HttpRequest) -> list[str | Callable[[Any], str | bool]]:
-        columns = super().get_list_display(request)
-        if request.user.has_perm(usage.PERMISSION):
-            return columns
-        return [column for column in columns if column not in _OF_USE]
+    def ranking(self, figure: str) -> Mapping[int, Figure]:
+        found = usage.ranking(figure)
+        none: Figure | None = (0,) if figure == "calls" else None  # who sorts by calls looks for unused tools, too
+        keys = McpToolDefinition.objects.order_by().values_list("pk", "name")
+        return {pk: each for pk, name in keys if (each := found.get(name, none)) is not None}
 
     def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
         """Give the list with what other tables say of its rows, read for all of them at once."""
         listed = super().get_changelist_instance(request)
         listed.result_list = rows = list(listed.result_list)
-        recent = usage.recent([row.name for row in rows]) if request.user.has_perm(usage.PERMISSION) else {}
+        recent = usage.recent([row.name for row in rows]) if usage.may_see(request.user) else {}
         kinds = by_approval()
         offers = McpUpstreamTool.objects.filter(tool__in=[row.pk for row in rows if row.backend in kinds])
         states = dict(offers.values_list("tool", "state"))
@@ -88,7 +77,7 @@ class ToolList(SwitchActions):
         return listed
 
     def switch_remarks(self, request: HttpRequest, rows: list[Any], enabled: bool) -> Mapping[object, str]:
-        if enabled or not request.user.has_perm(usage.PERMISSION):
+        if enabled or not usage.may_see(request.user):
             return {}
         found = usage.callers([row.name for row in rows])
         return {row.pk: called_by(found.get(row.name, usage.Callers())) for row in rows}
@@ -133,25 +122,6 @@ class ToolList(SwitchActions):
     def approval(self, tool: Any) -> SafeString | str:
         """Say whether what the upstream offers now is what was approved; the hub's own tools need no approval."""
         return mark(*_APPROVAL[tool.approval_state]) if tool.approval_state in _APPROVAL else "–"
-
-    last_called = column(_("last called"), lambda tool: _LAST(tool.recent) or "–")
-
-    @admin.display(description=_("calls, 24 h"))
-    def calls(self, tool: Any) -> SafeString | str:
-        recent: usage.Recent = tool.recent
-        words = number_format(recent.calls, force_grouping=True)
-        if not recent.link or not recent.calls:
-            return words
-        label = _t("%(count)s calls of %(name)s") % {"count": words, "name": clipped(tool.name, 64)}
-        return format_html('<a class="hub-link" href="{}" aria-label="{}">{}</a>', recent.link, label, words)
-
-    @admin.display(description=_("errors"))
-    def failures(self, tool: Any) -> SafeString | str:
-        recent: usage.Recent = tool.recent
-        if not recent.calls:
-            return "–"
-        words = f"{number_format(100 * recent.errors / recent.calls, 1)} %"
-        return mark("bad", words) if recent.errors else words
 
 
 def called_by(found: usage.Callers) -> str:

@@ -22,11 +22,13 @@ from sessions_app.kit.admin.base import detail_action, moment
 from sessions_app.kit.admin.check import CheckedForm
 from sessions_app.kit.admin.json_field import JSONFormField
 from sessions_app.kit.admin.parts import column
+from sessions_app.kit.admin.search_line import SearchLine
 from sessions_app.kit.shown import visible
+from sessions_app.workspaces.pages import WorkspacePages
 from tools_catalog import usage
 from tools_catalog.admin import bundle, definition
 from tools_catalog.admin.bulk import BulkActions
-from tools_catalog.admin.forms import SecretForm, ToolForm
+from tools_catalog.admin.forms import SecretValueForm, ToolForm
 from tools_catalog.admin.tool_list import ToolList
 from tools_catalog.admin.versions import VersionPages
 from tools_catalog.filters import TOOL_FILTERS
@@ -53,13 +55,15 @@ def _not_served(tool: McpToolDefinition) -> str:
 
 
 @admin.register(McpToolDefinition)
-class McpToolDefinitionAdmin(VersionPages, CheckedForm, BulkActions, ToolList, RecordedAdmin):
+class McpToolDefinitionAdmin(WorkspacePages, VersionPages, CheckedForm, BulkActions, ToolList, RecordedAdmin):
     form = ToolForm
     checked_fields = ("name", "input_schema", "output_schema", "configuration", "meta", "requirements")
     filters = TOOL_FILTERS
     list_select_related = False  # no column follows a relation
     search_fields = ["name", "title", "description"]
-    search_help_text = _("Name, title or description")
+    search_help_text = _("enabled:yes, backend:http – or words of name, title or description")
+    change_list_template = "admin/hub/found_list.html"
+    parts = (SearchLine(),)
     autocomplete_fields = ["groups"]
     actions = ["enable_selected", "disable_selected", *BulkActions.bulk_actions]
     actions_detail = ["try_it", "show_calls", "show_versions"]
@@ -72,7 +76,7 @@ class McpToolDefinitionAdmin(VersionPages, CheckedForm, BulkActions, ToolList, R
         (_("Arguments and result"), {"fields": ["input_schema", "output_schema"]}),
         (_RUN, {"fields": ["backend", "configuration", "timeout_seconds", "task_support"]}),
         (_("What it does"), {"fields": ["read_only", "destructive", "idempotent", "open_world", "retry_safe"]}),
-        (_("Who may call it"), {"fields": ["enabled", "groups", "calls_per_minute"]}),
+        (_("Who may call it"), {"fields": ["enabled", "workspace", "groups", "calls_per_minute"]}),
         (_("More"), {"classes": ["collapse"], "fields": ["meta", "requirements", "version", _REGISTERED, _CHANGED]}),
         (_("This change"), {"fields": ["change_reason"]}),
     ]
@@ -145,7 +149,7 @@ class McpToolDefinitionAdmin(VersionPages, CheckedForm, BulkActions, ToolList, R
         return redirect("tool_calls", pk=object_id)
 
     def has_calls_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
-        return request.user.has_perm(usage.PERMISSION)
+        return usage.may_see(request.user)
 
     @detail_action(description=_("Try it"), icon="play_arrow", url_path="try-it", permissions=["try"])
     def try_it(self, request: HttpRequest, object_id: str) -> HttpResponse:
@@ -190,7 +194,7 @@ _BOUND = ("origins", "places", "users")
 
 @admin.register(Secret)
 class SecretAdmin(RecordedAdmin):
-    form = SecretForm
+    form = SecretValueForm
     list_display = ["name", "mask", "origins", "users", "shown_fingerprint", _CHANGED]
     search_fields = ["name"]
     readonly_fields = ["mask", "shown_fingerprint", _CHANGED]

@@ -17,6 +17,7 @@ from sessions_app.history.pages import RecordedAdmin
 from sessions_app.kit.admin.base import moment
 from sessions_app.kit.admin.parts import column
 from sessions_app.kit.shown import clipped, mono, visible
+from sessions_app.workspaces.pages import WorkspacePages
 from tools_catalog.admin.switch import SwitchActions
 from tools_catalog.admin.tool_list import token_words
 from tools_catalog.filters import TOOLSET_FILTERS
@@ -32,7 +33,9 @@ _Found = TypeVar("_Found")
 
 
 @admin.register(McpToolset)
-class McpToolsetAdmin(SwitchActions, RecordedAdmin):
+class McpToolsetAdmin(WorkspacePages, SwitchActions, RecordedAdmin):
+    workspace_pages = ("changelist", "add", "change", "delete", "switch", "history", "history_entry")
+    other_workspace_pages = ("autocomplete",)
     list_display = ["shown_slug", "shown_title", "mode", "shown_count", "state", _CHANGED]
     list_display_links = ["shown_slug"]
     filters = TOOLSET_FILTERS
@@ -46,7 +49,7 @@ class McpToolsetAdmin(SwitchActions, RecordedAdmin):
         (_("What clients see"), {"fields": ["slug", "shown_address", "title", "description", "mode"]}),
         (_("Its tools"), {"fields": ["tools", "patterns", "shown_tools", "shown_tokens"]}),
         (_("Its prompts and resources"), {"fields": ["reads", "prompts", "resources", "read_patterns"]}),
-        (_("Who may use it"), {"fields": ["enabled", "groups", _REGISTERED, _CHANGED]}),
+        (_("Who may use it"), {"fields": ["enabled", "workspace", "groups", _REGISTERED, _CHANGED]}),
     ]
 
     def get_readonly_fields(self, request: HttpRequest, obj: McpToolset | None = None) -> list[str] | tuple[str, ...]:

@@ -16,19 +16,21 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
 from sessions_app.history.pages import RecordedAdmin
-from sessions_app.kit.admin.base import detail_action, mark, moment, names_and_count
+from sessions_app.kit.admin.base import detail_action, is_confirmed, mark, moment, names_and_count
 from sessions_app.kit.admin.difference import difference
 from sessions_app.kit.admin.parts import column
 from sessions_app.kit.shown import cell, clipped, mono, pretty, visible
+from tools_catalog.admin import offers_shown
 from tools_catalog.discovery import reconcile as discovery
 from tools_catalog.filters import OFFER_FILTERS
+from tools_catalog.guardrails.definitions import sentence
 from tools_catalog.models import McpUpstreamTool
 
 if TYPE_CHECKING:
     from django.utils.safestring import SafeString
 
 STATE_MARKS = {"new": "wait", "changed": "warn", "approved": "good", "rejected": "off", "refused": "bad", "gone": "off"}
-_SEEN = moment("seen_at", _("seen so"))
+_SEEN = moment("seen_at", _("last changed"))
 _DECIDED = moment("decided_at", _("decided"))
 
 
@@ -88,6 +90,8 @@ class McpUpstreamToolAdmin(RecordedAdmin):
     def shown_remark(self, row: McpUpstreamTool) -> str:
         if row.state == "refused":
             return visible(row.refusal, one_line=True)
+        if row.warnings:
+            return _t("Look closely: %(kinds)s") % {"kinds": sentence(row.warnings)}
         if row.renamed_from:
             return _t("was called %(name)s until now") % {"name": clipped(row.renamed_from, 80)}
         changed = sorted(discovery.overrides(row))
@@ -127,6 +131,7 @@ class McpUpstreamToolAdmin(RecordedAdmin):
         return {
             "fields": difference(approved, row.seen) if approved != row.seen else [],
             "is_first": not approved,
+            "warnings": sorted(row.warnings.items()),
             "whole": pretty(row.seen),
             "overridden": [(name, difference({name: theirs}, {name: ours})) for name, (theirs, ours) in overridden],
         }
@@ -156,13 +161,14 @@ class McpUpstreamToolAdmin(RecordedAdmin):
     def _decide(
         self, request: HttpRequest, queryset: QuerySet[McpUpstreamTool], approves: bool, back: str, action: str = ""
     ) -> HttpResponse | None:
-        rows = queryset.exclude(state__in=["approved", "gone"])
+        rows = queryset.exclude(state__in=["approved", "gone"]).select_related("connection")
         names, count = names_and_count(rows)
+        asked = list(rows[: offers_shown.MOST]) if approves and not is_confirmed(request) else []
         if approves:
             title = ngettext("Approve %(count)d definition?", "Approve %(count)d definitions?", count)
             explanation = _t(
                 "Clients see them as the upstream describes them now, and can use them. What was written differently "
-                "here stays. Look at the differences first: descriptions are read by models."
+                "here stays. Read the differences: descriptions are read by models."
             )
         else:
             title = ngettext("Reject %(count)d definition?", "Reject %(count)d definitions?", count)
@@ -172,15 +178,17 @@ class McpUpstreamToolAdmin(RecordedAdmin):
             )
         page = self.confirmation(
             request,
-            title=title % {"count": count},
+            title=title % {"count": len(asked) or count},
             items=names,
             explanation=explanation,
             reason=approves,
+            template="admin/hub/confirm_offers.html" if approves else "admin/hub/confirm.html",
+            more={"offers": offers_shown.shown(asked), "left_out": count - len(asked)},
             button=_t("Approve") if approves else _t("Reject"),
             back=back,
             action=action,
             danger=not approves,
-            selected=list(rows.values_list("pk", flat=True)) if action else (),
+            selected=list(rows.values_list("pk", flat=True)) if action and not approves else (),
         )
         if page is not None:
             return page
@@ -188,7 +196,8 @@ class McpUpstreamToolAdmin(RecordedAdmin):
         for row in rows:
             try:
                 if approves:
-                    discovery.approve(row, author=request.user, reason=request.POST.get("reason", ""))
+                    seen, reason = offers_shown.looked_at(request, row), request.POST.get("reason", "")
+                    discovery.approve(row, author=request.user, reason=reason, looked_at=seen)
                 else:
                     discovery.reject(row, author=request.user)
             except discovery.ApprovalRefused as error:

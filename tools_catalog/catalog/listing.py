@@ -21,9 +21,11 @@ from django.utils.crypto import salted_hmac
 from sessions_app.protocol import json, revisions
 from sessions_app.protocol.errors import InvalidParams
 from sessions_app.protocol.json import Json
+from sessions_app.workspaces.belonging import Workspace
 
 if TYPE_CHECKING:
     from tools_catalog.catalog.selection import Tool
+    from tools_catalog.upstream.sights import Sight
 
 logger = logging.getLogger(__name__)
 
@@ -49,6 +51,10 @@ class Audience(Protocol):
     def claims(self) -> str: ...
     @property
     def sees_everything(self) -> bool: ...
+    @property
+    def workspace(self) -> int | None:
+        """The one that it came by."""
+        ...
 
 
 class Entry(Protocol):
@@ -59,12 +65,26 @@ class Entry(Protocol):
     @property
     def groups(self) -> frozenset[int]: ...
     @property
+    def sight(self) -> Sight | None:
+        """To whom its upstream shows it, where that depends on who asks."""
+        ...
+
+    @property
+    def workspace(self) -> Workspace | None:
+        """To which it belongs."""
+        ...
+
+    @property
     def definition(self) -> dict[str, Json]:
         """In its newest form; older revisions are made from it."""
         ...
 
 
 def is_visible(entry: Entry, caller: Audience) -> bool:
+    if entry.sight is not None and entry.sight.hides(caller.principal):
+        return False
+    if entry.workspace is not None and not entry.workspace.has(caller):
+        return False
     return not entry.groups or caller.sees_everything or not entry.groups.isdisjoint(caller.groups)
 
 
@@ -115,14 +135,36 @@ class Listing:
             if getattr(entry, "policy", None) is not None
         }
 
+    @cached_property
+    def _sighted(self) -> dict[str, Sight]:
+        """To whom upstreams show those whose lists depend on who asks."""
+        return {position: entry.sight for position, entry in self._entries.items() if entry.sight is not None}
+
     def _hidden_from(self, caller: Audience) -> frozenset[str]:
-        """Give the positions of what rules hide from the caller."""
-        return frozenset(at for at, tool in self._governed.items() if tool.hidden_by(caller) is not None)
+        """Give the positions of what rules, or upstreams, hide from the caller."""
+        return frozenset(at for at, tool in self._governed.items() if tool.hidden_by(caller) is not None).union(
+            (at for at, sight in self._sighted.items() if sight.hides(caller.principal)),
+            *(theirs for workspace, theirs in self._owned.items() if not workspace.has(caller)),
+        )
+
+    @cached_property
+    def _owned(self) -> dict[Workspace, frozenset[str]]:
+        """The positions of what belongs to workspaces, by workspace."""
+        found: dict[Workspace, set[str]] = {}
+        for position, entry in self._entries.items():
+            if entry.workspace is not None:
+                found.setdefault(entry.workspace, set()).add(position)
+        return {workspace: frozenset(theirs) for workspace, theirs in found.items()}
+
+    @property
+    def _hides(self) -> bool:
+        """Whether something is hidden from some callers for another reason than its groups."""
+        return bool(self._governed or self._sighted or self._owned)
 
     @property
     def is_public(self) -> bool:
         """Whether every caller sees the same list, so that caches may share it."""
-        return not self._restricting and not self._varies and not self._governed
+        return not self._restricting and not self._varies and not self._hides
 
     def page(self, caller: Audience, version: str, tail: bytes = b"", cursor: object = None) -> bytes:
         """Give a list's result as bytes, in the form of the protocol `version`: the first page, or that of `cursor`.
@@ -131,7 +173,7 @@ class Listing:
         InvalidParams for a cursor that is not of this list.
         """
         audience: Groups = "all" if caller.sees_everything else caller.groups & self._restricting
-        hidden = self._hidden_from(caller) if self._governed else _NONE
+        hidden = self._hidden_from(caller) if self._hides else _NONE
         if len(self._pages) > MOST_PAGES:
             self._pages.clear()
             self._parts.clear()

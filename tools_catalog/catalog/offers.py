@@ -8,17 +8,22 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sessions_app.kit.fields import readable_rows
 from sessions_app.protocol import directions, json, shapes, uritemplate
 from sessions_app.protocol.errors import PromptNotFound
 from sessions_app.protocol.json import Json
+from sessions_app.workspaces.belonging import Workspace, owner_of
+from sessions_app.workspaces.models import read_workspaces
 from tools_catalog.backends import sources
 from tools_catalog.backends.upstream_content import Source, UpstreamCompletion, UpstreamContents, UpstreamMessages
 from tools_catalog.catalog.listing import Audience, Listing, is_visible
 from tools_catalog.catalog.selection import Alias
+from tools_catalog.models.shown import read_sights
 from tools_catalog.upstream import pool
+from tools_catalog.upstream.sights import Sight, Sights
 
 if TYPE_CHECKING:
     from django.db.models import Model, QuerySet
@@ -29,10 +34,12 @@ logger = logging.getLogger(__name__)
 
 _Row = TypeVar("_Row", bound="Model")
 _Made = TypeVar("_Made")
+_ReadSights = Callable[[], dict[int, Sights]]
+_ReadWorkspaces = Callable[[], Mapping[int, Workspace]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Resource:
+class OfferedResource:
     """One resource, or all that one template names."""
 
     uri: str
@@ -47,6 +54,8 @@ class Resource:
     completions: Mapping[str, sources.Completion]
     connection: str | None = None
     """The upstream that it is read at."""
+    sight: Sight | None = None
+    workspace: Workspace | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,16 +69,20 @@ class Prompt:
     messages: sources.Messages
     completions: Mapping[str, sources.Completion]
     connection: str | None = None
+    sight: Sight | None = None
+    workspace: Workspace | None = None
 
 
 class Resources:
     """All resources and templates at one moment."""
 
-    def __init__(self, resources: Iterable[Resource] = (), scope: str = "") -> None:
+    def __init__(self, resources: Iterable[OfferedResource] = (), scope: str = "") -> None:
         """`scope` keeps cursors of one choice apart from those of another."""
         self._all = {resource.uri: resource for resource in resources}
         self.has_upstreams = any(isinstance(one.contents, UpstreamContents) for one in self._all.values())
-        self.states = {uri: (one.digest, one.enabled, one.groups) for uri, one in self._all.items()}
+        self.states = {
+            uri: (one.digest, one.enabled, one.groups, one.sight, one.workspace) for uri, one in self._all.items()
+        }
         """What a list of them depends on."""
         self.listing = Listing(
             "resources",
@@ -86,7 +99,7 @@ class Resources:
         """Give those whose URI, or template, is of a choice."""
         return Resources((one for uri, one in self._all.items() if choice(uri)), scope)
 
-    def find(self, uri: str, caller: Audience) -> tuple[Resource, dict[str, str]] | None:
+    def find(self, uri: str, caller: Audience) -> tuple[OfferedResource, dict[str, str]] | None:
         """Give what a URI names, with the values of its template's variables; None also for hidden ones."""
         exact = self._all.get(uri)
         if exact is not None and exact.template is None:
@@ -110,12 +123,12 @@ class Resources:
         contents = found.contents if found is not None and found.enabled else None
         return contents.source.connection if isinstance(contents, UpstreamContents) else None
 
-    def template(self, text: str, caller: Audience) -> Resource | None:
+    def template(self, text: str, caller: Audience) -> OfferedResource | None:
         """Give the resource or template that has this very text as its URI."""
         found = self._all.get(text)
         return found if found is not None and found.enabled and is_visible(found, caller) else None
 
-    def changed_since(self, before: Resources) -> list[Resource]:
+    def changed_since(self, before: Resources) -> list[OfferedResource]:
         """Give what may be read differently now: what came, went, was switched or edited."""
 
         if self is before:
@@ -133,7 +146,8 @@ class Resources:
         """Read the resources. One that cannot be served is left out and logged."""
         from tools_catalog.models import McpResource
 
-        return cls(_made(_rows(McpResource).order_by("uri"), _resource))
+        sights, workspaces = cache(read_sights), cache(read_workspaces)
+        return cls(_made(_rows(McpResource).order_by("uri"), lambda row: _resource(row, sights, workspaces)))
 
 
 class Prompts:
@@ -142,7 +156,10 @@ class Prompts:
     def __init__(self, prompts: Iterable[Prompt] = (), aliases: Iterable[Alias] = (), scope: str = "") -> None:
         self._all = {prompt.name: prompt for prompt in prompts}
         self._aliases = {alias.name: alias for alias in aliases}
-        self.states = {name: (prompt.digest, prompt.enabled, prompt.groups) for name, prompt in self._all.items()}
+        self.states = {
+            name: (prompt.digest, prompt.enabled, prompt.groups, prompt.sight, prompt.workspace)
+            for name, prompt in self._all.items()
+        }
         """What a list of them depends on."""
         self.listing = Listing("prompts", self._all, shapes.prompt_for, scope)
 
@@ -169,10 +186,11 @@ class Prompts:
 
         former = McpAlias.objects.live().filter(prompt__isnull=False)
         aliases = [Alias(*row) for row in former.values_list("name", "prompt__name", "expires_at")]
-        return cls(_made(_rows(McpPrompt).order_by("name"), _prompt), aliases)
+        sights, workspaces = cache(read_sights), cache(read_workspaces)
+        return cls(_made(_rows(McpPrompt).order_by("name"), lambda row: _prompt(row, sights, workspaces)), aliases)
 
 
-def _by_say(resource: Resource) -> tuple[int, str]:
+def _by_say(resource: OfferedResource) -> tuple[int, str]:
     assert resource.template is not None
     return -resource.template.fixed_characters, resource.uri
 
@@ -191,7 +209,7 @@ def _made(rows: QuerySet[_Row], make: Callable[[_Row], _Made]) -> list[_Made]:
     return made
 
 
-def _resource(row: McpResource) -> Resource:
+def _resource(row: McpResource, sights: _ReadSights, workspaces: _ReadWorkspaces) -> OfferedResource:
     template = uritemplate.parse(row.uri) if row.is_template else None
     static = row.backend not in ("python", "upstream")
     source = _source(row) if row.backend == "upstream" else None
@@ -213,16 +231,16 @@ def _resource(row: McpResource) -> Resource:
     else:
         contents = sources.FunctionContents(row.function, row.mime_type)
     variables = template.names if template is not None else ()
-    return Resource(
+    return OfferedResource(
         uri=row.uri,
         template=template,
         definition=directions.plain_words(definition),
         contents=contents,
-        **_shared(row, source, variables),
+        **_shared(row, source, variables, sights, workspaces),
     )
 
 
-def _prompt(row: McpPrompt) -> Prompt:
+def _prompt(row: McpPrompt, sights: _ReadSights, workspaces: _ReadWorkspaces) -> Prompt:
     definition = _words(row)
     if row.arguments:
         definition["arguments"] = row.arguments
@@ -236,7 +254,10 @@ def _prompt(row: McpPrompt) -> Prompt:
         messages = sources.StaticMessages(row.messages, frozenset(argument["name"] for argument in row.arguments))
     names = [argument["name"] for argument in row.arguments]
     return Prompt(
-        name=row.name, definition=directions.plain_words(definition), messages=messages, **_shared(row, source, names)
+        name=row.name,
+        definition=directions.plain_words(definition),
+        messages=messages,
+        **_shared(row, source, names, sights, workspaces),
     )
 
 
@@ -251,7 +272,13 @@ def _words(row: McpResource | McpPrompt) -> dict[str, Json]:
     return {name: value for name, value in words.items() if value}
 
 
-def _shared(row: McpResource | McpPrompt, source: Source | None, variables: Iterable[str]) -> dict[str, Any]:
+def _shared(
+    row: McpResource | McpPrompt,
+    source: Source | None,
+    variables: Iterable[str],
+    sights: _ReadSights,
+    workspaces: _ReadWorkspaces,
+) -> dict[str, Any]:
     completions = sources.completions_of(row.completions)
     enabled = row.enabled
     if source is not None:
@@ -265,7 +292,18 @@ def _shared(row: McpResource | McpPrompt, source: Source | None, variables: Iter
         "timeout_seconds": row.timeout_seconds,
         "completions": completions,
         "connection": source.connection if source is not None else None,
+        "sight": _sight(row, source, sights) if source is not None else None,
+        "workspace": owner_of(row.workspace_id, workspaces),
     }
+
+
+def _sight(row: McpResource | McpPrompt, source: Source, sights: _ReadSights) -> Sight | None:
+    """Give to whom the upstream shows it; None where it shows everybody the same."""
+    connection = row.upstream_offer.connection
+    if not connection.lists_differ:
+        return None
+    offer = source.offer
+    return Sight(sights().get(connection.pk, {}), offer.kind, offer.name, offer.approval)
 
 
 def _source(row: McpResource | McpPrompt) -> Source:

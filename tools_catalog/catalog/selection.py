@@ -12,9 +12,12 @@ from django.utils import timezone
 from sessions_app.protocol import envelope, json, mcp_apps, schemas, shapes
 from sessions_app.protocol.errors import InvalidParams, ToolDisabled, ToolNotFound
 from sessions_app.protocol.json import Json
+from sessions_app.workspaces.belonging import Workspace
 from tools_catalog.call import base
 from tools_catalog.catalog.listing import Audience, Entry, Listing, is_visible
+from tools_catalog.guardrails.guardrail import ToolGuardrails
 from tools_catalog.policy.rules import Ruling, ToolPolicy
+from tools_catalog.upstream.sights import Sight
 
 
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, kw_only=True)
@@ -48,8 +51,18 @@ class Tool:
     """What the record of a call has instead of its name, where it is no call of a tool."""
     why_not: str = ""
     """Why the tool is not served although it is switched on."""
+    sight: Sight | None = None
+    """To whom its upstream shows it, where that depends on who asks."""
+    workspace: Workspace | None = None
+    """To which it belongs."""
+    guardrails: ToolGuardrails | None = None
+    """Those that look at its calls, set as its rules are; None where there are none."""
     policy: ToolPolicy | None = None
     """The rules that concern its calls, set once the snapshot knows its toolsets; None where there are none."""
+
+    @property
+    def owner(self) -> int | None:
+        return None if self.workspace is None else self.workspace.key
 
     def visible_to(self, caller: Audience) -> bool:
         return is_visible(self, caller) and self.hidden_by(caller) is None
@@ -149,7 +162,8 @@ class Selection:
         if tool is None and self.aliases:
             tool = self.tools.get(self.real_name(name))
         ruling = None
-        if tool is None or (tool.groups and not is_visible(tool, caller)) or (ruling := tool.hidden_by(caller)):
+        is_open = tool is not None and not tool.groups and tool.sight is None and tool.workspace is None
+        if tool is None or not (is_open or is_visible(tool, caller)) or (ruling := tool.hidden_by(caller)):
             raise self._missing(name, ruling)
         if not tool.enabled:
             why = tool.why_not or "It is switched off. Ask the hub's operator to enable it, or choose another."

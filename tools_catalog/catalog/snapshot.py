@@ -10,6 +10,7 @@ import logging
 from collections.abc import Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
 from django.db.models import Prefetch
@@ -18,11 +19,15 @@ from sessions_app.kit.fields import readable_rows
 from sessions_app.protocol import directions, envelope, schemas
 from sessions_app.protocol.errors import InvalidParams
 from sessions_app.protocol.json import Json
+from sessions_app.workspaces.belonging import Workspace, owner_of
+from sessions_app.workspaces.models import read_workspaces
 from tools_catalog import usage
+from tools_catalog.backends.http.configuration import Service
 from tools_catalog.call import base
 from tools_catalog.catalog.listing import Audience
 from tools_catalog.catalog.selection import Alias, Selection, Tool
-from tools_catalog.catalog.toolsets import ReadChoice, Toolset, ToolsetNotFound, matches
+from tools_catalog.catalog.toolsets import ReadChoice, Toolset, ToolsetNotFound, WorkspaceNotFound, matches
+from tools_catalog.guardrails.guardrail import Guardrails
 from tools_catalog.kinds.registry import KINDS, Basis, by_approval, kind_of
 from tools_catalog.kinds.upstream import UpstreamKind, Upstreams
 from tools_catalog.policy.rules import Policy
@@ -58,11 +63,15 @@ class Catalog(Selection):
         toolsets: Iterable[Toolset] = (),
         aliases: Iterable[Alias] = (),
         policy: Policy | None = None,
+        guardrails: Guardrails | None = None,
+        workspaces: Mapping[int, Workspace] | None = None,
     ) -> None:
         super().__init__(tools, aliases=aliases)
         self.policy = policy or Policy()
+        self.guardrails = guardrails or Guardrails()
         self.upstreams = upstreams or Upstreams()
         self.toolsets = {toolset.slug: toolset for toolset in toolsets}
+        self.workspaces = {workspace.slug: workspace for workspace in (workspaces or {}).values()}
         self._compiled = dict(compiled or {})
 
     @property
@@ -75,6 +84,15 @@ class Catalog(Selection):
         found = self.toolsets.get(slug)
         if found is None or not (not found.groups or caller.sees_everything or found.groups & caller.groups):
             raise ToolsetNotFound
+        if found.workspace is not None and not found.workspace.has(caller):
+            raise ToolsetNotFound
+        return found
+
+    def workspace(self, slug: str, caller: Audience) -> Workspace:
+        """Give the workspace of an address; raise WorkspaceNotFound, also where the caller does not belong to it."""
+        found = self.workspaces.get(slug)
+        if found is None or not found.has(caller):
+            raise WorkspaceNotFound
         return found
 
     @classmethod
@@ -89,9 +107,11 @@ class Catalog(Selection):
         renamed = McpToolDefinition.objects.called(name)
         name = name if renamed is None else renamed.name
         tools = cls._read(McpToolDefinition.objects.filter(name=name), grounds, {})[0]
-        policy = read_policy()
-        if policy.rules:
-            policy.assign(tools, {toolset.slug: frozenset(toolset.tools) for toolset in _toolsets(tools, [], {})})
+        policy, guardrails = read_policy(), _guardrails(grounds)
+        if policy.rules or guardrails.guardrails:
+            names = {toolset.slug: frozenset(toolset.tools) for toolset in _toolsets(tools, [], {})}
+            policy.assign(tools, names)
+            guardrails.assign(tools, names)
         now = cls(tools).find(name, caller)
         if version in ("", now.version):
             return now
@@ -139,13 +159,15 @@ class Catalog(Selection):
         aliases = _aliases()
         upstreams = cast("Upstreams", grounds[UpstreamKind.name])
         toolsets = _toolsets(tools, aliases, before.toolsets if before is not None else {})
-        policy = read_policy()
-        policy.assign(tools, {toolset.slug: frozenset(toolset.tools) for toolset in toolsets})
-        return cls(tools, compiled, upstreams, toolsets, aliases, policy)
+        policy, guardrails = read_policy(), _guardrails(grounds)
+        names = {toolset.slug: frozenset(toolset.tools) for toolset in toolsets}
+        policy.assign(tools, names)
+        guardrails.assign(tools, names)
+        return cls(tools, compiled, upstreams, toolsets, aliases, policy, guardrails, read_workspaces())
 
     def with_toolsets(self) -> Catalog:
         """Give the same tools with the toolsets as they are now: who makes one need not wait for all tools."""
-        if self.policy.names_toolsets:
+        if self.policy.names_toolsets or self.guardrails.names_toolsets:
             return self.load(self)
         now = copy(self)
         toolsets = _toolsets(self.tools.values(), _aliases(), self.toolsets)
@@ -158,6 +180,7 @@ class Catalog(Selection):
     ) -> tuple[list[Tool], dict[str, _Compiled]]:
         """Give the tools of some rows, and what was compiled for them; of that, `known` is taken as it is."""
         read_secrets()
+        workspaces = cache(read_workspaces)
         compiled: dict[str, _Compiled] = {}
         tools = []
         for row in readable_rows(rows.prefetch_related("groups")):
@@ -192,6 +215,8 @@ class Catalog(Selection):
                     param_headers=parts.param_headers,
                     backend=parts.backend,
                     why_not=basis.why_not if row.enabled else "",
+                    sight=basis.sight,
+                    workspace=owner_of(row.workspace_id, workspaces),
                 )
             )
         return tools, compiled
@@ -207,10 +232,17 @@ def read_policy() -> Policy:
     return Policy(rules, dict(Group.objects.values_list("pk", "name")) if rules else None)
 
 
+def _guardrails(grounds: Mapping[str, object]) -> Guardrails:
+    """Read the guardrails, with the services that they may ask."""
+    from tools_catalog.models.guardrails import read_guardrails
+
+    return Guardrails(read_guardrails(cast("Mapping[str, Service]", grounds["http"])))
+
+
 def ruled(row: McpToolDefinition) -> RuledRow:
     """Give what rules about calls read of a row, without compiling it."""
     connection = row.configuration.get("connection") if row.backend in by_approval() else None
-    return RuledRow(row.name, row.version, connection, row.read_only, definition_of(row))
+    return RuledRow(row.name, row.version, connection, row.read_only, definition_of(row), row.workspace_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +254,7 @@ class RuledRow:
     connection: str | None
     read_only: bool
     definition: dict[str, Any]
+    owner: int | None = None
 
 
 def definition_of(row: McpToolDefinition) -> dict[str, Json]:
@@ -271,7 +304,7 @@ def _toolsets(tools: Iterable[Tool], aliases: Iterable[Alias], before: Mapping[s
     formerly: dict[str, list[str]] = {}
     for alias in aliases:
         formerly.setdefault(alias.leads_to, []).append(alias.name)
-    made = []
+    made, workspaces = [], cache(read_workspaces)
     enabled = McpToolset.objects.filter(enabled=True)
     rows = list(
         enabled.prefetch_related(_only("tools", "name"), "groups", _only("prompts", "name"), _only("resources", "uri"))
@@ -291,6 +324,7 @@ def _toolsets(tools: Iterable[Tool], aliases: Iterable[Alias], before: Mapping[s
                 ],
                 aliases=aliases,
                 groups=frozenset(group.pk for group in row.groups.all()),
+                workspace=owner_of(row.workspace_id, workspaces),
                 searches=row.mode == McpToolset.Mode.SEARCH,
                 words=row.description,
                 reads=_reads(row),

@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 from sessions_app.protocol import json, mcp_apps, schemas
 from sessions_app.protocol.errors import ExecutionError, InvalidRequest
 from sessions_app.protocol.json import Json
+from sessions_app.workspaces.belonging import Workspace
 from tools_catalog.call.base import ToolResult
 from tools_catalog.call.content import text_block
 from tools_catalog.call.context import ToolContext
@@ -115,6 +116,16 @@ class ToolsetNotFound(InvalidRequest):
     http_status = 404
 
 
+class WorkspaceNotFound(InvalidRequest):
+    """Also what a caller hears of a workspace that it does not belong to."""
+
+    sentence = (
+        "There is no workspace at this address, or you do not belong to it. Ask the hub's operator for the address, or "
+        "use /mcp."
+    )
+    http_status = 404
+
+
 @dataclass(frozen=True, slots=True)
 class ReadChoice:
     """Which prompts and resources a toolset has: those named, and those that match."""
@@ -140,6 +151,7 @@ class Toolset(Selection):
         *,
         aliases: Iterable[Alias] = (),
         groups: frozenset[int],
+        workspace: Workspace | None = None,
         searches: bool,
         words: str,
         reads: ReadChoice | None = None,
@@ -156,6 +168,7 @@ class Toolset(Selection):
         self._resources: WeakKeyDictionary[Resources, Resources] = WeakKeyDictionary()
         self.slug = slug
         self.groups = groups
+        self.workspace = workspace
         self.instructions = words
         if searches:
             self.where_names_are = _WHERE_NAMES_ARE

@@ -57,7 +57,7 @@ def columns(row: McpUpstreamTool, definition: Mapping[str, Json]) -> dict[str, o
 
 def begun(row: McpUpstreamTool) -> Any:
     """Give a new row of the catalogue for it, not saved."""
-    return MODELS[row.kind](backend="upstream")
+    return MODELS[row.kind](backend="upstream", workspace=row.connection.workspace)
 
 
 def refusal_of(row: McpUpstreamTool) -> str:

@@ -17,19 +17,31 @@ from django.db import transaction
 from django.utils import timezone
 from django.utils.translation import gettext as _t
 
+from sessions_app import bus
 from sessions_app.history import guarding
 from sessions_app.history.reading import history_of
 from sessions_app.protocol import json
 from sessions_app.protocol.json import Json
 from tools_catalog.discovery import proposals
 from tools_catalog.discovery.proposals import columns, public_name, refusal_of
-from tools_catalog.models import McpConnection, McpUpstreamTool
+from tools_catalog.models import McpConnection, McpUpstreamTool, PersonalList, ShownOffers, UpstreamAccount
+from tools_catalog.models.accounts import SHARED
 from tools_catalog.upstream.listing import MAX_OFFERS, TOOL, Listed, Offers
 
 if TYPE_CHECKING:
     from tools_catalog.models import McpToolDefinition
 
-__all__ = ["ApprovalRefused", "approve", "columns", "overrides", "public_name", "reconcile", "refusal_of", "reject"]
+__all__ = [
+    "ApprovalRefused",
+    "approve",
+    "columns",
+    "overrides",
+    "public_name",
+    "reconcile",
+    "reconcile_for",
+    "refusal_of",
+    "reject",
+]
 
 _BY_POLICY = "policy of the connection"
 
@@ -55,13 +67,16 @@ def reconcile(connection_id: int, offers: Offers) -> None:
         connection = McpConnection.objects.select_for_update().filter(pk=connection_id).first()
         if connection is None:
             return
+        if connection.lists_differ:
+            PersonalList.objects.note(connection, SHARED, _digests(offers))
         for kind, listed in offers.items():
             room = _room(connection, kind)
             known = {
                 row.upstream_name: row
                 for row in connection.tools.filter(kind=kind).select_related("tool", "resource", "prompt")
             }
-            gone = [row for name, row in known.items() if name not in listed]
+            shown = _shown(connection, kind) if connection.lists_differ else {}
+            gone = [row for name, row in known.items() if name not in listed and name not in shown]
             for row in gone:
                 _lose(row)
             for name, one in listed.items():
@@ -71,9 +86,39 @@ def reconcile(connection_id: int, offers: Offers) -> None:
             McpConnection.objects.filter(pk=connection.pk).update(discovered_at=timezone.now())
 
 
-def approve(row: McpUpstreamTool, *, author: User | AnonymousUser | str | None, reason: str = "") -> Any:
+def reconcile_for(connection_id: int, principal: str, offers: Offers) -> None:
+    """Take down what was listed with the account of a person: who sees what, and what nobody was shown before.
+
+    There is one definition of each name. Where people are shown different ones, that one stays for decision that the
+    account for all is shown, or whoever was shown it first; whom another is shown does not see the tool.
+    """
+    with transaction.atomic():
+        connection = McpConnection.objects.select_for_update().filter(pk=connection_id).first()
+        account = UpstreamAccount.objects.filter(connection=connection_id, principal=principal, state="connected")
+        if connection is None or not connection.lists_differ or not account.exists():
+            return
+        is_news = PersonalList.objects.note(connection, principal, _digests(offers))
+        for kind, listed in offers.items():
+            room, shown = _room(connection, kind), _shown(connection, kind)
+            rows = connection.tools.filter(kind=kind).select_related("tool", "resource", "prompt")
+            known = {row.upstream_name: row for row in rows}
+            gone = [row for name, row in known.items() if name not in shown]
+            for row in gone:
+                _lose(row)
+            for name, one in listed.items():
+                row = known.get(name) or _new(connection, kind, one, gone)
+                if row.pk is not None and not row.is_gone and row.seen_digest in shown[name]:
+                    continue  # somebody is shown what stands there
+                room -= _take(connection, row, one, has_room=room > 0)
+        if is_news:
+            bus.publish(bus.TOOLS_CHANGED)
+
+
+def approve(
+    row: McpUpstreamTool, *, author: User | AnonymousUser | str | None, reason: str = "", looked_at: str = ""
+) -> Any:
     """Serve what the upstream offers now; give the row of the catalogue. What an operator wrote differently there
-    is kept.
+    is kept. `looked_at` is the digest of the definition that somebody read, where that is known: another is refused.
 
     The right to approve is one of its own, so what the upstream says of a tool's effects needs no second person.
 
@@ -83,6 +128,8 @@ def approve(row: McpUpstreamTool, *, author: User | AnonymousUser | str | None, 
         row = McpUpstreamTool.objects.select_for_update(of=("self",)).select_related("connection").get(pk=row.pk)
         if row.is_gone:
             raise ApprovalRefused(_t("The upstream no longer offers it."))
+        if looked_at and looked_at != row.seen_digest:
+            raise ApprovalRefused(_t("The upstream changed it while you were reading. Look at the difference again."))
         if refusal := refusal_of(row):
             raise ApprovalRefused(refusal)
         before = columns(row, row.approved) if row.approved_digest else {}
@@ -131,6 +178,21 @@ def overrides(row: McpUpstreamTool) -> dict[str, tuple[object, object]]:
         for column, value in original.items()
         if not _same(value, getattr(served, column))
     }
+
+
+def _digests(offers: Offers) -> dict[str, Json]:
+    return {
+        kind: {name: [one.digest, one.schema_digest] for name, one in listed.items()} for kind, listed in offers.items()
+    }
+
+
+def _shown(connection: McpConnection, kind: str) -> dict[str, set[str]]:
+    """Give what any account is shown of a kind: name -> the digests of its definitions."""
+    found: dict[str, set[str]] = {}
+    for content in ShownOffers.objects.filter(connection=connection).values_list("content", flat=True):
+        for name, (digest, _schema) in content.get(kind, {}).items():
+            found.setdefault(name, set()).add(digest)
+    return found
 
 
 def _take(connection: McpConnection, row: McpUpstreamTool, one: Listed, *, has_room: bool) -> bool:

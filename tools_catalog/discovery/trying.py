@@ -26,7 +26,7 @@ _WAITING: Final = (McpUpstreamTool.State.NEW.value, McpUpstreamTool.State.CHANGE
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class TriedConnection:
     """What came out: the steps up to the first that failed."""
 
     connection: McpConnection
@@ -37,7 +37,7 @@ class Tried:
         return bool(self.steps) and all(step.is_good for step in self.steps)
 
 
-def try_out(rows: Sequence[McpConnection]) -> list[Tried]:
+def try_out(rows: Sequence[McpConnection]) -> list[TriedConnection]:
     """Connect to each, list what it offers, disconnect; what was listed waits for approval, or passes by the policy."""
     rows = rows[:MOST_AT_ONCE]
     read_secrets()  # one that was saved a moment ago may not have come by the change bus yet
@@ -46,7 +46,7 @@ def try_out(rows: Sequence[McpConnection]) -> list[Tried]:
     for row, (steps, offers) in zip(rows, found, strict=True):
         if offers:
             discovery.reconcile(row.pk, offers)
-        tried.append(Tried(row, tuple(steps)))
+        tried.append(TriedConnection(row, tuple(steps)))
     return tried
 
 

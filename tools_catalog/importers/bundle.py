@@ -20,7 +20,7 @@ from sessions_app.history.source import BUNDLE, edits_via
 from sessions_app.protocol import json
 from tools_catalog.backends import python
 from tools_catalog.call.base import Json
-from tools_catalog.importers import connections, content, entries, origins, policy, selections
+from tools_catalog.importers import connections, content, entries, guardrails, origins, policy, selections
 from tools_catalog.importers.entries import Kind, Members, Report, check_members, load_each
 from tools_catalog.kinds import registry
 from tools_catalog.models import McpToolDefinition, Secret
@@ -28,7 +28,7 @@ from tools_catalog.models import McpToolDefinition, Secret
 __all__ = ["FORMAT", "Report", "dump", "load", "packs", "read_pack", "shipped_packs"]
 
 FORMAT = "mcphub-bundle/1"
-KINDS = ("tools", *content.KINDS, *connections.KINDS, *selections.KINDS, *policy.KINDS)
+KINDS = ("tools", *content.KINDS, *connections.KINDS, *selections.KINDS, *policy.KINDS, *guardrails.KINDS)
 
 _WIRE = {"inputSchema": "input_schema", "outputSchema": "output_schema", "_meta": "meta"}
 """Members that have their MCP name in a bundle -> column; all others are called as their column."""
@@ -132,6 +132,7 @@ def load(
             connections.load(given, report, reason=reason, overwrite=overwrite, with_programs=with_programs)
             selections.load_toolsets(given, report, reason=reason, overwrite=overwrite)
             policy.load(given, report, reason=reason, overwrite=overwrite)
+            guardrails.load(given, report, reason=reason, overwrite=overwrite)
             for part in PARTS:
                 part.load(given, report, reason=reason, overwrite=overwrite)
             if report.refused or dry_run:
@@ -157,6 +158,7 @@ def dump(*, with_programs: bool = False) -> dict[str, Json]:
         **content.dump(),
         **reached,
         **policy.dump(),
+        **guardrails.dump(),
         **others,
     }
 
@@ -184,7 +186,9 @@ def _has_bundle(app: str) -> bool:
 def shipped_packs() -> list[str]:
     """Name the packs that ship."""
     shelf = resources.files("tools_catalog.packs")
-    return sorted(box.name for box in shelf.iterdir() if box.is_dir() and (box / "bundle.json").is_file())
+    # A user who may not write here may not read the cache of another's Python either.
+    boxes = [box for box in shelf.iterdir() if not box.name.startswith("_")]
+    return sorted(box.name for box in boxes if box.is_dir() and (box / "bundle.json").is_file())
 
 
 def read_pack(name: str) -> Json:

@@ -21,7 +21,16 @@ PROGRAMS = ("profiles", "secrets")
 """Kinds of entries beside, where programs come too. An entry of a secret says what it is bound to, and no value."""
 _SECRET = {"name": str, "origins": str, "places": str, "users": str}
 
-_OF_ADDRESSES = ("url", "headers", "account", "client_id", "client_secret", "account_scopes", "sends_resource")
+_OF_ADDRESSES = (
+    "url",
+    "headers",
+    "account",
+    "client_id",
+    "client_secret",
+    "account_scopes",
+    "sends_resource",
+    "lists_per_person",
+)
 """What only a connection over HTTP has."""
 
 
@@ -53,6 +62,7 @@ _CONNECTION = Kind(
         "client_secret": str,
         "account_scopes": str,
         "sends_resource": bool,
+        "lists_per_person": bool,
         "prefix": str,
         "sessions": str,
         "era": str,

@@ -9,11 +9,12 @@ a thousand tools, and on SQLite there is one writer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError
@@ -34,6 +35,10 @@ __all__ = ["GRAPHQL", "OPENAPI", "Imported", "bring", "look"]
 
 MOST_AT_ONCE = 3_000
 """Operations that one import brings."""
+_WORD_EACH_SECONDS = 0.25
+
+Told = Callable[[Literal["checked", "written"], int, int], None]
+"""Hears which step an import is at, and how many of how many operations are done."""
 
 
 @dataclass(slots=True)
@@ -69,6 +74,7 @@ def bring(
     url: str = "",
     reads_only: bool = False,
     dry_run: bool = False,
+    told: Told = lambda step, done, total: None,
 ) -> Imported:
     """Bring the chosen operations in; those that came before follow in any case. With one that is refused nothing is
     written.
@@ -76,19 +82,21 @@ def bring(
     `only` are patterns over keys and names; without them all are chosen at the first import, and later those that came
     before. With `tags` only those with one of them. `url` stands for the address that the description names; the
     service is made if it is not there. `reads_only` marks what queries as read-only, which is an operator's word.
-    Raises DocumentRefused; also where somebody edited a tool while the import was written, which keeps what was
-    written until then: the same import goes on from there.
+    `told` hears now and then how many of how many operations are checked, and then written. Raises DocumentRefused;
+    also where somebody edited a tool while the import was written, which keeps what was written until then: the same
+    import goes on from there.
     """
     report = Imported(notes=list(found.notes), refused=[])
     service = _service(found, slug, url, report)
     with proposed(service):
         chosen = _chosen(found, service, only, tags)
-        steps, gone = _checked(found, service, report, chosen, author, reads_only)
+        steps, gone = _checked(found, service, report, chosen, author, reads_only, told)
     if dry_run or report.refused:
         return report
     if service.pk is None:
         service.save()
-    _write([*(partial(_save, step) for step in steps), *(partial(_switch_off, tool, slug) for tool in gone)])
+    deeds = [*(partial(_save, step) for step in steps), *(partial(_switch_off, tool, slug) for tool in gone)]
+    _write(deeds, lambda done: told("written", done, len(deeds)))
     return report
 
 
@@ -152,7 +160,7 @@ def _chosen(found: Found, service: HttpService, only: Iterable[str] | None, tags
 
 
 def _checked(
-    found: Found, service: HttpService, report: Imported, chosen: set[str], author: Any, reads_only: bool
+    found: Found, service: HttpService, report: Imported, chosen: set[str], author: Any, reads_only: bool, told: Told
 ) -> tuple[list[_Step], list[McpToolDefinition]]:
     """Give what is to be written, and the tools whose operation is gone. What cannot be written is in the report."""
     operations = service.operations.select_related("tool") if service.pk is not None else ()
@@ -160,11 +168,17 @@ def _checked(
     resting: list[str] = []
     steps: list[_Step] = []
     names: set[str] = set()
+    total = sum(each.key in known or each.key in chosen for each in found.candidates)
+    done, next_word_at = 0, time.monotonic()
     for candidate in found.candidates:
         row = known.pop(candidate.key, None)
         if row is None and candidate.key not in chosen:
             report.offered.append(candidate.key)
             continue
+        if time.monotonic() >= next_word_at:
+            told("checked", done, total)
+            next_word_at = time.monotonic() + _WORD_EACH_SECONDS
+        done += 1
         if row is None or row.tool is None:
             row = ImportedOperation(service=service, key=candidate.key)
         definition = _completed(candidate, reads_only)
@@ -187,10 +201,10 @@ def _checked(
     return steps, gone
 
 
-def _write(deeds: list[Callable[[], None]]) -> None:
+def _write(deeds: Sequence[Callable[[], None]], told: Callable[[int], None]) -> None:
     """Do these in transactions that are short. Raises DocumentRefused where one of them can no longer be done."""
     try:
-        short_writes.in_turns(deeds)
+        short_writes.in_turns(deeds, told=told)
     except (_Edited, IntegrityError) as error:
         raise DocumentRefused(
             "Somebody edited the catalogue while the import was written. Part of it is there; import it again, and the "
@@ -206,8 +220,12 @@ def _switch_off(tool: McpToolDefinition, slug: str) -> None:
 
 def _completed(candidate: Candidate, reads_only: bool) -> dict[str, Any]:
     definition = {"name": candidate.name, **candidate.definition}
-    reads = candidate.key.startswith(("GET ", "HEAD ", "query "))
-    return {**definition, "read_only": reads and reads_only}
+    return {**definition, "read_only": is_query(candidate) and reads_only}
+
+
+def is_query(candidate: Candidate) -> bool:
+    """Whether the operation asks for something: what it changes, only who knows the API can say."""
+    return candidate.key.startswith(("GET ", "HEAD ", "query "))
 
 
 class _Edited(Exception):

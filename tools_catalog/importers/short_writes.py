@@ -8,25 +8,27 @@ from typing import Final
 
 from django.db import connection, transaction
 
-_LONGEST_SECONDS: Final = 0.25
+LONGEST_SECONDS: Final = 0.25
 """Of one transaction. The next begins after a pause."""
 _PAUSE_SECONDS: Final = 0.15
 """On SQLite: who waits for the write lock looks again after a tenth of a second at most."""
 
 
-def in_turns(deeds: Sequence[Callable[[], None]]) -> None:
+def in_turns(deeds: Sequence[Callable[[], None]], *, told: Callable[[int], None] = lambda done: None) -> None:
     """Do these in their order, as many in a transaction as a quarter of a second holds.
 
-    Passes on what one of them raises: what the transactions before have written stays.
+    `told` hears after each transaction how many are done. Passes on what one of them raises: what the transactions
+    before have written stays.
     """
     done = 0
     while done < len(deeds):
         if done and connection.vendor == "sqlite":
             time.sleep(_PAUSE_SECONDS)
-        ends_at = time.monotonic() + _LONGEST_SECONDS
+        ends_at = time.monotonic() + LONGEST_SECONDS
         with transaction.atomic():
             while done < len(deeds):
                 deeds[done]()
                 done += 1
                 if time.monotonic() > ends_at:
                     break
+        told(done)

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from django import forms
     from django.http import QueryDict
 
+    from tools_catalog.upstream.sights import Sight
+
 
 class DefinedTool(Protocol):
     """What a kind sees of a row of the catalogue."""
@@ -65,6 +67,8 @@ class Basis:
     """The upstream behind the tool, for the audit."""
     upstream_name: str = ""
     """What the tool is called there."""
+    sight: Sight | None = None
+    """To whom the upstream shows it, where that depends on who asks."""
 
 
 class ToolKind:

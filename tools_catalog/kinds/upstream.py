@@ -15,9 +15,12 @@ from tools_catalog import requirements
 from tools_catalog.backends.upstream import UpstreamBackend, UpstreamConfiguration
 from tools_catalog.call.base import Json
 from tools_catalog.kinds.registry import Basis, DefinedTool, ToolKind, register
+from tools_catalog.models.shown import read_sights
 from tools_catalog.models.upstream import McpConnection
 from tools_catalog.models.upstream_tools import McpUpstreamTool
 from tools_catalog.upstream import pool
+from tools_catalog.upstream.listing import TOOL
+from tools_catalog.upstream.sights import Sight, Sights
 from tools_catalog.upstream.spec import ConnectionSpec
 
 logger = logging.getLogger(__name__)
@@ -38,6 +41,8 @@ class Upstreams:
     """Connections whose tools were never listed."""
     approvals: Mapping[int, pool.Approval] = field(default_factory=dict)
     """Of the tools that may be called, by the id of the tool."""
+    sights: Mapping[str, Sights] = field(default_factory=dict)
+    """To whom they show what, by the name of the connection, of those alone whose lists depend on who asks."""
     withheld: Mapping[int, str] = field(default_factory=dict)
     """Why others of its connections may not, by the id of the tool."""
 
@@ -77,7 +82,7 @@ class UpstreamKind(ToolKind):
         specs: dict[str, ConnectionSpec] = {}
         undiscovered = set()
         trusting: dict[int, McpConnection] = {}
-        for connection in McpConnection.objects.filter(enabled=True).select_related("profile"):
+        for connection in McpConnection.objects.filter(enabled=True).select_related("profile", "identity"):
             try:
                 specs[connection.slug] = connection.spec()
             except ValueError:
@@ -103,12 +108,17 @@ class UpstreamKind(ToolKind):
                     connection.keeps_serving,
                     connection.policy == McpConnection.Policy.TRUST,
                 )
-        return Upstreams(specs, frozenset(undiscovered), approvals, withheld)
+        sights: dict[str, Sights] = {}
+        if personal := {spec.id: slug for slug, spec in specs.items() if spec.lists_per_person}:
+            found = read_sights()
+            sights = {slug: found.get(key, {}) for key, slug in personal.items()}
+        return Upstreams(specs, frozenset(undiscovered), approvals, sights, withheld)
 
     def basis(self, tool: DefinedTool, ground: object) -> Basis:
         upstreams = cast("Upstreams", ground)
         configuration = UpstreamConfiguration.parse(tool.configuration)
         approval = _NOT_APPROVED if tool.pk is None else upstreams.approvals.get(tool.pk, _NOT_APPROVED)
+        sights = upstreams.sights.get(configuration.connection)
         return Basis(
             make=lambda: UpstreamBackend(configuration, approval, pool.here),
             key=repr(approval),
@@ -116,6 +126,7 @@ class UpstreamKind(ToolKind):
             or upstreams.why_not(tool.pk, configuration.connection),
             connection=configuration.connection,
             upstream_name=configuration.tool,
+            sight=None if sights is None else Sight(sights, TOOL, configuration.tool, approval),
         )
 
     def annotations(self, tool: DefinedTool) -> dict[str, Json]:

@@ -4,11 +4,13 @@ from tools_catalog.models.accounts import PendingAuthorization, UpstreamAccount,
 from tools_catalog.models.aliases import McpAlias
 from tools_catalog.models.content import McpPrompt, McpResource
 from tools_catalog.models.definitions import McpToolDefinition, McpToolVersion
+from tools_catalog.models.guardrails import McpGuardrail
 from tools_catalog.models.launch import LaunchProfile
 from tools_catalog.models.links import McpConnectionLink
 from tools_catalog.models.policy import McpPolicyRule
 from tools_catalog.models.secrets import Secret
 from tools_catalog.models.services import HttpService, ImportedOperation
+from tools_catalog.models.shown import PersonalList, ShownOffers
 from tools_catalog.models.toolsets import McpToolset
 from tools_catalog.models.upstream import McpConnection
 from tools_catalog.models.upstream_tools import McpUpstreamTool
@@ -20,6 +22,7 @@ __all__ = [
     "McpAlias",
     "McpConnection",
     "McpConnectionLink",
+    "McpGuardrail",
     "McpPolicyRule",
     "McpPrompt",
     "McpResource",
@@ -28,7 +31,9 @@ __all__ = [
     "McpToolset",
     "McpUpstreamTool",
     "PendingAuthorization",
+    "PersonalList",
     "Secret",
+    "ShownOffers",
     "UpstreamAccount",
     "UpstreamRegistration",
 ]

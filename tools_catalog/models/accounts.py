@@ -25,6 +25,7 @@ CLAIM_SECONDS = 40
 """For one process to renew a token; another may try after that."""
 
 
+_TOKENS = ("access", "refresh", "id_token")
 _AT_ONE_PLACE = Q(connection__isnull=True, service__isnull=False) | Q(connection__isnull=False, service__isnull=True)
 
 
@@ -75,6 +76,8 @@ class UpstreamRegistration(_AtPlace):
     """Where it sends people back to, as it was told."""
     ciphertext = models.TextField(editable=False, blank=True)
     """The secret that the issuer gave; one that was entered by hand is a `Secret`."""
+    proof_key = models.TextField(editable=False, blank=True)
+    """Encrypted: the private key that tokens are bound to (DPoP); empty where they are bearer tokens."""
     created_at = models.DateTimeField(_("registered"), default=timezone.now)
 
     class Meta:
@@ -101,15 +104,31 @@ class UpstreamRegistration(_AtPlace):
         """Give the secret; empty where there is none. Raises SecretError."""
         return secrets.decrypt(self.ciphertext, aad=self._binding) if self.ciphertext else ""
 
+    def set_binding_key(self, pem: str) -> None:
+        """Keep the key that tokens are bound to from now on; call save() afterwards."""
+        self.proof_key = secrets.encrypt(pem, aad=self._key_binding) if pem else ""
+
+    def binding_key(self) -> str:
+        """Give that key as PEM; empty where there is none. Raises SecretError."""
+        return secrets.decrypt(self.proof_key, aad=self._key_binding) if self.proof_key else ""
+
     def encrypt_anew(self) -> list[str]:
-        if not self.ciphertext or secrets.is_current(self.ciphertext):
-            return []
-        self.set_secret(self.secret())
-        return ["ciphertext"]
+        stale = []
+        if self.ciphertext and not secrets.is_current(self.ciphertext):
+            self.set_secret(self.secret())
+            stale.append("ciphertext")
+        if self.proof_key and not secrets.is_current(self.proof_key):
+            self.set_binding_key(self.binding_key())
+            stale.append("proof_key")
+        return stale
 
     @property
     def _binding(self) -> str:
         return secrets.binding("tools_catalog.UpstreamRegistration", f"{self._place_key} {self.issuer}", "secret")
+
+    @property
+    def _key_binding(self) -> str:
+        return secrets.binding("tools_catalog.UpstreamRegistration", f"{self._place_key} {self.issuer}", "proof_key")
 
 
 class UpstreamAccount(_AtPlace):
@@ -137,10 +156,16 @@ class UpstreamAccount(_AtPlace):
     wanted_scopes = models.TextField(_("scopes that the server asked for"), blank=True)
     wanted_document = models.CharField(max_length=2000, blank=True)
     """Where the server says that it is described."""
+    wants_proof = models.BooleanField(default=False)
+    """The server asked for tokens that are bound to a key (DPoP)."""
     step_ups = models.PositiveIntegerField(default=0)
     """Sign-ins in a row that did not get all scopes that the server asked for."""
     access = models.TextField(editable=False, blank=True)
     refresh = models.TextField(editable=False, blank=True)
+    id_token = models.TextField(editable=False, blank=True)
+    """Kept where connections need it to tell their issuers who the person is (ID-JAG)."""
+    is_bound = models.BooleanField(default=False)
+    """The access token is bound to the key of the registration, and worth nothing without a proof by it."""
     expires_at = models.DateTimeField(_("token ends"), null=True, blank=True)
     generation = models.PositiveIntegerField(default=0)
     """Grows with each set of tokens, so that a late writer writes nothing."""
@@ -163,7 +188,8 @@ class UpstreamAccount(_AtPlace):
             models.CheckConstraint(condition=_AT_ONE_PLACE, name="account_at_one_place"),
             models.CheckConstraint(condition=Q(state__in=["wanted", "connected", "ended"]), name="account_state_known"),
             models.CheckConstraint(
-                condition=Q(state="connected") | Q(access="", refresh=""), name="account_tokens_only_while_connected"
+                condition=Q(state="connected") | Q(access="", refresh="", id_token=""),
+                name="account_tokens_only_while_connected",
             ),
         ]
 
@@ -171,18 +197,16 @@ class UpstreamAccount(_AtPlace):
         return f"{self._place_key} {self.principal}".strip()
 
     def sealed(self, field: str, plain: str) -> str:
-        """Give a token as it is stored in `field`: access or refresh."""
+        """Give a token as it is stored in `field`: access, refresh or id_token."""
         return secrets.encrypt(plain, aad=self._binding(field)) if plain else ""
 
     def opened(self, field: str) -> str:
         """Give a stored token; empty where there is none. Raises SecretError."""
-        stored = self.access if field == "access" else self.refresh
+        stored = str(getattr(self, field))
         return secrets.decrypt(stored, aad=self._binding(field)) if stored else ""
 
     def encrypt_anew(self) -> list[str]:
-        stale = [
-            name for name in ("access", "refresh") if (kept := getattr(self, name)) and not secrets.is_current(kept)
-        ]
+        stale = [name for name in _TOKENS if (kept := getattr(self, name)) and not secrets.is_current(kept)]
         for name in stale:
             setattr(self, name, self.sealed(name, self.opened(name)))
         return stale

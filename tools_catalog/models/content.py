@@ -20,6 +20,7 @@ from django.utils.translation import gettext_lazy as _
 from sessions_app.kit.fields import JSONText
 from sessions_app.protocol import json, mcp_apps, uritemplate
 from sessions_app.protocol.json import Json
+from sessions_app.workspaces.scope import OwnedModel, OwnedQuerySet
 from tools_catalog.backends import offered
 from tools_catalog.models import described
 from tools_catalog.models.aliases import McpAlias
@@ -34,7 +35,7 @@ _MIME_TYPE = re.compile(r"^[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+(;.{1,150}
 _Row = TypeVar("_Row", bound=models.Model)
 
 
-class Switchable(models.QuerySet[_Row]):
+class Switchable(OwnedQuerySet[_Row]):
     """Rows that are switched on and off."""
 
     def set_enabled(self, enabled: bool, reason: str = "") -> int:
@@ -56,10 +57,19 @@ def keep_groups(model: Any) -> None:
     through.__str__ = lambda row: str(getattr(row, model._meta.model_name))
 
 
-class Content(LoadableModel):
+def misplaced(row: Any, offer: str) -> Any:
+    """Say why a row cannot belong to its workspace: what an upstream offers belongs to that of its connection."""
+    of = getattr(row, offer, None)
+    if of is None or of.connection.workspace_id == row.workspace_id:
+        return ""
+    return _("It belongs to the workspace of its connection. Change it there: %(slug)s.") % {"slug": of.connection.slug}
+
+
+class Content(OwnedModel, LoadableModel):
     """The columns that resources and prompts share."""
 
     GUARDED_LINKS = ("groups",)
+    IS_SHARED = True
 
     title = models.CharField(_("title"), max_length=200, blank=True, help_text=_("Shown to people."))
     description = models.TextField(
@@ -121,6 +131,8 @@ class Content(LoadableModel):
                 "known": ", ".join(sorted(registry)) or "-",
             }
 
+        if problem := misplaced(self, "upstream_offer"):
+            problems["workspace"] = problem
         if self.backend == "upstream" and getattr(self, "upstream_offer", None) is None:
             problems["backend"] = _("What an upstream offers comes here by approval; choose another backend.")
 

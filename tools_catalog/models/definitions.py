@@ -19,11 +19,12 @@ from sessions_app.kit.fields import JSONText
 from sessions_app.protocol import envelope, json, mcp_apps, schemas
 from sessions_app.protocol.json import Json
 from sessions_app.protocol.tasks import TaskSupport
+from sessions_app.workspaces.scope import OwnedModel
 from tools_catalog import requirements
 from tools_catalog.kinds.registry import KINDS, by_approval, choices
 from tools_catalog.models.aliases import McpAlias
 from tools_catalog.models.content import NAME as TOOL_NAME
-from tools_catalog.models.content import Switchable, keep_groups
+from tools_catalog.models.content import Switchable, keep_groups, misplaced
 from tools_catalog.models.moving import Moving
 
 _SAID = object()
@@ -54,10 +55,11 @@ class McpToolDefinitionQuerySet(Switchable["McpToolDefinition"]):
         return found or self.filter(aliases__in=McpAlias.objects.live().filter(name=name, tool__isnull=False)).first()
 
 
-class McpToolDefinition(GuardedModel):
+class McpToolDefinition(OwnedModel, GuardedModel):
     """A tool as `tools/list` declares it, with how it is run and who may see it."""
 
     RECORDED_AS = "tool"
+    IS_SHARED = True
     GUARDED: ClassVar[dict[str, Any]] = {"read_only": False, "destructive": True}
     GUARDED_LINKS = ("groups",)
     JUDGED_BY = ("backend", "configuration")
@@ -190,6 +192,8 @@ class McpToolDefinition(GuardedModel):
             self._check_configuration()
         except (ValueError, LookupError) as error:
             problems["configuration"] = str(error)
+        if problem := misplaced(self, "upstream_tool"):
+            problems["workspace"] = problem
         try:
             self._check_meta()
         except ValueError as error:

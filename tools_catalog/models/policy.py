@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from django.core.exceptions import ValidationError
-from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
+from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models import F, Q
 from django.utils import timezone
@@ -14,18 +14,19 @@ from django.utils.translation import gettext_lazy as _
 
 from sessions_app.kit.fields import readable_rows
 from sessions_app.protocol.json import Json
+from sessions_app.workspaces.scope import OwnedModel
 from tools_catalog.models.content import Switchable
 from tools_catalog.models.loadable import LoadableModel
+from tools_catalog.models.scoped import NAMED, ScopedModel
 from tools_catalog.policy import expressions
 from tools_catalog.policy.ask import ANOTHER, CALLER, Ask
 from tools_catalog.policy.rules import Rule
 
-_NAME = r"^[a-z0-9][a-z0-9_-]{0,63}\Z"
 MOST_RULES = 500
 """Of a hub. Each that concerns a tool is looked at in its calls."""
 
 
-class McpPolicyRule(LoadableModel):
+class McpPolicyRule(OwnedModel, ScopedModel, LoadableModel):
     """One rule. Its condition is CEL over the call; see docs/policy.md."""
 
     RECORDED_AS = "policy_rule"
@@ -49,14 +50,6 @@ class McpPolicyRule(LoadableModel):
         ASK = "ask", _("Ask a person")
         ALLOW = "allow", _("Allow")
 
-    class AppliesTo(models.TextChoices):
-        ALL = "all", _("All tools")
-        TOOLSET = "toolset", _("Tools of toolsets")
-        CONNECTION = "connection", _("Tools of connections")
-        TOOL = "tool", _("Tools by name")
-        TAG = "tag", _("Tools with a tag")
-        ANNOTATION = "annotation", _("Tools with an annotation")
-
     class Decider(models.TextChoices):
         ANOTHER = ANOTHER, _("Somebody else")
         CALLER = CALLER, _("The person who calls")
@@ -65,18 +58,8 @@ class McpPolicyRule(LoadableModel):
         _("name"),
         max_length=64,
         unique=True,
-        validators=[RegexValidator(_NAME, _("Small letters, digits, - and _ only, beginning with a letter or digit."))],
+        validators=[NAMED],
         help_text=_("Stands in the record of each call that the rule decides."),
-    )
-    applies_to = models.CharField(_("applies to"), max_length=10, choices=AppliesTo, default=AppliesTo.ALL)
-    target = models.CharField(
-        _("which"),
-        max_length=500,
-        blank=True,
-        help_text=_(
-            "Names, with blanks between; * and ? in names of tools and connections. Of an annotation: destructiveHint, "
-            "or readOnlyHint=false."
-        ),
     )
     condition = models.TextField(
         _("condition"),
@@ -159,12 +142,7 @@ class McpPolicyRule(LoadableModel):
                 expressions.compile(self.condition)
         except expressions.ExpressionRejected as error:
             problems["condition"] = str(error)
-        if self.applies_to == self.AppliesTo.ALL and self.target.strip():
-            problems["target"] = _("A rule for all tools names none. Leave it empty.")
-        elif self.applies_to != self.AppliesTo.ALL and not self.target.strip():
-            problems["target"] = _("Say which.")
-        elif self.applies_to == self.AppliesTo.TOOLSET and (missing := self._missing_toolset()):
-            problems["target"] = _("There is no toolset %(name)s.") % {"name": missing}
+        problems |= self.problems_of_scope()
         if self._state.adding and type(self)._default_manager.count() >= MOST_RULES:
             problems["name"] = _("The hub has %(most)d rules, the most there may be. Remove one first.") % {
                 "most": MOST_RULES
@@ -173,7 +151,6 @@ class McpPolicyRule(LoadableModel):
             raise ValidationError(problems)
 
     def save(self, *args: Any, **kwargs: Any) -> None:
-        self.target = " ".join(self.target.split())
         self.condition = self.condition.replace("\r\n", "\n").strip()
         self.version += 1
         if kwargs.get("update_fields") is not None:
@@ -203,6 +180,7 @@ class McpPolicyRule(LoadableModel):
         return Rule(
             key=self.pk or 0,
             name=self.name,
+            workspace=self.workspace_id,
             version=self.version,
             effect=self.effect,  # type: ignore[arg-type]  # the constraint knows
             applies_to=self.applies_to,
@@ -221,18 +199,12 @@ class McpPolicyRule(LoadableModel):
                 decider=self.ask_decider,
                 group=self.ask_group,
                 needed=self.ask_needed,
+                since=self.created_at.timestamp(),
                 seconds=self.ask_seconds,
             )
             if self.effect == self.Effect.ASK
             else None,
         )
-
-    def _missing_toolset(self) -> str:
-        from tools_catalog.models.toolsets import McpToolset
-
-        named = self.target.split()
-        there = set(McpToolset.objects.filter(slug__in=named).values_list("slug", flat=True))
-        return next((slug for slug in named if slug not in there), "")
 
 
 def read_rules() -> list[Rule]:

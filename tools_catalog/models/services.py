@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, ClassVar
 
 from django.core.exceptions import ValidationError
 from django.core.validators import RegexValidator
@@ -24,19 +24,21 @@ from tools_catalog.egress.rules import EgressPolicy
 from tools_catalog.models.content import Switchable
 from tools_catalog.models.loadable import LoadableModel
 from tools_catalog.models.moving import Moving
-from tools_catalog.models.places import AccountPlace
+from tools_catalog.models.places import BY_WORD_GUARDED, AccountPlaceModel
 from tools_catalog.models.secrets import Secret
 from tools_catalog.models.short_names import SHORT_NAME, check_short_name
-from tools_catalog.upstream.account import UNATTENDED
+from tools_catalog.upstream.account import JAG_ACCOUNT, UNATTENDED
 from tools_catalog.upstream.spec import ACCOUNTS, NO_ACCOUNT
 
 
-class HttpService(AccountPlace, LoadableModel):
+class HttpService(AccountPlaceModel, LoadableModel):
     """One API. Its tools name it, and say a path instead of a whole address."""
 
     of = "service"
     sends_resource = False
     """Issuers of APIs mostly refuse the parameter `resource`."""
+    OF_ACCOUNT: ClassVar[dict[str, Any]] = {**BY_WORD_GUARDED, "issuer": "", "authorization_url": "", "token_url": ""}
+    GUARDED: ClassVar[dict[str, Any]] = OF_ACCOUNT
 
     slug = models.CharField(
         _("name"),
@@ -172,6 +174,8 @@ class HttpService(AccountPlace, LoadableModel):
             problems["issuer"] = _("Enter the issuer, or the addresses of one without metadata, not both.")
         if self.account == NO_ACCOUNT:
             return problems
+        if self.account == JAG_ACCOUNT:
+            problems["account"] = _("Only connections take accounts by the company's issuer.")
         if not self.issuer and not self.token_url:
             problems["issuer"] = _("An account needs its issuer, or the token address of one without metadata.")
         if self.token_url and not self.client_id:

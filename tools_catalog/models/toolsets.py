@@ -13,6 +13,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from sessions_app.protocol.json import Json
+from sessions_app.workspaces.scope import OwnedModel
 from tools_catalog.models.content import Switchable, keep_groups
 from tools_catalog.models.loadable import LoadableModel
 from tools_catalog.models.short_names import SHORT_NAME, check_short_name
@@ -22,7 +23,7 @@ _READ_PATTERN = re.compile(r"[!-Z\\^-~]{1,500}")
 """Printable ASCII but brackets, which would be sets of characters."""
 
 
-class McpToolset(LoadableModel):
+class McpToolset(OwnedModel, LoadableModel):
     """Which tools a client sees at `/mcp/s/<slug>`, and whether as a list or by searching."""
 
     GUARDED_LINKS = ("groups",)

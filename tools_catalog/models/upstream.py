@@ -18,17 +18,21 @@ from django.utils.translation import gettext_lazy as _
 
 from sessions_app.kit.fields import JSONText
 from sessions_app.protocol.errors import EgressRefused
+from sessions_app.workspaces.scope import OwnedModel, OwnedQuerySet
 from tools_catalog.bindings import CONNECTION, Destination, origin_of
 from tools_catalog.egress.rules import EgressPolicy
 from tools_catalog.literals import parameter_with_credential
+from tools_catalog.models.content import keep_groups
 from tools_catalog.models.launch import LaunchProfile
 from tools_catalog.models.loadable import LoadableModel
 from tools_catalog.models.moving import Moving
-from tools_catalog.models.places import AccountPlace
+from tools_catalog.models.places import BY_WORD_GUARDED, AccountPlaceModel
 from tools_catalog.models.secrets import Secret
 from tools_catalog.models.short_names import SHORT_NAME, check_short_name
 from tools_catalog.upstream import spec
+from tools_catalog.upstream.account import JAG_ACCOUNT, OF_PERSONS
 from tools_catalog.upstream.asking import Asking
+from tools_catalog.upstream.spec import Identity
 from tools_catalog.upstream.states import LinkState
 
 
@@ -37,7 +41,7 @@ def may_launch(user: Any) -> bool:
     return bool(user.has_perm("tools_catalog.launch_mcpconnection"))
 
 
-class McpConnectionQuerySet(models.QuerySet["McpConnection"]):
+class McpConnectionQuerySet(OwnedQuerySet["McpConnection"]):
     def with_status(self) -> McpConnectionQuerySet:
         """Say of each how its processes stand with it: the worst that one of them reports."""
         from tools_catalog.models.links import McpConnectionLink
@@ -58,7 +62,7 @@ class McpConnectionQuerySet(models.QuerySet["McpConnection"]):
 _WORST_FIRST = (LinkState.ERROR, LinkState.CONNECTING, LinkState.CONNECTED, LinkState.DISCONNECTED)
 
 
-class McpConnection(AccountPlace, LoadableModel):
+class McpConnection(OwnedModel, AccountPlaceModel, LoadableModel):
     """Another MCP server whose tools the hub serves."""
 
     of = "connection"
@@ -69,7 +73,10 @@ class McpConnection(AccountPlace, LoadableModel):
         "may_ask_secrets": False,
         "may_sample": False,
         "may_list_roots": False,
+        **BY_WORD_GUARDED,
+        "sends_resource": True,
     }
+    OF_ACCOUNT: ClassVar[dict[str, Any]] = {**BY_WORD_GUARDED, "sends_resource": True}
     GUARDED_LINKS = ("groups",)
 
     class Transport(models.TextChoices):
@@ -120,6 +127,20 @@ class McpConnection(AccountPlace, LoadableModel):
         _("name the server to the issuer"),
         default=True,
         help_text=_("Send the parameter resource (RFC 8707). Switch it off where the issuer refuses that."),
+    )
+    identity = models.ForeignKey(
+        "tools_catalog.HttpService",
+        models.PROTECT,
+        null=True,
+        blank=True,
+        verbose_name=_("company's issuer"),
+        related_name="vouches_for",
+        help_text=_("The service whose accounts say who somebody is, for accounts by the company's issuer."),
+    )
+    lists_per_person = models.BooleanField(
+        _("lists depend on who asks"),
+        default=False,
+        help_text=_("Read them with each person's account as well: everybody sees what their own account is shown."),
     )
     profile = models.ForeignKey(
         LaunchProfile,
@@ -294,12 +315,39 @@ class McpConnection(AccountPlace, LoadableModel):
             super().save(*args, **kwargs)
             if former != self.prefix:
                 _renaming().carry_out(self, former)
+            if names is None or "workspace" in names:
+                self._give_offers()
+
+    def _give_offers(self) -> None:
+        """Let what it offers belong to the workspace to which it belongs."""
+        from tools_catalog.models.content import McpPrompt, McpResource
+        from tools_catalog.models.definitions import McpToolDefinition
+
+        kinds: tuple[tuple[Any, str], ...] = (
+            (McpToolDefinition, "upstream_tool"),
+            (McpPrompt, "upstream_offer"),
+            (McpResource, "upstream_offer"),
+        )
+        for model, offer in kinds:
+            rows = model.objects.filter(**{f"{offer}__connection": self})
+            for row in rows.exclude(workspace=self.workspace_id):
+                row.workspace_id, row.change_reason = self.workspace_id, self.change_reason
+                row.save(update_fields=["workspace", "updated_at"])
 
     def _problems_of_account(self) -> dict[str, Any]:
         problems = self.problems_of_account(self.headers)
         if self.account != spec.NO_ACCOUNT and self.transport == spec.STDIO:
             problems.setdefault(
                 "account", _("A child process takes no account. Give it a secret in its launch profile.")
+            )
+        if self.account == JAG_ACCOUNT and (self.identity is None or self.identity.account != spec.PERSONAL_ACCOUNT):
+            problems.setdefault(
+                "identity",
+                _("Choose a service at the company's issuer where each person has an account, with the scope openid."),
+            )
+        if self.lists_per_person and self.account not in OF_PERSONS:
+            problems.setdefault(
+                "lists_per_person", _("There are accounts of persons only if the account is each person's.")
             )
         return problems
 
@@ -323,6 +371,11 @@ class McpConnection(AccountPlace, LoadableModel):
         """The last error of a process that cannot connect, also while it tries again; empty where all goes well."""
         failing = sorted((link for link in self.links.all() if link.error_message), key=lambda link: link.updated_at)
         return failing[-1].error_message if failing else ""
+
+    @property
+    def lists_differ(self) -> bool:
+        """Whether what it lists depends on who asks."""
+        return self.lists_per_person and self.account in OF_PERSONS
 
     @property
     def has_never_connected(self) -> bool:
@@ -377,6 +430,8 @@ class McpConnection(AccountPlace, LoadableModel):
             url=self.url,
             headers=spec.parse_headers(self.headers),
             account=self.account,
+            identity=self._identity(),
+            lists_per_person=self.lists_differ,
             launch=self.profile.spec() if self.profile else None,
             starts_eagerly=self.starts_eagerly,
             separates_callers=self.sessions == self.Sessions.AUTO,
@@ -391,6 +446,11 @@ class McpConnection(AccountPlace, LoadableModel):
         )
         reach, _blank, server = self.unprobed.partition(" ")
         return replace(made, unprobed=server) if reach == made.reach else made
+
+    def _identity(self) -> Identity | None:
+        if self.account != JAG_ACCOUNT or self.identity is None:
+            return None
+        return Identity(id=self.identity.pk, slug=self.identity.slug, url=self.identity.url)
 
     def _asking(self) -> Asking:
         return Asking(
@@ -407,3 +467,6 @@ def _renaming() -> ModuleType:
     from tools_catalog.models import renaming  # it stands on this module
 
     return renaming
+
+
+keep_groups(McpConnection)

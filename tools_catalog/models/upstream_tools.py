@@ -11,6 +11,7 @@ from django.utils.translation import gettext_lazy as _
 
 from sessions_app.history.recording import RecordedModel
 from sessions_app.kit.fields import JSONText
+from tools_catalog.guardrails import definitions
 from tools_catalog.models.upstream import McpConnection
 from tools_catalog.upstream.listing import Listed
 
@@ -68,7 +69,7 @@ class McpUpstreamTool(RecordedModel):
     seen = JSONText(_("as it offers it"), editable=False)
     seen_digest = models.CharField(max_length=64, editable=False)
     seen_schema_digest = models.CharField(max_length=64, editable=False)
-    seen_at = models.DateTimeField(_("seen so"), default=timezone.now, editable=False)
+    seen_at = models.DateTimeField(_("offered so since"), default=timezone.now, editable=False)
     approved = JSONText(_("as it was approved"), default=dict, blank=True, editable=False)
     approved_digest = models.CharField(max_length=64, blank=True, editable=False)
     approved_schema_digest = models.CharField(max_length=64, blank=True, editable=False)
@@ -112,6 +113,11 @@ class McpUpstreamTool(RecordedModel):
     def served(self) -> Any:
         """The row of the catalogue that it became, or None."""
         return self.tool or self.resource or self.prompt
+
+    @property
+    def warnings(self) -> dict[str, int]:
+        """What detectors find in the definition as it was last seen: kind and count. Not of one that is approved so."""
+        return {} if self.state == self.State.APPROVED else definitions.warnings(self.seen)
 
     def is_withheld(self, connection: McpConnection) -> bool:
         """Whether it must not be called, though it was approved once."""

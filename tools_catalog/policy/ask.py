@@ -21,5 +21,7 @@ class Ask:
     """The group that who decides must be in; empty for anybody with the right to decide."""
     needed: int = 1
     """How many persons must say yes: 1 or 2."""
+    since: float = 0.0
+    """When the rule was registered, in seconds since the epoch: one of the same name that was deleted is another."""
     seconds: int = 24 * 3600
     """How long the question stands."""

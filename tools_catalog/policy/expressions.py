@@ -169,7 +169,8 @@ def _scanned(text: str) -> _Scan:
             maps += word == "map" and before == "."
             scan.searches += word == "matches"
         elif kind == "name" and before != "." and word not in _WORDS | _TYPES | bound:
-            _note(scan, tuple(_path(tokens, index)))
+            path = tuple(_path(tokens, index))
+            _note(scan, (*path, tokens[index - 2][1][1:-1]) if _is_looked_into(tokens, index, path) else path)
     if scan.nested > MAX_NESTED_MACROS or scan.macros > MAX_MACROS:
         raise ExpressionRejected(
             f"At most {MAX_MACROS} of {', '.join(sorted(MACROS))} are allowed, one inside the other "
@@ -216,6 +217,15 @@ def _path(tokens: list[tuple[str, str]], index: int) -> Iterator[str]:
             index += 3
         else:
             return
+
+
+def _is_looked_into(tokens: list[tuple[str, str]], index: int, path: tuple[str, ...]) -> bool:
+    """Say whether all that is read of `args` is whether a member is there: `"x" in args`."""
+    if path != ("args",) or index < 2 or tokens[index - 1][1] != "in" or not _is_plain(tokens[index - 2]):
+        return False
+    before = tokens[index - 3][1] if index > 2 else ""  # `"a" + "b" in args` asks for another member
+    after = tokens[index + 1][1] if index + 1 < len(tokens) else ""
+    return before in ("", "(", "&", "|", "!", "?", ":", ",") and after not in (".", "[")
 
 
 def _is_plain(token: tuple[str, str]) -> bool:

@@ -8,8 +8,8 @@ from sessions_app.protocol.json import Json
 from tools_catalog.policy import expressions
 from tools_catalog.policy.ask import ANOTHER, Ask
 from tools_catalog.policy.rules import EFFECTS, Rule
+from tools_catalog.policy.scope import APPLIES_TO
 
-APPLIES_TO = ("all", "toolset", "connection", "tool", "tag", "annotation")
 _TEXTS = ("name", "applies_to", "target", "condition", "effect", "words", "valid_from", "valid_until")
 _NUMBERS = ("priority", "ask_needed", "ask_seconds")
 _MEMBERS = (*_TEXTS, *_NUMBERS, "ask_decider", "ask_group", "enabled", "watching")

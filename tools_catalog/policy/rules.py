@@ -10,13 +10,13 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from fnmatch import fnmatchcase
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 from sessions_app.protocol import json
 from sessions_app.protocol.json import Json
 from tools_catalog.policy.ask import Ask
 from tools_catalog.policy.expressions import Expression, RuleFailed
+from tools_catalog.policy.scope import RuledTool, concerns, tags_of
 
 Effect = Literal["deny", "ask", "allow"]
 DENY: Effect = "deny"
@@ -30,21 +30,6 @@ KEPT_DECISIONS = 10_000
 """Of a process: decisions by rules that read the principal and the tool alone."""
 MAX_SAID = 200
 _MOST_WATCHED = 20
-
-
-class RuledTool(Protocol):
-    """What rules read of a tool."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def version(self) -> str: ...
-    @property
-    def connection(self) -> str | None: ...
-    @property
-    def read_only(self) -> bool: ...
-    @property
-    def definition(self) -> dict[str, Any]: ...
 
 
 class Principal(Protocol):
@@ -81,6 +66,8 @@ class Rule:
     valid_until: float | None = None
     """Seconds since the epoch."""
     ask: Ask | None = None
+    workspace: int | None = None
+    """Its tools alone are concerned; None: everybody's too."""
 
     def is_valid(self, now: float) -> bool:
         return (self.valid_from is None or self.valid_from <= now) and (
@@ -93,24 +80,12 @@ class Rule:
         return self.condition is None or self.condition.is_kept
 
     def concerns(self, tool: RuledTool, toolsets: Mapping[str, frozenset[str]]) -> bool:
-        patterns = self.target.split()
-        match self.applies_to:
-            case "tool":
-                return any(fnmatchcase(tool.name, pattern) for pattern in patterns)
-            case "connection":
-                return any(fnmatchcase(tool.connection or "", pattern) for pattern in patterns)
-            case "toolset":
-                return any(tool.name in toolsets.get(slug, ()) for slug in patterns)
-            case "tag":
-                return bool(set(patterns) & set(tags_of(tool.definition)))
-            case "annotation":
-                name, _, value = self.target.partition("=")
-                return tool.definition.get("annotations", {}).get(name.strip()) is (value.strip() != "false")
-        return True
+        is_near = self.workspace is None or self.workspace == tool.owner
+        return is_near and concerns(self.applies_to, self.target, tool, toolsets)
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class RuleFinding:
     """What one rule says of one call."""
 
     rule: Rule
@@ -172,7 +147,7 @@ class ToolPolicy:
         self.has_ends = any(rule.valid_from or rule.valid_until for rule in rules)
         self._principals = principals
 
-    def findings(self, tool: RuledTool, caller: Principal, now: float) -> tuple[Finding, ...]:
+    def findings(self, tool: RuledTool, caller: Principal, now: float) -> tuple[RuleFinding, ...]:
         """Give what the rules say that read the principal and the tool alone; kept for the next time."""
         key = (self, caller.principal, caller.groups, caller.claims)
         found = self._principals.decided.get(key)
@@ -213,14 +188,14 @@ class Principals:
 
     def __init__(self, groups: Mapping[int, str] | None = None) -> None:
         self._groups = dict(groups or {})
-        self.decided: dict[object, tuple[Finding, ...]] = {}
+        self.decided: dict[object, tuple[RuleFinding, ...]] = {}
 
     def context(self, caller: Principal) -> dict[str, Json]:
         names = sorted(self._groups[key] for key in caller.groups if key in self._groups)
         claims = json.loads_stored(caller.claims) if caller.claims else {}
         return {"id": caller.principal, "label": caller.label, "groups": names, "claims": claims}
 
-    def keep(self, key: object, findings: tuple[Finding, ...]) -> None:
+    def keep(self, key: object, findings: tuple[RuleFinding, ...]) -> None:
         if len(self.decided) >= KEPT_DECISIONS:
             self.decided.clear()
         self.decided[key] = findings
@@ -248,17 +223,17 @@ class Policy:
             object.__setattr__(tool, "policy", self.of(tool, toolsets) if self.rules else None)
 
 
-def finding(rule: Rule, context: Mapping[str, object]) -> Finding:
+def finding(rule: Rule, context: Mapping[str, object]) -> RuleFinding:
     """Give what one rule says."""
     began = time.perf_counter_ns()
     if rule.broken:
-        return Finding(rule, False, rule.broken)
+        return RuleFinding(rule, False, rule.broken)
     if rule.condition is None:
-        return Finding(rule, True)
+        return RuleFinding(rule, True)
     try:
-        return Finding(rule, rule.condition.evaluate(context), "", time.perf_counter_ns() - began)
+        return RuleFinding(rule, rule.condition.evaluate(context), "", time.perf_counter_ns() - began)
     except RuleFailed as failed:
-        return Finding(rule, False, str(failed), time.perf_counter_ns() - began)
+        return RuleFinding(rule, False, str(failed), time.perf_counter_ns() - began)
 
 
 def arguments_for(rule: Rule, arguments: Mapping[str, Json]) -> Mapping[str, Json]:
@@ -269,10 +244,10 @@ def arguments_for(rule: Rule, arguments: Mapping[str, Json]) -> Mapping[str, Jso
     return {name: arguments[name] for name in names if name in arguments}
 
 
-def combined(findings: Iterable[Finding], *, is_open: bool = False) -> Ruling:
+def combined(findings: Iterable[RuleFinding], *, is_open: bool = False) -> Ruling:
     """Give what the findings come to, by deny over ask over allow. `is_open`: further allows may still hold."""
-    first: dict[str, Finding] = {}
-    unmet: Finding | None = None
+    first: dict[str, RuleFinding] = {}
+    unmet: RuleFinding | None = None
     watched = []
     for each in findings:
         effect = each.effect
@@ -311,13 +286,3 @@ def tool_context(tool: RuledTool) -> dict[str, Json]:
         "version": tool.version,
         "read_only": tool.read_only,
     }
-
-
-def tags_of(definition: Mapping[str, Any]) -> list[str]:
-    """Give the tags of a tool: `_meta.tags`, or where FastMCP's servers write them."""
-    meta = definition.get("_meta") or {}
-    for place in (meta, meta.get("fastmcp"), meta.get("_fastmcp")):
-        tags = place.get("tags") if isinstance(place, dict) else None
-        if isinstance(tags, list):
-            return [tag for tag in tags if isinstance(tag, str)][:100]
-    return []

@@ -16,9 +16,9 @@ from tools_catalog.policy.rules import (
     ASK,
     DENY,
     Facts,
-    Finding,
     Policy,
     Rule,
+    RuleFinding,
     Ruling,
     arguments_for,
     combined,
@@ -54,7 +54,7 @@ _PRINCIPAL: Mapping[str, type] = {"id": str, "label": str, "groups": list, "clai
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class DescribedCall:
     """A call that is described."""
 
     tool: Any
@@ -69,7 +69,7 @@ class Call:
 class Tried:
     """What each rule says of a described call, and what that comes to."""
 
-    findings: list[tuple[Rule, Finding | None]]
+    findings: list[tuple[Rule, RuleFinding | None]]
     """With None for a rule that does not concern the call, or is not valid at its time."""
     ruling: Ruling
 
@@ -79,24 +79,24 @@ class Case:
     """A call of a file, and what is expected of it."""
 
     name: str
-    call: Call
+    call: DescribedCall
     expect: str
     rule: str = ""
 
 
-def tried(rules: Iterable[Rule], call: Call) -> Tried:
+def tried(rules: Iterable[Rule], call: DescribedCall) -> Tried:
     ordered = Policy(rules).rules
-    found: list[tuple[Rule, Finding | None]] = []
+    found: list[tuple[Rule, RuleFinding | None]] = []
     for rule in ordered:
         concerned = rule.concerns(call.tool, call.toolsets) and rule.is_valid(call.facts.now)
         found.append((rule, finding_of(rule, call) if concerned else None))
     return Tried(found, combined(each for _, each in found if each is not None))
 
 
-def finding_of(rule: Rule, call: Call) -> Finding:
+def finding_of(rule: Rule, call: DescribedCall) -> RuleFinding:
     """Give what one rule says of a described call. A costly condition is not evaluated: it counts as failed."""
     if rule.condition is not None and rule.condition.may_hold(len(json.canonical(dict(call.facts.arguments)))):
-        return Finding(rule, False, "it may take long for these arguments; a hub decides it in another process")
+        return RuleFinding(rule, False, "it may take long for these arguments; a hub decides it in another process")
     context: dict[str, object] = {
         "principal": dict(call.principal),
         "tool": tool_context(call.tool),
@@ -108,7 +108,7 @@ def finding_of(rule: Rule, call: Call) -> Finding:
     return finding(rule, context)
 
 
-def read_call(entry: Json, known: Mapping[str, Any] | None = None) -> Call:
+def read_call(entry: Json, known: Mapping[str, Any] | None = None) -> DescribedCall:
     """Give the call that a JSON object describes; raise ValueError for what is none. `known`: tools by name."""
     _check(entry, _CASE, "a call")
     described = entry.get("tool", {})
@@ -125,7 +125,7 @@ def read_call(entry: Json, known: Mapping[str, Any] | None = None) -> Call:
         raise ValueError(f"arguments: they are longer than {MAX_CASE_CHARACTERS} characters of JSON.")
     recent = {"calls": 0, "errors": 0, **entry.get("recent", {})}
     toolsets = {str(slug): frozenset({name}) for slug in described.get("toolsets", [])}
-    return Call(
+    return DescribedCall(
         tool=tool if tool is not None else _tool(described),
         principal=principal,
         facts=Facts(arguments, entry.get("client", {}), _moment(entry.get("time")), recent),
@@ -186,7 +186,7 @@ def _moment(text: str | None) -> float:
     return found.timestamp()
 
 
-def shown(found: Sequence[tuple[Rule, Finding | None]]) -> list[dict[str, Json]]:
+def shown(found: Sequence[tuple[Rule, RuleFinding | None]]) -> list[dict[str, Json]]:
     """Give what rules say as JSON."""
     return [
         {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from asgiref.sync import async_to_sync
+from django.db.models import OuterRef, Subquery
 from drf_spectacular.utils import extend_schema, extend_schema_field, extend_schema_view
 from rest_framework import mixins, serializers, status
 from rest_framework.request import Request
@@ -12,7 +13,7 @@ from sessions_app.history.events import actor_of
 from sessions_app.kit.rest.writing import RowSerializer, RowViewSet
 from tools_catalog.accounts import signing_in
 from tools_catalog.filters import ACCOUNT_FILTERS
-from tools_catalog.models import UpstreamAccount
+from tools_catalog.models import PersonalList, UpstreamAccount
 
 
 class AccountSerializer(RowSerializer[UpstreamAccount]):
@@ -20,6 +21,9 @@ class AccountSerializer(RowSerializer[UpstreamAccount]):
 
     of = serializers.SerializerMethodField(help_text="Where it is: at a connection's server or a service's API.")
     name = serializers.SerializerMethodField(help_text="Of that connection or service.")
+    listed_at = serializers.DateTimeField(
+        read_only=True, help_text="When lists were read with it last, where a connection's lists depend on who asks."
+    )
     issuer = serializers.SerializerMethodField(help_text="Who gave the tokens. Empty before it was ever connected.")
 
     class Meta:
@@ -38,6 +42,7 @@ class AccountSerializer(RowSerializer[UpstreamAccount]):
             "connected_by",
             "connected_at",
             "refreshed_at",
+            "listed_at",
             "failure",
         ]
         read_only_fields = fields
@@ -62,7 +67,13 @@ class AccountSerializer(RowSerializer[UpstreamAccount]):
     ),
 )
 class AccountViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, RowViewSet[UpstreamAccount]):
-    queryset = UpstreamAccount.objects.select_related("connection", "service", "registration")
+    queryset = UpstreamAccount.objects.select_related("connection", "service", "registration").annotate(
+        listed_at=Subquery(
+            PersonalList.objects.filter(connection=OuterRef("connection"), principal=OuterRef("principal")).values(
+                "listed_at"
+            )[:1]
+        )
+    )
     serializer_class = AccountSerializer
     filters = ACCOUNT_FILTERS
     ordering = ("-pk",)

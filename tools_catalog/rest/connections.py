@@ -4,23 +4,33 @@ from __future__ import annotations
 
 from typing import Any
 
+from asgiref.sync import async_to_sync
+from django.conf import settings
 from django.contrib.auth.models import Group
 from django.db import transaction
 from drf_spectacular.utils import extend_schema, extend_schema_field, extend_schema_view
 from rest_framework import mixins, serializers
+from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.serializers import BaseSerializer
 
+from sessions_app import bus
+from sessions_app.kit.rest.tried import TriedSerializer, tried
 from sessions_app.kit.rest.writing import Named, RowSerializer, StrictText, WritingViewSet, attribute
 from sessions_app.protocol.errors import Forbidden, MethodNotAllowed
 from sessions_app.protocol.json import Json
+from sessions_app.workspaces.rest import workspace_field
+from tools_catalog.accounts.resolving import Accounts
 from tools_catalog.filters import CONNECTION_FILTERS
-from tools_catalog.models import LaunchProfile, McpConnection
+from tools_catalog.models import HttpService, LaunchProfile, McpConnection
 from tools_catalog.models.upstream import may_launch
+from tools_catalog.upstream import probe
 from tools_catalog.upstream.confinement import machine
+from tools_catalog.vault import secret_for
 
 _STDIO = McpConnection.Transport.STDIO
+_CHANGES = {"write": "tools_catalog.change_mcpconnection"}
 
 
 class HeldSerializer(serializers.Serializer[Any]):
@@ -45,6 +55,13 @@ class ConnectionSerializer(RowSerializer[McpConnection]):
         allow_null=True,
         help_text="Name of the launch profile that it runs over stdio. Set by upstream managers, not by keys.",
     )
+    identity = Named(
+        slug_field="slug",
+        queryset=HttpService.objects.all(),
+        required=False,
+        allow_null=True,
+        help_text="Name of the service whose accounts say who somebody is, where `account` is `jag`.",
+    )
     groups = Named(
         slug_field="name",
         queryset=Group.objects.all(),
@@ -68,6 +85,8 @@ class ConnectionSerializer(RowSerializer[McpConnection]):
         write_only=True, required=False, allow_blank=True, max_length=300, help_text="Why. Kept in the history."
     )
 
+    workspace = workspace_field()
+
     class Meta:
         model = McpConnection
         fields = [
@@ -83,10 +102,13 @@ class ConnectionSerializer(RowSerializer[McpConnection]):
             "client_secret",
             "account_scopes",
             "sends_resource",
+            "identity",
+            "lists_per_person",
             "policy",
             "keeps_serving",
             "prefix",
             "groups",
+            "workspace",
             "sessions",
             "era",
             "may_ask",
@@ -163,7 +185,9 @@ def _demand_launching(request: Request) -> None:
     partial_update=extend_schema(summary="Change a connection", description="Switch it off here."),
 )
 class ConnectionViewSet(mixins.CreateModelMixin, WritingViewSet[McpConnection]):
-    queryset = McpConnection.objects.select_related("profile").prefetch_related("groups", "links", "tools")
+    queryset = McpConnection.objects.select_related("profile", "identity", "workspace").prefetch_related(
+        "groups", "links", "tools"
+    )
     serializer_class = ConnectionSerializer
     filters = CONNECTION_FILTERS
     ordering = ("slug",)
@@ -187,6 +211,38 @@ class ConnectionViewSet(mixins.CreateModelMixin, WritingViewSet[McpConnection]):
         if isinstance(row, McpConnection) and row.transport == _STDIO:
             _demand_launching(self.request)
         serializer.save()
+
+    @extend_schema(
+        summary="Test a connection",
+        request=None,
+        responses={200: TriedSerializer},
+        description="The address is checked, the hub connects, lists the tools and disconnects: `address`, `connect`, "
+        "`list`, up to the first that fails. Nothing is kept. Over stdio by an upstream manager, not by keys.",
+    )
+    @action(detail=True, methods=["post"], required_permission=_CHANGES)
+    def test(self, request: Request, slug: str) -> Response:
+        row = self._reached(request)
+        return tried(async_to_sync(probe.probe)(row.spec(), secret_for, settings.MCPHUB_VERSION, account=Accounts()))
+
+    @extend_schema(
+        summary="List what a connection offers again",
+        request=None,
+        responses={202: ConnectionSerializer},
+        description="Each process that holds the connection does so at once. What is new waits for approval at "
+        "`/api/offers/`. Over stdio by an upstream manager, not by keys.",
+    )
+    @action(detail=True, methods=["post"], required_permission=_CHANGES)
+    def refresh(self, request: Request, slug: str) -> Response:
+        row = self._reached(request)
+        bus.publish(bus.UPSTREAM_REFRESH, row.slug)
+        return Response(self.get_serializer(row).data, status=202)
+
+    def _reached(self, request: Request) -> McpConnection:
+        """Give the connection that whoever asks may reach: what it says is run. Raises Forbidden."""
+        row: McpConnection = self.get_object()
+        if row.transport == _STDIO:
+            _demand_launching(request)
+        return row
 
     def http_method_not_allowed(self, request: Any, *args: object, **kwargs: object) -> Response:
         if request.method == "DELETE" and self.detail:

@@ -8,6 +8,7 @@ from rest_framework import serializers
 
 from sessions_app.kit.rest.writing import JSONObject, JSONValue, Named, ReasonedSerializer, StrictText
 from sessions_app.protocol.json import Json
+from sessions_app.workspaces.rest import workspace_field
 from tools_catalog.filters import PROMPT_FILTERS, RESOURCE_FILTERS
 from tools_catalog.models import McpPrompt, McpResource
 from tools_catalog.rest.removable import RemovableViewSet, described, permissions
@@ -65,6 +66,8 @@ class ResourceSerializer(ContentSerializer):
     )
     is_template = serializers.BooleanField(read_only=True, help_text="Whether the URI has variables (RFC 6570).")
 
+    workspace = workspace_field()
+
     class Meta:
         model = McpResource
         fields = [
@@ -85,6 +88,7 @@ class ResourceSerializer(ContentSerializer):
             "meta",
             "enabled",
             "groups",
+            "workspace",
             "created_at",
             "updated_at",
             "reason",
@@ -97,6 +101,8 @@ class PromptSerializer(ContentSerializer):
 
     arguments = JSONList(required=False)
     messages = JSONList(required=False, help_text="Null for a key without catalog:write.")
+
+    workspace = workspace_field()
 
     class Meta:
         model = McpPrompt
@@ -114,6 +120,7 @@ class PromptSerializer(ContentSerializer):
             "meta",
             "enabled",
             "groups",
+            "workspace",
             "created_at",
             "updated_at",
             "reason",
@@ -123,7 +130,7 @@ class PromptSerializer(ContentSerializer):
 
 @described("resource", "Resources and templates, by URI")
 class ResourceViewSet(RemovableViewSet):
-    queryset = McpResource.objects.prefetch_related("groups")
+    queryset = McpResource.objects.select_related("workspace").prefetch_related("groups")
     serializer_class = ResourceSerializer
     filters = RESOURCE_FILTERS
     ordering = ("uri",)
@@ -134,7 +141,7 @@ class ResourceViewSet(RemovableViewSet):
 
 @described("prompt", "Prompts, by name")
 class PromptViewSet(RemovableViewSet):
-    queryset = McpPrompt.objects.prefetch_related("groups")
+    queryset = McpPrompt.objects.select_related("workspace").prefetch_related("groups")
     serializer_class = PromptSerializer
     filters = PROMPT_FILTERS
     ordering = ("name",)

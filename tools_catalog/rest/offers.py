@@ -29,6 +29,11 @@ class OfferSerializer(RowSerializer[McpUpstreamTool]):
     seen = JSONValue(read_only=True, help_text="The definition as the upstream lists it now.")
     approved = JSONValue(read_only=True, help_text="The definition as it was approved; {} where it never was.")
     digest = serializers.CharField(source="seen_digest", read_only=True, help_text="Of `seen`. A decision names it.")
+    warnings = serializers.DictField(
+        child=serializers.IntegerField(),
+        read_only=True,
+        help_text="What detectors find in `seen`, hidden characters and phrases that speak to a model: kind and count.",
+    )
     remark = serializers.CharField(source="refusal", read_only=True, help_text="Why it cannot be served, if it cannot.")
 
     class Meta:
@@ -43,6 +48,7 @@ class OfferSerializer(RowSerializer[McpUpstreamTool]):
             "seen",
             "approved",
             "digest",
+            "warnings",
             "remark",
             "renamed_from",
             "seen_at",

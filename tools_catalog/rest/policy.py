@@ -7,6 +7,7 @@ from rest_framework import serializers
 from sessions_app.history import guarding
 from sessions_app.kit.rest.errors import Conflict
 from sessions_app.kit.rest.writing import ReasonedSerializer, StrictInteger
+from sessions_app.workspaces.rest import workspace_field
 from tools_catalog.filters import POLICY_FILTERS
 from tools_catalog.models import McpPolicyRule
 from tools_catalog.rest.removable import RemovableViewSet, described, permissions
@@ -18,6 +19,8 @@ class PolicyRuleSerializer(ReasonedSerializer):
     priority = StrictInteger(required=False, min_value=-1000, max_value=1000)
     is_in_force = serializers.BooleanField(read_only=True, help_text="It is enabled and does not only watch.")
 
+    workspace = workspace_field()
+
     class Meta:
         model = McpPolicyRule
         fields = [
@@ -26,6 +29,7 @@ class PolicyRuleSerializer(ReasonedSerializer):
             "effect",
             "applies_to",
             "target",
+            "workspace",
             "condition",
             "words",
             "priority",
@@ -51,13 +55,14 @@ class PolicyRuleSerializer(ReasonedSerializer):
     on_removal="The record of calls that it decided keeps its name. One in force is switched off first.",
 )
 class PolicyRuleViewSet(RemovableViewSet):
-    queryset = McpPolicyRule.objects.all()
+    queryset = McpPolicyRule.objects.select_related("workspace")
     serializer_class = PolicyRuleSerializer
     filters = POLICY_FILTERS
     ordering = ("name",)
     lookup_field = "name"
     lookup_value_regex = "[^/]+"
     required_scope = {"read": "catalog:write", "write": "catalog:write"}
+    of_workspace = frozenset({"list", "retrieve", "create", "update", "partial_update", "destroy"})
     required_permission = permissions("mcppolicyrule")
     may_conflict = True
     missing = "There is no such rule. GET /api/policy-rules/ lists them."

@@ -158,7 +158,7 @@ def _open_to(rows: Any, request: Request) -> Any:
         return visible_rows(rows, request)
     is_known = request.user and request.user.is_authenticated
     permission = f"tools_catalog.view_{rows.model._meta.model_name}"
-    return rows if is_known and request.user.has_perm(permission) else rows.filter(groups=None)
+    return rows if is_known and request.user.has_perm(permission) else rows.filter(groups=None, workspace=None)
 
 
 def _may_see_addresses(request: Request) -> bool:

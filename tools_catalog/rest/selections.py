@@ -14,6 +14,7 @@ from rest_framework.serializers import BaseSerializer
 
 from sessions_app.kit.rest.writing import Named, ReasonedSerializer, StrictText, WritingViewSet
 from sessions_app.protocol.errors import MethodNotAllowed
+from sessions_app.workspaces.rest import workspace_field
 from tools_catalog.filters import SERVICE_FILTERS, TOOLSET_FILTERS
 from tools_catalog.models import HttpService, McpPrompt, McpResource, McpToolDefinition, McpToolset
 from tools_catalog.rest.removable import RemovableViewSet, described, permissions
@@ -94,6 +95,8 @@ class ToolsetSerializer(ReasonedSerializer):
     )
     path = serializers.CharField(read_only=True, help_text="Where clients find it.")
 
+    workspace = workspace_field()
+
     class Meta:
         model = McpToolset
         fields = [
@@ -110,6 +113,7 @@ class ToolsetSerializer(ReasonedSerializer):
             "read_patterns",
             "enabled",
             "groups",
+            "workspace",
             "created_at",
             "updated_at",
             "reason",
@@ -174,11 +178,14 @@ class ServiceViewSet(mixins.CreateModelMixin, WritingViewSet[Any]):
 
 @described("toolset", "Toolsets, by name", on_removal="Its tools stay; its address answers 404.")
 class ToolsetViewSet(RemovableViewSet):
-    queryset = McpToolset.objects.prefetch_related("tools", "prompts", "resources", "groups")
+    queryset = McpToolset.objects.select_related("workspace").prefetch_related(
+        "tools", "prompts", "resources", "groups"
+    )
     serializer_class = ToolsetSerializer
     filters = TOOLSET_FILTERS
     ordering = ("slug",)
     lookup_field = "slug"
     lookup_value_regex = "[^/]+"
     required_permission = permissions("mcptoolset")
+    of_workspace = frozenset({"list", "retrieve", "create", "update", "partial_update", "destroy"})
     missing = "There is no such toolset. GET /api/toolsets/ lists them."

@@ -5,6 +5,7 @@ Authentication and errors are the ones that REST_FRAMEWORK names; this floor kno
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, cast
 
@@ -31,6 +32,8 @@ from sessions_app.kit.rest.writing import (
 )
 from sessions_app.protocol.errors import MethodNotAllowed
 from sessions_app.protocol.json import Json
+from sessions_app.workspaces.models import keys_of
+from sessions_app.workspaces.rest import workspace_field
 from tools_catalog.catalog.snapshot import read_policy, ruled
 from tools_catalog.filters import TOOL_FILTERS
 from tools_catalog.models import McpToolDefinition, McpToolset, McpToolVersion
@@ -44,6 +47,7 @@ class _Key(Protocol):
     """What a key is to the catalogue."""
 
     scopes: list[str]
+    workspace_id: int | None
     principal: str
     caller_label: str
 
@@ -105,6 +109,8 @@ class ToolDefinitionSerializer(RowSerializer[McpToolDefinition]):
         write_only=True, required=False, allow_blank=True, max_length=300, help_text="Why. Kept with the version."
     )
 
+    workspace = workspace_field()
+
     class Meta:
         model = McpToolDefinition
         fields = [
@@ -127,6 +133,7 @@ class ToolDefinitionSerializer(RowSerializer[McpToolDefinition]):
             "task_support",
             "calls_per_minute",
             "groups",
+            "workspace",
             "meta",
             "requirements",
             "created_at",
@@ -175,13 +182,14 @@ class ToolVersionSerializer(RowSerializer[McpToolVersion]):
     ),
 )
 class ToolDefinitionViewSet(mixins.CreateModelMixin, WritingViewSet[McpToolDefinition]):
-    queryset = McpToolDefinition.objects.prefetch_related("groups", "aliases")
+    queryset = McpToolDefinition.objects.select_related("workspace").prefetch_related("groups", "aliases")
     serializer_class = ToolDefinitionSerializer
     filters = TOOL_FILTERS
     ordering = ("name",)
     lookup_field = "name"
     lookup_value_regex = "[^/]+"
     required_scope = SCOPES
+    of_workspace = frozenset({"list", "retrieve"})
     required_permission = {
         "read": "tools_catalog.view_mcptooldefinition",
         "create": "tools_catalog.add_mcptooldefinition",
@@ -252,9 +260,17 @@ def visible_rows(rows: QuerySet[_Row], request: Request) -> QuerySet[_Row]:
     reserved, column = model.groups.through.objects, f"{model._meta.model_name}_id"
     open_to_key = reserved.filter(group__in=key.held_groups()).values(column)
     seen = rows.filter(Q(pk__in=open_to_key) | ~Q(pk__in=reserved.values(column)))
+    seen = seen.filter(Q(workspace=None) | Q(workspace__in=_workspaces_of(key)))
     if model is McpToolDefinition and (hidden := _hidden_by_rules(key)):
         return seen.exclude(pk__in=hidden)
     return seen
+
+
+def _workspaces_of(key: _Key) -> Iterable[int]:
+    """Give the workspaces whose things a key sees."""
+    if key.workspace_id is not None:
+        return [key.workspace_id]
+    return keys_of(key.held_groups().values_list("pk", flat=True))
 
 
 def _hidden_by_rules(key: _Key) -> list[int]:

@@ -12,16 +12,28 @@ from typing import Final, Protocol
 from sessions_app.protocol import errors
 
 NO_ACCOUNT, CLIENT_ACCOUNT, SHARED_ACCOUNT, PERSONAL_ACCOUNT = "none", "client", "shared", "personal"
-BEHALF_ACCOUNT, EXCHANGE_ACCOUNT = "behalf", "exchange"
+BEHALF_ACCOUNT, EXCHANGE_ACCOUNT, WORKLOAD_ACCOUNT = "behalf", "exchange", "workload"
+JAG_ACCOUNT = "jag"
 """As whom the hub signs in at an upstream, or at the API of a service."""
-ACCOUNTS: Final = (NO_ACCOUNT, CLIENT_ACCOUNT, SHARED_ACCOUNT, PERSONAL_ACCOUNT, BEHALF_ACCOUNT, EXCHANGE_ACCOUNT)
-UNATTENDED: Final = frozenset({CLIENT_ACCOUNT, BEHALF_ACCOUNT, EXCHANGE_ACCOUNT})
+ACCOUNTS: Final = (
+    NO_ACCOUNT,
+    CLIENT_ACCOUNT,
+    WORKLOAD_ACCOUNT,
+    SHARED_ACCOUNT,
+    PERSONAL_ACCOUNT,
+    BEHALF_ACCOUNT,
+    EXCHANGE_ACCOUNT,
+    JAG_ACCOUNT,
+)
+UNATTENDED: Final = frozenset({CLIENT_ACCOUNT, WORKLOAD_ACCOUNT, BEHALF_ACCOUNT, EXCHANGE_ACCOUNT, JAG_ACCOUNT})
 """Those that the hub gets tokens for without a person at a browser."""
-OF_PERSONS: Final = frozenset({PERSONAL_ACCOUNT, BEHALF_ACCOUNT, EXCHANGE_ACCOUNT})
+BY_WORD: Final = frozenset({BEHALF_ACCOUNT, EXCHANGE_ACCOUNT})
+"""Those for which an issuer believes the hub who calls."""
+OF_PERSONS: Final = frozenset({PERSONAL_ACCOUNT, BEHALF_ACCOUNT, EXCHANGE_ACCOUNT, JAG_ACCOUNT})
 """Those of which each person has one."""
 
 
-class Place(Protocol):
+class AccountPlace(Protocol):
     """Where an account is: the upstream of a connection, or the API of a service."""
 
     @property
@@ -43,6 +55,11 @@ class Place(Protocol):
 
     @property
     def is_personal(self) -> bool: ...
+
+    @property
+    def identity(self) -> AccountPlace | None:
+        """Where people have the accounts that say to this one's issuer who they are (ID-JAG)."""
+        ...
 
 
 class AccountNeeded(errors.UpstreamError):
@@ -70,6 +87,18 @@ class Account(Protocol):
         """
         ...
 
+    def headers(self, token: str, method: str, url: str) -> dict[str, str]:
+        """Give the headers of one request with a token that `token` gave: with a proof, where it is bound to a key."""
+        ...
+
+    def heard(self, url: str, nonce: str) -> None:
+        """Keep what a server wants in the next proofs for it."""
+        ...
+
+    async def is_connected(self) -> bool:
+        """Whether there are tokens, or may be without anybody at a browser."""
+        ...
+
     async def refused(self, sent: str, status: int, challenge: str) -> None:
         """Come back where the request, which was refused with 401 or 403, is worth one more try with a new token.
 
@@ -79,5 +108,5 @@ class Account(Protocol):
         ...
 
 
-Accounts = Callable[[Place, str], Account]
+Accounts = Callable[[AccountPlace, str], Account]
 """Gives the account of a principal at a place; of nobody: the one that all share, or that lists are read with."""

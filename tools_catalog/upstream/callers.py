@@ -42,6 +42,10 @@ class CallerSessions:
             raise AccountNeeded("This call is nobody's, so there is no account for it.", self._spec.slug)
         if not owner and not self._spec.asking:
             return main
+        return await self.session_of(main, owner, can_ask)
+
+    async def session_of(self, main: UpstreamClient, owner: str, can_ask: Abilities = frozenset()) -> UpstreamClient:
+        """Give the session of a caller whose client can be asked so much. Raises ConnectionFailed."""
         key = (owner, can_ask)
         known = self._sessions.get(key)
         if known is not None and not _is_spent(known):

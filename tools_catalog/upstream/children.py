@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import select
 import signal
 import time
 from collections.abc import Iterator
@@ -22,13 +23,19 @@ MARK = "MCPHUB_UPSTREAM_OF"
 GRACE_SECONDS = 2.0
 """Between the end of a child's input and SIGTERM, and between SIGTERM and SIGKILL."""
 _POLL_SECONDS = 0.02
+_EXITING = 0x4
+"""PF_EXITING of Linux's include/linux/sched.h, in the ninth field of /proc/PID/stat: flags."""
 
 
 def start_mark(pid: int) -> str:
-    """Give what tells two processes of one number apart: its start, in ticks since boot. Linux; else empty."""
+    """Give what tells two processes of one number apart: its start, in ticks since boot. Linux; else empty.
+
+    One that has ended is gone, whether or not its parent has asked. So is one that is ending: its files, and with them
+    its rights in the database, are closed a moment before it shows as ended.
+    """
     try:
         state, *found = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        return "" if state in "ZX" else found[18]  # one that has ended is gone, whether or not its parent has asked
+        return "" if state in "ZX" or int(found[5]) & _EXITING else found[18]
     except (OSError, IndexError):
         return ""
 
@@ -70,15 +77,37 @@ def orphans() -> Iterator[int]:
 
 
 def remove_orphans() -> int:
-    """Kill what hubs that are gone left running on this machine; give how many. Blocks for an instant."""
-    killed = 0
-    for pid in list(orphans()):
-        with contextlib.suppress(OSError):
-            os.kill(pid, signal.SIGKILL)
-            killed += 1
-    if killed:
-        logger.warning("%d child processes that a hub left behind were killed", killed)
-    return killed
+    """Kill what hubs that are gone left running on this machine; give how many. Blocks until they are gone.
+
+    What cannot die is waited for `GRACE_SECONDS`: a child that the hub has once starts when its predecessor is no more.
+    """
+    dying: list[int] = []
+    try:
+        for pid in list(orphans()):
+            with contextlib.suppress(OSError):
+                dying.append(os.pidfd_open(pid))
+                signal.pidfd_send_signal(dying[-1], signal.SIGKILL)
+        if dying:
+            logger.warning("%d child processes that a hub left behind were killed", len(dying))
+        _await_the_end(dying)
+    finally:
+        for process in dying:
+            os.close(process)
+    return len(dying)
+
+
+def _await_the_end(processes: list[int]) -> None:
+    """Wait until all of these are gone, for as long as `GRACE_SECONDS`. A pidfd can be read once its process ended."""
+    waiting = select.poll()
+    for process in processes:
+        waiting.register(process, select.POLLIN)
+    left, deadline = len(processes), time.monotonic() + GRACE_SECONDS
+    while left and (seconds := deadline - time.monotonic()) > 0:
+        for process, _ in waiting.poll(seconds * 1000):
+            waiting.unregister(process)
+            left -= 1
+    if left:
+        logger.error("%d child processes that a hub left behind cannot be killed", left)
 
 
 async def stop(process: asyncio.subprocess.Process, *, at_once: bool = False) -> None:

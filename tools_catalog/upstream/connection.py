@@ -18,7 +18,8 @@ from tools_catalog.call.context import ToolContext
 from tools_catalog.upstream import bridge, core_tasks, tasks, upstream_errors
 from tools_catalog.upstream.account import AccountNeeded
 from tools_catalog.upstream.link import ConnectionEnvironment, HeldElsewhere, Offer, SuspendedElsewhere
-from tools_catalog.upstream.listing import PROMPT, RESOURCE, TEMPLATE, TOOL, Listed
+from tools_catalog.upstream.listing import PROMPT, RESOURCE, TEMPLATE, TOOL, Listed, Offers
+from tools_catalog.upstream.personal import PersonalLists
 from tools_catalog.upstream.spec import ConnectionSpec
 from tools_catalog.upstream.states import LinkState
 from tools_catalog.upstream.supervisor import Supervisor
@@ -47,6 +48,10 @@ class Connection:
         self._suspended = SuspendedCalls(environment.answer_seconds, environment.process_id)
         self._up.has_suspended = lambda: bool(self._suspended)
         self.link = self._up.link
+        self.personal = PersonalLists(spec, environment, self._up.scrub) if spec.lists_per_person else None
+        """Of the accounts of persons, where what is listed depends on who asks."""
+        if self.personal is not None:
+            self._up.also_changed = self.personal.changed
         self._places = Places(spec.max_concurrent, spec.max_waiting)
         self.start = self._up.start
         self.lose = self._up.lose
@@ -70,6 +75,20 @@ class Connection:
         """End once the calls under way have ended. Another connection may stand in its place at once."""
         await self._up.retire()
         await self._suspended.end()
+
+    async def list_for(self, principal: str, *, again: bool) -> None:
+        """List what is offered to a person who has an account there; `again`, although the list is fresh."""
+        if self.personal is None:
+            return
+        with self._busy():
+            for attempt in range(2):
+                session = await self._up.callers.session_of(await self._up.ready(), principal)
+                try:
+                    await self.personal.shown(session, principal, again=again)
+                    return
+                except SessionLost:  # such as of an account that was connected anew
+                    if attempt:
+                        raise
 
     @property
     def is_used(self) -> bool:
@@ -162,12 +181,16 @@ class Connection:
         self, main: UpstreamClient, method: str, params: dict[str, Any], context: ToolContext, offer: Offer
     ) -> dict[str, Any]:
         for _ in range(2):
-            listed = await self._check(offer)
+            listed = None if self.personal else await self._check(offer)
             session = main if main.serves_all else await self._up.callers.session_for(main, context)
             began = self._up.loop.time()
             if context.call.client_capabilities and (task_id := tasks.resumed(context)):
                 return {"resultType": "task", "taskId": task_id}  # there is one already
             try:
+                if listed is None:
+                    assert self.personal is not None
+                    shown = await self.personal.shown(session, context.call.caller_principal)
+                    listed = self._judged(shown, offer)
                 if method == "tools/call" and session.era.offers_tasks:
                     result = await self._call(session, params, context)
                 elif method == "tools/call" and session.era.takes_core_tasks:
@@ -331,10 +354,17 @@ class Connection:
         """Give what the upstream offers, as it was approved, by a list that is not too old. Raises ToolDisabled."""
         if self._up.loop.time() - self._up.listed_at[offer.kind] > self.spec.refresh_seconds:
             await self._up.list_again(offer.kind)
+        return self._judged(self._up.offers, offer)
+
+    def _judged(self, offers: Offers, offer: Offer) -> Listed:
+        """Give what is offered, if it is as it was approved. Raises ToolDisabled."""
         what, name = _WORDS[offer.kind], offer.name[:100]
-        listed = self._up.offers.get(offer.kind, {}).get(offer.name)
+        listed = offers.get(offer.kind, {}).get(offer.name)
         if listed is None:
-            raise errors.ToolDisabled(f"The upstream no longer offers the {what} {name}. Tell the hub's operator.")
+            whom = " to your account there" if self.personal else ""
+            raise errors.ToolDisabled(
+                f"The upstream no longer offers the {what} {name}{whom}. Tell the hub's operator."
+            )
         if listed.refusal or not offer.approval.covers(listed):
             raise errors.ToolDisabled(
                 f"The upstream changed the {what} {name} since it was approved, so it is not asked for it. "

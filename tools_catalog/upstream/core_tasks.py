@@ -60,7 +60,7 @@ def related(meta: Mapping[str, Json] | None) -> str:
     return task_id if isinstance(task_id, str) else ""
 
 
-class CoreTaskFollower(tasks.Watch):
+class CoreTaskFollower(tasks.TaskWatch):
     """One task of the upstream, for one call. What it asks comes as requests of the upstream, while its result is
     waited for."""
 

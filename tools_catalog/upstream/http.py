@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 import httpx2
@@ -18,7 +19,7 @@ from tools_catalog.egress.proxy import ProxyAddress
 from tools_catalog.egress.rules import EgressPolicy
 from tools_catalog.upstream.account import Account, AccountRefused
 from tools_catalog.upstream.spec import ConnectionSpec
-from tools_catalog.upstream.wire import ConnectionPool, NotSent, WireResponse
+from tools_catalog.upstream.wire import ConnectionPool, RequestNotSent, WireResponse
 
 MAX_REDIRECTS: Final = 2
 """Each sends the request once more; what is followed within an origin is a slash at the end, or a version."""
@@ -27,6 +28,8 @@ _SIGNED_ATTEMPTS: Final = 2
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _FOR_GET_ONLY: Final = 303
 """It asks for a GET of something else. The others move the address; whoever moves one means POST by POST."""
+Sign = Callable[[httpx2.URL], bytes]
+"""Gives the lines that sign a request to this address."""
 _PORTS: Final = {"http": 80, "https": 443}
 
 
@@ -91,11 +94,13 @@ class HttpEndpoint:
         """Send it with the account's token, and once more where that was refused and there is another one."""
         for attempt in range(_SIGNED_ATTEMPTS + 1):
             token = await account.token()
-            signed = head
+            sign: Sign | None = None
             if token:
                 self._token_known(token)
-                signed = b"%bAuthorization: Bearer %b\r\n" % (head, token.encode("latin-1"))
-            response = await self._followed(target, method, signed, body)
+                sign = partial(_signature, account, token, method)
+            response = await self._followed(target, method, head, body, sign)
+            if nonce := response.headers.get(b"dpop-nonce"):
+                account.heard(str(target.url), nonce.decode("latin-1"))
             if response.status not in (401, 403):
                 break
             challenge = response.headers.get(b"www-authenticate", b"").decode("latin-1")
@@ -105,9 +110,12 @@ class HttpEndpoint:
                 raise AccountRefused("The upstream refuses each token that the account gets. Tell the hub's operator.")
         return response
 
-    async def _followed(self, target: _Target, method: bytes, head: bytes, body: bytes) -> WireResponse:
+    async def _followed(
+        self, target: _Target, method: bytes, head: bytes, body: bytes, sign: Sign | None = None
+    ) -> WireResponse:
         for followed in range(MAX_REDIRECTS + 1):
-            response = await self._sent(target, target.request(method, head, body))
+            whole = head if sign is None else head + sign(target.url)
+            response = await self._sent(target, target.request(method, whole, body))
             if response.status not in _REDIRECTS or followed == MAX_REDIRECTS:
                 break
             there = self._redirected(method, target.url, response)
@@ -125,7 +133,7 @@ class HttpEndpoint:
     async def _sent(self, target: _Target, request: bytes) -> WireResponse:
         try:
             return await target.pool.send(request)
-        except NotSent as error:
+        except RequestNotSent as error:
             raise errors.ConnectionFailed(
                 f"{self._spec.slug} cannot be reached: {error} Nothing was sent; try again.", connection=self._spec.slug
             ) from error
@@ -181,6 +189,12 @@ class _Target:
         if method == b"POST":
             return b"%bContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (lines, len(body), body)
         return lines + b"\r\n"
+
+
+def _signature(account: Account, token: str, method: bytes, url: httpx2.URL) -> bytes:
+    """Give the lines that say as whom the request is made; a proof among them is for its address."""
+    headers = account.headers(token, method.decode("ascii"), str(url))
+    return "".join(f"{name}: {value}\r\n" for name, value in headers.items()).encode("latin-1")
 
 
 def _refusal(response: WireResponse) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Protocol
 
 from sessions_app.protocol.errors import ConnectionFailed
 from tools_catalog.backends.http.template import Secrets
@@ -13,6 +14,15 @@ from tools_catalog.upstream import listing
 from tools_catalog.upstream.account import AccountNeeded, Accounts
 from tools_catalog.upstream.spec import ConnectionSpec
 from tools_catalog.upstream.states import LinkState
+
+
+class Digests(Protocol):
+    """A definition, as far as approvals tell it from others."""
+
+    @property
+    def digest(self) -> str: ...
+    @property
+    def schema_digest(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +34,7 @@ class Approval:
     keeps_serving: bool = False
     trusts: bool = False
 
-    def covers(self, tool: listing.Listed) -> bool:
+    def covers(self, tool: Digests) -> bool:
         if self.trusts or tool.digest == self.digest:
             return True
         return self.keeps_serving and tool.schema_digest == self.schema_digest
@@ -77,6 +87,10 @@ class ConnectionEnvironment:
     """Whether a client that comes back reaches this process for certain, be it through another one."""
     report: Callable[[Link], None] = lambda link: None
     discovered: Callable[[int, listing.Offers], Awaitable[None]] | None = None
+    discovered_by: Callable[[int, str, listing.Offers], Awaitable[None]] | None = None
+    """Told what was listed with the account of a person, where lists depend on who asks."""
+    was_listed_to: Callable[[int, str, float], Awaitable[bool]] | None = None
+    """Says whether any process listed what is offered to a person within so many seconds."""
     updated: Callable[[str], None] = lambda uri: None
     """Told of each resource that was subscribed to and reads differently now."""
     person_done: Callable[[str], None] = lambda elicitation_id: None

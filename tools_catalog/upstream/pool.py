@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import logging
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -10,7 +11,7 @@ from weakref import WeakKeyDictionary
 
 from sessions_app.kit import tracing
 from sessions_app.protocol import mcp_apps
-from sessions_app.protocol.errors import AskFailed, ConnectionFailed
+from sessions_app.protocol.errors import AskFailed, ConnectionFailed, HubError
 from tools_catalog.call.context import ToolContext
 from tools_catalog.upstream import children
 from tools_catalog.upstream.connection import Connection
@@ -19,6 +20,7 @@ from tools_catalog.upstream.received_calls import NotThere
 from tools_catalog.upstream.relay import Relay
 from tools_catalog.upstream.spec import STDIO, ConnectionSpec
 from tools_catalog.upstream.suspended_calls import GONE
+from tools_catalog.upstream.transports.base import SessionLost
 
 __all__ = ["Approval", "ConnectionEnvironment", "Link", "Offer", "Pool", "here"]
 
@@ -50,6 +52,8 @@ class Pool:
         """Name of a connection -> the end of the one that it replaced."""
         self._holders: dict[str, str] = {}
         """Name of a connection -> where the process that runs its one child was last reached."""
+        self._listing: set[tuple[str, str]] = set()
+        """Connections and persons whose lists are being read for nobody who waits."""
         self.relay = Relay(self._perform)
         self._is_stopped = False
         self._has_cleaned = False
@@ -159,6 +163,37 @@ class Pool:
         """List the tools of a connection again, connecting it for that."""
         if (connection := self._connections.get(slug)) is not None:
             connection.refresh()
+
+    def list_for(self, principal: str, slug: str = "", *, again: bool = False) -> None:
+        """Read what upstreams list to a person, in the background, where that depends on who asks, the person has an
+        account there, and the list is too old; of a `slug` that one alone."""
+        for connection in self._connections.values():
+            spec = connection.spec
+            key = spec.slug, principal
+            if spec.lists_per_person and slug in ("", spec.slug) and principal and key not in self._listing:
+                self._listing.add(key)
+                listing = self._list_for(connection, principal, again)
+                # A session outlives the request that begins it, whose context has threads that end with it.
+                context = contextvars.Context()
+                self._own(asyncio.create_task(listing, name=f"mcphub-upstream-{spec.slug}-lists", context=context))
+
+    async def _list_for(self, connection: Connection, principal: str, again: bool) -> None:
+        account = self.environment.account
+        try:
+            if account is None or not await account(connection.spec, principal).is_connected():
+                return
+            if again or not await self._was_listed_to(connection.spec, principal):
+                await connection.list_for(principal, again=again)
+        except (HubError, SessionLost) as error:
+            logger.warning("What %s offers to %s is not known: %s", connection.spec.slug, principal, error)
+        except Exception:
+            logger.exception("What %s offers to %s is not known", connection.spec.slug, principal)
+        finally:
+            self._listing.discard((connection.spec.slug, principal))
+
+    async def _was_listed_to(self, spec: ConnectionSpec, principal: str) -> bool:
+        asked = self.environment.was_listed_to
+        return asked is not None and await asked(spec.id, principal, spec.refresh_seconds)
 
     def reconnect(self, slug: str) -> None:
         """Make a connection anew where there is one. Calls under way end on the old one."""

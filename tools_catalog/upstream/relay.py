@@ -1,6 +1,7 @@
 """Forwards calls to another process of the hub: the one that runs the child, or that keeps the suspended call.
 
-Each process listens on a socket, and each call is one connection. So the end of either process ends the connection: the
+Each process listens on a Unix socket, and on a port for other machines where the deployment names one. Each call is one
+connection. So the end of either process ends the connection: the
 calling process learns at once that the other is gone, and the running one that nobody waits for the result.
 """
 
@@ -21,9 +22,10 @@ from sessions_app.protocol import errors
 from tools_catalog.call.base import Json
 from tools_catalog.call.context import CallInfo, ToolContext
 from tools_catalog.call.input_requests import Relayed, Url
-from tools_catalog.upstream import bridge, frames
+from tools_catalog.upstream import bridge, frames, peers
 from tools_catalog.upstream.frames import Frame, FrameStream
 from tools_catalog.upstream.link import Offer
+from tools_catalog.upstream.peers import PeerPort
 from tools_catalog.upstream.received_calls import NotThere, Perform, ReceivedCall
 
 logger = logging.getLogger(__name__)
@@ -46,14 +48,19 @@ class Relay:
     def __init__(self, perform: Perform) -> None:
         self._perform = perform
         self._server: asyncio.Server | None = None
+        self._port: asyncio.Server | None = None
+        self._secret = ""
         self._path = Path()
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_draining = False
         self.address = ""
         """Where other processes of this machine reach it; empty where they cannot."""
+        self.peer_address = ""
+        """Where processes of other machines reach it; empty where they cannot."""
 
-    async def start(self, folder: Path, name: str) -> None:
-        """Take calls on a socket in `folder`, which only this user can enter."""
+    async def start(self, folder: Path, name: str, secret: str = "") -> None:
+        """Take calls on a socket in `folder`, which only this user can enter. `secret` lets into other machines."""
+        self._secret = secret
         try:
             self._path = await asyncio.to_thread(_place, folder, f"{name}{_ENDING}")
             self._server = await asyncio.start_unix_server(self._serve, str(self._path))
@@ -63,6 +70,18 @@ class Relay:
             return
         self.address = str(self._path)
 
+    async def open_port(self, port: PeerPort) -> None:
+        """Take calls of other machines, too. Raises OSError where the port cannot be had."""
+        self._port = await asyncio.start_server(
+            self._serve,
+            port.host,
+            port.port,
+            ssl=peers.listening(port.secret),
+            ssl_handshake_timeout=_CONNECT_SECONDS,
+            ssl_shutdown_timeout=_CONNECT_SECONDS,
+        )
+        self.peer_address = port.address
+
     async def drain(self, seconds: float) -> None:
         """Take nothing new, and let what was taken end in time."""
         self._is_draining = True
@@ -71,6 +90,8 @@ class Relay:
 
     async def stop(self) -> None:
         self._is_draining = True
+        if self._port is not None:
+            self._port.close()
         if self._server is not None:
             self._server.close()
             with contextlib.suppress(OSError):
@@ -88,7 +109,7 @@ class Relay:
         where it does not, TransportError where it ended within the call."""
         try:
             async with asyncio.timeout(_CONNECT_SECONDS):
-                stream = FrameStream(*await asyncio.open_unix_connection(address))
+                stream = FrameStream(*await self._connected(address))
         except (OSError, TimeoutError, NotImplementedError) as error:
             raise NotThere(str(error)) from error
         forwarded = _ForwardedCall(stream, context)
@@ -96,6 +117,12 @@ class Relay:
             return await forwarded.make(slug, method, params, offer)
         finally:
             stream.close()
+
+    async def _connected(self, address: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        if not address.startswith(peers.SCHEME):
+            return await asyncio.open_unix_connection(address)
+        host, port = peers.parted(address)
+        return await asyncio.open_connection(host, port, ssl=peers.calling(self._secret), server_hostname=host)
 
     # Taking one ----------------------------------------------------------------------------------------
 

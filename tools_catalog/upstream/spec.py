@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
 from tools_catalog.backends.http.template import Secrets, Template, Values, header_text
-from tools_catalog.bindings import CONNECTION, PROFILE, Destination, origin_of
+from tools_catalog.bindings import CONNECTION, PROFILE, SERVICE, Destination, origin_of
 from tools_catalog.upstream.account import ACCOUNTS as ACCOUNTS
 from tools_catalog.upstream.account import CLIENT_ACCOUNT as CLIENT_ACCOUNT
 from tools_catalog.upstream.account import NO_ACCOUNT as NO_ACCOUNT
@@ -91,6 +91,20 @@ class LaunchSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """The service at which people have the accounts that say who they are."""
+
+    id: int
+    slug: str
+    url: str
+
+    of: ClassVar[str] = SERVICE
+    account: ClassVar[str] = PERSONAL_ACCOUNT
+    is_personal: ClassVar[bool] = True
+    identity: ClassVar[None] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionSpec:
     """One upstream. A change of any member means a new connection."""
 
@@ -100,6 +114,9 @@ class ConnectionSpec:
     url: str = ""
     headers: tuple[tuple[str, Template], ...] = ()
     account: str = NO_ACCOUNT
+    identity: Identity | None = None
+    lists_per_person: bool = False
+    """What it lists depends on who asks, so each account reads lists of its own."""
     launch: LaunchSpec | None = None
     starts_eagerly: bool = False
     separates_callers: bool = True

@@ -77,6 +77,8 @@ class Supervisor:
         self.last_call = self.loop.time()
         self.has_suspended: Callable[[], bool] = lambda: False
         """Whether calls wait over there that are not under way here."""
+        self.also_changed: Callable[[], None] = lambda: None
+        """Told with each change of what is offered."""
         self.ended = asyncio.Event()
         """Set whenever a call ends."""
         self._environment = environment
@@ -124,6 +126,7 @@ class Supervisor:
     def list_changed(self, *kinds: str) -> None:
         """What was listed of these kinds no longer counts, for calls that begin from now on."""
         self.listed_at.update(dict.fromkeys(kinds, float("-inf")))
+        self.also_changed()
         self._wake.set()
 
     def subscribe(self, uris: frozenset[str]) -> None:

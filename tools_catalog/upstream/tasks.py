@@ -68,7 +68,7 @@ class TaskLost(errors.TransportError):
         super().__init__("The connection broke within the call, and the upstream does not know its task any more.")
 
 
-class Watch:
+class TaskWatch:
     """What looking after a task is in either form. `send` makes a request of the same upstream."""
 
     pause_member = "pollIntervalMs"
@@ -123,7 +123,7 @@ class Watch:
             logger.info("A task of an upstream could not be cancelled: %s", error)
 
 
-class TaskFollower(Watch):
+class TaskFollower(TaskWatch):
     """One task of the upstream, for one call."""
 
     def __init__(self, task_id: str, send: Send, context: ToolContext, asking: Asking) -> None:

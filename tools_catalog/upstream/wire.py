@@ -31,7 +31,7 @@ _DRAIN_SECONDS = 1.0
 _MOST_HEADER_BYTES = 64 * 1024
 
 
-class NotSent(Exception):
+class RequestNotSent(Exception):
     """No connection could be made: nothing reached the other side. Its words say why."""
 
 
@@ -326,7 +326,7 @@ class ConnectionPool:
             async with asyncio.timeout(self._seconds):
                 made = await self._connect_anywhere()
         except (OSError, httpcore2.ConnectError) as error:  # a timeout is one, too
-            raise NotSent(unreached.reason(error)) from error
+            raise RequestNotSent(unreached.reason(error)) from error
         self._all.add(made)
         return made
 
@@ -339,7 +339,7 @@ class ConnectionPool:
                 if proxy is not None:
                     return await self._connect_through(proxy, target)
                 return await self._open(target, self._port, self._tls, self._host)
-            except (OSError, NotSent) as error:  # TLS's errors are of the first
+            except (OSError, RequestNotSent) as error:  # TLS's errors are of the first
                 failure = error
         raise failure
 
@@ -348,10 +348,10 @@ class ConnectionPool:
         try:
             made = await self._open(proxy.host, proxy.port, tls, proxy.host)
         except OSError as error:
-            raise NotSent(proxies.SILENT) from error
+            raise RequestNotSent(proxies.SILENT) from error
         try:
             if refused := proxies.refusal_of(await made.tunnel(proxy.tunnel_request(target, self._port))):
-                raise NotSent(refused)
+                raise RequestNotSent(refused)
             if self._tls is not None:
                 loop = asyncio.get_running_loop()
                 inside = await loop.start_tls(made.transport, made, self._tls, server_hostname=self._host)
@@ -360,7 +360,7 @@ class ConnectionPool:
         except BaseException as error:
             made.close()
             if isinstance(error, Broken):
-                raise NotSent(proxies.refusal_of(0)) from error
+                raise RequestNotSent(proxies.refusal_of(0)) from error
             raise
         return made
 

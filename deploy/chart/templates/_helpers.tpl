@@ -25,6 +25,10 @@ securityContext:
 env:
   - name: MCPHUB_DATABASE_URL
     valueFrom: {secretKeyRef: {name: {{ .Values.database.existingSecret | quote }}, key: url}}
+  - name: MCPHUB_DATABASE_DIRECT_URL
+    valueFrom: {secretKeyRef: {name: {{ .Values.database.existingSecret | quote }}, key: directUrl, optional: true}}
+  - name: MCPHUB_AUDIT_DATABASE_URL
+    valueFrom: {secretKeyRef: {name: {{ .Values.database.existingSecret | quote }}, key: auditUrl, optional: true}}
   - {name: MCPHUB_ENCRYPTION_KEY_FILE, value: /keys/encryption_keys}
   - {name: MCPHUB_SECRET_KEY_FILE, value: /keys/secret_key}
   - {name: MCPHUB_SIGNING_KEY_FILE, value: /keys/signing.key}
@@ -34,6 +38,11 @@ env:
   - {name: MCPHUB_METRICS_PORT, value: {{ .Values.metrics.port | quote }}}
   - {name: MCPHUB_METRICS_HOST, value: "0.0.0.0"}
   - {name: MCPHUB_WORKERS, value: {{ .Values.workers | quote }}}
+  {{- if .Values.peers.enabled }}
+  - name: POD_IP
+    valueFrom: {fieldRef: {fieldPath: status.podIP}}
+  - {name: MCPHUB_PEER_ADDRESS, value: "$(POD_IP):{{ .Values.peers.port }}"}
+  {{- end }}
   {{- with .Values.audit.checkpointWebhook }}
   - {name: MCPHUB_CHECKPOINT_WEBHOOK, value: {{ . | quote }}}
   {{- end }}
@@ -78,4 +87,8 @@ affinity: {{ toJson . }}
   secret: {secretName: {{ .Values.keys.existingSecret | quote }}, defaultMode: 0440}
 - name: tmp
   emptyDir: {}
+{{- end }}
+
+{{- define "mcphub.peerPorts" -}}
+{protocol: TCP, port: {{ .Values.peers.port }}, endPort: {{ sub (add .Values.peers.port .Values.workers) 1 }}}
 {{- end }}

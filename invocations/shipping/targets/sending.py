@@ -33,7 +33,7 @@ class NotDelivered(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class TargetAnswer:
     status: int
     body: bytes
 
@@ -54,7 +54,7 @@ class HttpSender:
     ) -> None:
         self.close()
 
-    def send(self, method: str, url: str, headers: Mapping[str, str], content: bytes) -> Answer:
+    def send(self, method: str, url: str, headers: Mapping[str, str], content: bytes) -> TargetAnswer:
         """Give an answer of 200 to 299; raise NotDelivered for every other end."""
         return self._runner.run(self._send(method, url, headers, content))
 
@@ -64,7 +64,7 @@ class HttpSender:
             self._runner.run(client.aclose())
         self._runner.close()
 
-    async def _send(self, method: str, url: str, headers: Mapping[str, str], content: bytes) -> Answer:
+    async def _send(self, method: str, url: str, headers: Mapping[str, str], content: bytes) -> TargetAnswer:
         if self._client is None:
             self._client = guard.client(
                 self._policy, timeout_seconds=PATIENCE_SECONDS, proxy=self._proxy, connections=2
@@ -81,7 +81,7 @@ class HttpSender:
                             break
                     if not answer.is_success:
                         raise _refusal(answer, body)
-                    return Answer(answer.status_code, body[:_MOST_ANSWER_BYTES])
+                    return TargetAnswer(answer.status_code, body[:_MOST_ANSWER_BYTES])
         except TimeoutError as error:
             raise NotDelivered(f"it did not answer in {PATIENCE_SECONDS:.0f} seconds") from error
         except (HubError, httpx2.HTTPError) as error:

@@ -209,7 +209,7 @@ class ChatProviderAdmin(RecordedAdmin):
                     {
                         "words": words[step.kind],
                         "mark": mark("good", _t("OK")) if step.is_good else mark("bad", _t("Failed")),
-                        "outcome": visible(step.detail),
+                        "outcome": visible(step.outcome),
                         "milliseconds": step.milliseconds,
                     }
                     for step in steps

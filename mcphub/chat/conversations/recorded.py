@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from django.db.models import Q
 
 from invocations.redaction import records
-from invocations.redaction.records import Record
+from invocations.redaction.records import RecordRedaction
 from mcphub.chat.engine.turn import Turn
 from mcphub.chat.messages import Message
 from mcphub.chat.models.conversations import AIResponse, ChatMessage, ChatSession, Query
@@ -20,6 +20,7 @@ from sessions_app.protocol.errors import ParseError
 from sessions_app.protocol.json import Json
 from tools_catalog.catalog.snapshot import Tool
 from tools_catalog.catalog.toolsets import CALL
+from tools_catalog.guardrails.guardrail import shown as without_masked
 
 _MOST_GONE_OVER = 1000
 """Rows of each kind, the newest, that are searched for what was found out after they were written."""
@@ -57,8 +58,9 @@ def _arguments(turn: Turn, tools: dict[str, Tool], name: str, text: str) -> str:
     return text if fresh is value else json.dumps(fresh).decode()
 
 
-def _recorded(record: Record, tool: Tool | None, name: str, value: Json) -> Json:
-    return record.arguments(tool.name if tool else name, tool.definition if tool else None, value)
+def _recorded(record: RecordRedaction, tool: Tool | None, name: str, value: Json) -> Json:
+    recorded = record.arguments(tool.name if tool else name, tool.definition if tool else None, value)
+    return recorded if tool is None else without_masked(tool.guardrails, recorded)
 
 
 def _changed(calls: list[Json], change: Callable[[str, str], str]) -> list[Json]:

@@ -21,7 +21,7 @@ from invocations.mapping.error_map import ErrorMap
 from invocations.recovery import interrupted
 from invocations.redaction import records
 from invocations.redaction.policy import RedactionPolicy
-from invocations.redaction.records import Record
+from invocations.redaction.records import RecordRedaction
 from mcphub.chat import messages as chat_messages
 from mcphub.chat.conversations import recorded
 from mcphub.chat.engine.turn import Turn
@@ -74,7 +74,7 @@ class ConversationStore:
             if surplus > 0:
                 oldest = list(live.filter(turn_id=None).order_by("expires_at").values_list("pk", flat=True)[:surplus])
                 ChatSession.objects.filter(pk__in=oldest).update(closed_at=now)
-            record = Record(self._redaction())
+            record = RecordRedaction(self._redaction())
             session = ChatSession(
                 principal=caller.principal,
                 caller_label=caller.label[:150],

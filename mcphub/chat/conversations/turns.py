@@ -12,7 +12,7 @@ from typing import ParamSpec, TypeVar
 
 from channels.db import database_sync_to_async
 
-from invocations.redaction.records import Record
+from invocations.redaction.records import RecordRedaction
 from mcphub.chat.conversations import responses
 from mcphub.chat.conversations.store import ConversationStore, forget_clear, purge
 from mcphub.chat.engine.events import MessagesAdded, TurnEvent, TurnFinished
@@ -82,7 +82,7 @@ class Conversations:
         Left without a response, the turn has failed.
         """
         self._running.add(turn.id)
-        turn.record = Record(self._hub.configuration.redaction)
+        turn.record = RecordRedaction(self._hub.configuration.redaction)
         try:
             await _in_thread(self._store.begin, turn)
         except asyncio.CancelledError:

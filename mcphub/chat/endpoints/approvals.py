@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from channels.db import database_sync_to_async
 
-from invocations.redaction.records import Record
+from invocations.redaction.records import RecordRedaction
 from mcphub.chat import approvals
 from mcphub.chat.endpoints.base import ChatEndpoint
 from mcphub.chat.errors import invalid
@@ -27,7 +27,7 @@ class ApprovalEndpoint(ChatEndpoint):
                 raise invalid("reason", "reason must be a text.")
             row = await database_sync_to_async(approvals.decide)(
                 id_,
-                Record(self.hub.configuration.redaction),
+                RecordRedaction(self.hub.configuration.redaction),
                 approve=approve,
                 reason=reason,
                 actor=principal,

@@ -43,6 +43,7 @@ class ChatEndpoint(HubConsumer):
     """What the key must be allowed; unread where no caller is needed."""
     error_event: str | None = None
     """The name of the event that ends a stream with an error."""
+    error_kind = b"application/json"
     chat: service.Chat
 
     def __init__(self) -> None:
@@ -186,6 +187,7 @@ class ChatEndpoint(HubConsumer):
             "stop_reason": event.stop_reason,
             "functions": event.functions,
             "ignored": ignored,
+            "quotas": event.quotas,
         }
         return found | {name: value for name, value in more.items() if value}
 
@@ -233,7 +235,8 @@ class ChatEndpoint(HubConsumer):
             error.retry_after = 1
         if error.retry_after is not None:
             headers.append((b"retry-after", b"%d" % max(1, round(error.retry_after + 0.499))))
-        await self.respond_json(self.error_body(error), status=error.http_status, headers=headers)
+        headers += [(b"content-type", self.error_kind), *self.own_headers()]
+        await self.respond(error.http_status, json.dumps(self.error_body(error)), headers)
 
     async def refuse(self, error: HubError) -> None:
         if isinstance(error, MethodNotAllowed):

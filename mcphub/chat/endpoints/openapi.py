@@ -7,6 +7,7 @@ from django.conf import settings
 from mcphub.chat.errors import ERROR_CODES
 from mcphub.chat.models.conversations import MOST_MESSAGES
 from mcphub.chat.query_requests import TRANSPORTS
+from sessions_app.kit.rest.errors import NO_TYPE, PROBLEM
 from sessions_app.kit.rest.schema import event_shape
 from sessions_app.protocol.json import Json
 
@@ -95,6 +96,7 @@ _SCHEMAS: dict[str, Json] = {
             "duration_ms": _WHOLE,
             "finish_reason": _TEXT,
             "stop_reason": _or_null(_TEXT),
+            "quotas": {"type": "array", "items": _ANY_OBJECT},
         }
     ),
     "ChatSessionRequest": _object(
@@ -175,7 +177,11 @@ _SCHEMAS: dict[str, Json] = {
                     "jsonrpc_code": _WHOLE,
                     "invocation_id": _or_null(_TEXT),
                 }
-            )
+            ),
+            "type": {"type": "string", "enum": [NO_TYPE]},
+            "title": _TEXT,
+            "status": _WHOLE,
+            "detail": _TEXT,
         }
     ),
 }
@@ -188,7 +194,7 @@ _REFUSALS = {
     "409": "SESSION_BUSY: the session answers another request.",
     "413": "INVALID_QUERY: the body is too large.",
     "415": "INVALID_QUERY: the body is not application/json.",
-    "429": "RATE_LIMITED, with Retry-After; or QUOTA_EXCEEDED at the provider.",
+    "429": "RATE_LIMITED, with Retry-After; QUOTA_REACHED, likewise; or QUOTA_EXCEEDED at the provider.",
     "500": "SERVER_ERROR: the hub failed.",
     "502": "AUTHENTICATION_FAILED: the provider does not accept the hub's key.",
     "503": "PROVIDER_UNAVAILABLE, with Retry-After; SERVER_BUSY or AUDIT_UNAVAILABLE.",
@@ -203,7 +209,8 @@ def _json(name: str) -> dict[str, Json]:
 def _operation(
     summary: str, id_: str, answers: dict[str, Json], refusals: str, *, body: str = "", **more: Json
 ) -> dict[str, Json]:
-    refused = {code: {"description": _REFUSALS[code], "content": _json("ChatFailure")} for code in refusals.split()}
+    content = {PROBLEM: {"schema": _ref("ChatFailure")}}
+    refused = {code: {"description": _REFUSALS[code], "content": content} for code in refusals.split()}
     asked = {"requestBody": {"required": True, "content": _json(body)}} if body else {}
     return {
         "operationId": id_,

@@ -16,6 +16,7 @@ from mcphub.chat.engine import tool_selection
 from mcphub.chat.errors import ChatError, invalid
 from mcphub.chat.models.conversations import ChatMessage, ChatSession
 from mcphub.chat.queries import moment
+from sessions_app.kit.rest.errors import PROBLEM, problem
 from sessions_app.protocol.json import Json
 from tools_catalog.upstream.states import LinkState
 
@@ -24,19 +25,19 @@ class OwnApiEndpoint(ChatEndpoint):
     """An endpoint whose errors have REST's shape."""
 
     error_event = "error"
+    error_kind = PROBLEM.encode()
 
     def error_body(self, error: ChatError) -> dict[str, Json]:
         details = {**({"param": error.param} if error.param else {}), **error.details}
-        return {
-            "error": {
-                "code": error.code,
-                "message": error.message,
-                "details": details,
-                "retryable": error.should_retry,
-                "jsonrpc_code": error.jsonrpc_code,
-                "invocation_id": error.invocation_id or None,
-            }
-        }
+        return problem(
+            error.http_status,
+            error.code,
+            error.message,
+            details,
+            error.should_retry,
+            jsonrpc_code=error.jsonrpc_code,
+            invocation_id=error.invocation_id or None,
+        )
 
     def parameters(self, *known: str) -> dict[str, str]:
         """Give the query's parameters; raise ChatError for one that is not known, or comes twice."""

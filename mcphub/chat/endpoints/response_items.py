@@ -17,6 +17,7 @@ _INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"
 _ERROR_CODES = {
     "RATE_LIMITED": "rate_limit_exceeded",
     "QUOTA_EXCEEDED": "rate_limit_exceeded",
+    "QUOTA_REACHED": "rate_limit_exceeded",
     "INVALID_QUERY": "invalid_prompt",
     "CONTENT_FILTER": "invalid_prompt",
 }
@@ -237,7 +238,7 @@ def _usage(usage: TokenUsage | None) -> dict[str, Json] | None:
         return None
     return {
         "input_tokens": usage.prompt_tokens,
-        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+        "input_tokens_details": {"cached_tokens": usage.cached_tokens, "cache_write_tokens": 0},
         "output_tokens": usage.completion_tokens,
         "output_tokens_details": {"reasoning_tokens": 0},
         "total_tokens": usage.total_tokens,

@@ -10,7 +10,7 @@ from channels.db import database_sync_to_async
 from django.conf import settings
 
 from invocations.approvals.models import McpApproval
-from invocations.redaction.records import Record
+from invocations.redaction.records import RecordRedaction
 from mcphub.chat import approvals
 from mcphub.chat import messages as chat_messages
 from mcphub.chat.conversations import responses as stored_responses
@@ -112,7 +112,7 @@ class ResponsesEndpoint(ChatEndpoint):
                 )
         await database_sync_to_async(approvals.decide)(
             row.pk,
-            Record(self.hub.configuration.redaction),
+            RecordRedaction(self.hub.configuration.redaction),
             approve=decision.approve,
             reason=decision.reason,
             actor=principal,

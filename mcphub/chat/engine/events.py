@@ -103,7 +103,7 @@ class TurnFinished:
     """stop, length, tool_calls or content_filter."""
     stop_reason: str | None
     """Why the hub ended the turn, where it did: max_tool_rounds, max_tool_calls, max_seconds, max_result_bytes,
-    approval_required."""
+    quota_reached, approval_required."""
     text: str
     """All that the model said, over all rounds."""
     reasoning: str = ""
@@ -121,6 +121,8 @@ class TurnFinished:
     invocation_ids: list[str] = field(default_factory=list)
     functions: dict[str, str] = field(default_factory=dict)
     """Names of functions in `messages_added` that are not those of their tools, with these."""
+    quotas: list[dict[str, object]] = field(default_factory=list)
+    """Quotas of tokens and money that warn, as `mcphub/quota` tells them."""
 
 
 TurnEvent = (

@@ -5,12 +5,16 @@ iterated by one task: cancelling that task cancels the request to the provider a
 recorded as cancelled before the cancellation goes on. What fails the whole turn raises `ChatError`; what a tool did
 wrong is told to the model.
 
+A quota of tokens or money that a round uses up ends the turn (`Metering`): the model is not asked again, its calls of
+the hub's tools are not made, and the hub says why in the place of the model's last word.
+
 A call that waits for an approval (`Turn.gate`) gets a result that says so, and the turn ends. A later turn that has the
 decision (`Turn.decided`) makes the call first, puts its result in the place of the other, and asks the model.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import time
@@ -29,6 +33,7 @@ from mcphub.chat.engine.events import (
     TurnEvent,
     TurnFinished,
 )
+from mcphub.chat.engine.metering import Metering
 from mcphub.chat.engine.provider_request import ProviderRequest
 from mcphub.chat.engine.tool_calls import ToolCallRunner
 from mcphub.chat.engine.turn import Turn
@@ -54,9 +59,10 @@ _MIXED_CALLS = (
 class TurnRun:
     """One turn under way."""
 
-    def __init__(self, turn: Turn, calls: Calls, client: ProviderClient) -> None:
+    def __init__(self, turn: Turn, calls: Calls, client: ProviderClient, metering: Metering) -> None:
         self._turn = turn
         self._client = client
+        self._metering = metering
         self._functions = Functions(turn.tools, turn.client_tools)
         self._calls = ToolCallRunner(turn, calls, self._functions, turn.tools_end_at)
         self._candidates = [turn.choice.model, *turn.choice.fallbacks]
@@ -85,6 +91,10 @@ class TurnRun:
                     async for event in events:
                         yield event
             except ChatError as error:
+                if error.code == "QUOTA_REACHED" and self._round > 1:
+                    for end in self._ended_by_quota(error, ""):
+                        yield end
+                    return
                 if stop_reason is None or error.code in ("INVALID_QUERY", "CONTENT_FILTER"):
                     raise self._with_progress(error) from error
                 logger.warning("The last answer of the turn %s failed: %s", self._turn.id, error)
@@ -101,6 +111,10 @@ class TurnRun:
             ]
             if hub_calls and client_calls and not self._turn.may_mix_calls:
                 raise self._with_progress(invalid("tools", _MIXED_CALLS))
+            if hub_calls and self._metering.full is not None:
+                for end in self._ended_by_quota(self._metering.full, answer.text):
+                    yield end
+                return
             yield self._add({**_assistant(answer), "tool_calls": [call.wire() for call in calls]})
             if hub_calls:
                 async with contextlib.aclosing(self._run_calls(hub_calls)) as events:
@@ -135,6 +149,8 @@ class TurnRun:
                 is_first=self._round == 1,
                 without_tools=without_tools,
             )
+            if self._round > 1 or model is not self._turn.choice.model:  # the first request was admitted with the turn
+                await self._metering.admit(model)
             try:
                 pieces = self._client.ask(model, request.body, answer, stream=request.stream, until=self._turn.ends_at)
                 async with contextlib.aclosing(pieces):
@@ -146,7 +162,7 @@ class TurnRun:
                             has_output = True
                             yield TextDelta(text)
             except ChatError as error:
-                self._record_round(model, began, answer, error)
+                await self._record_round(model, request, began, answer, error)
                 may_change = not has_output and not self._calls.made and error.code in _WORTH_ANOTHER
                 if not may_change or len(self._candidates) == 1 or time.monotonic() >= self._turn.ends_at:
                     raise
@@ -154,19 +170,24 @@ class TurnRun:
                 del self._candidates[0]
                 answer.clear()
                 continue
+            except (asyncio.CancelledError, GeneratorExit):  # the provider counts what its client did not stay for
+                self._metering.count_unheard(model, self._metering.measure(model, request, answer))
+                raise
             if request.is_constrained:
                 _read_constrained(answer)
                 if answer.text:
                     yield TextDelta(answer.text)
-            self._record_round(model, began, answer, None)
+            await self._record_round(model, request, began, answer, None)
             self._text.append(answer.text or answer.refusal)
             if answer.refusal and not answer.text:
                 yield TextDelta(answer.refusal)
             self._reasoning.append(answer.reasoning)
             return
 
-    def _record_round(self, model: Model, began: float, answer: ProviderCompletion, error: ChatError | None) -> None:
-        """Keep what one request to a provider came to."""
+    async def _record_round(
+        self, model: Model, request: ProviderRequest, began: float, answer: ProviderCompletion, error: ChatError | None
+    ) -> None:
+        """Keep what one request to a provider came to, and count it in the quotas."""
         entry: dict[str, Json] = {
             "provider": model.provider.slug,
             "model": model.name,
@@ -181,6 +202,10 @@ class TurnRun:
             if self._usage is not None:
                 self._usage = self._usage.plus(answer.usage) if answer.usage is not None else None
         self._rounds.append(entry)
+        if error is None or error.code == "TIMEOUT" or not answer.is_empty:
+            use = self._metering.measure(model, request, answer)
+            entry |= use.wire()
+            await self._metering.count(model, use)
 
     # The tools -----------------------------------------------------------------------------------
 
@@ -237,6 +262,13 @@ class TurnRun:
         self._stored = len(self._added)
         return MessagesAdded(list(messages), error_codes)
 
+    def _ended_by_quota(self, why: ChatError, said: str) -> list[TurnEvent]:
+        """End the turn with the hub's own words after what the model said last."""
+        words = f"{chr(10) * 2 if any(self._text) else ''}{why.message}"
+        self._text.append(words)
+        self._added.append({"role": "assistant", "content": f"{said}{words}" if said else words.lstrip()})
+        return [TextDelta(words), self._finished("length", "quota_reached")]
+
     def _with_progress(self, error: ChatError) -> ChatError:
         """Give an error of the turn with what it must say of tools that have run."""
         if self._calls.has_effects and self._turn.source.idempotency_key is None:
@@ -261,6 +293,7 @@ class TurnRun:
             model=last.name,
             invocation_ids=self._calls.invocation_ids,
             functions=self._functions.renamed,
+            quotas=self._metering.warnings,
         )
 
 

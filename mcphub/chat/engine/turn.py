@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from django.conf import settings
 
 from invocations.call_source import CallSource
-from invocations.redaction.records import Record
+from invocations.redaction.records import RecordRedaction
 from mcphub.chat.messages import text_of
 from mcphub.chat.providers.snapshot import ModelChoice
 from mcphub.chat.tools.functions import function_name
@@ -133,7 +133,7 @@ class Turn:
     """The conversation that the turn goes on with, once it has begun."""
     response: AIResponse | None = None
     """The answer, once it is stored."""
-    record: Record = field(default_factory=Record)
+    record: RecordRedaction = field(default_factory=RecordRedaction)
     """What is taken out of the turn's rows: under the rules that hold when it begins."""
     began: float = field(default_factory=time.monotonic)
 

@@ -1,6 +1,7 @@
 """The tables of the chat. Django looks for them here, and other modules import them from here."""
 
 from mcphub.chat.models.conversations import AIResponse, ChatMessage, ChatSession, Query
+from mcphub.chat.models.prices import ChatModelPrice
 from mcphub.chat.models.providers import ChatKey, ChatModel, ChatProvider, ChatProviderState
 from mcphub.chat.models.responses import ChatResponse
 
@@ -9,6 +10,7 @@ __all__ = [
     "ChatKey",
     "ChatMessage",
     "ChatModel",
+    "ChatModelPrice",
     "ChatProvider",
     "ChatProviderState",
     "ChatResponse",

@@ -24,6 +24,10 @@ FINISH_REASONS = {
 }
 
 
+MOST_TOKENS = 100_000_000
+"""Of one request, whatever a provider says: sums of them must fit into the database's numbers."""
+
+
 class Malformed(Exception):
     """The provider's answer is not one."""
 
@@ -34,13 +38,19 @@ class TokenUsage:
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    cached_tokens: int = 0
+    """Of the prompt, what the provider had in its cache."""
 
     @property
     def total_tokens(self) -> int:
         return self.prompt_tokens + self.completion_tokens
 
     def plus(self, other: TokenUsage) -> TokenUsage:
-        return TokenUsage(self.prompt_tokens + other.prompt_tokens, self.completion_tokens + other.completion_tokens)
+        return TokenUsage(
+            self.prompt_tokens + other.prompt_tokens,
+            self.completion_tokens + other.completion_tokens,
+            self.cached_tokens + other.cached_tokens,
+        )
 
     def wire(self) -> dict[str, int]:
         return {
@@ -180,7 +190,14 @@ class ProviderCompletion:
             return
         counts = [value.get("prompt_tokens"), value.get("completion_tokens")]
         if all(isinstance(count, int) and not isinstance(count, bool) and count >= 0 for count in counts):
-            self.usage = TokenUsage(counts[0] or 0, counts[1] or 0)
+            read, written = (min(count or 0, MOST_TOKENS) for count in counts)
+            self.usage = TokenUsage(read, written, min(_cached(value), read))
+
+
+def _cached(usage: dict[str, Json]) -> int:
+    details = usage.get("prompt_tokens_details")
+    count = details.get("cached_tokens") if isinstance(details, dict) else None
+    return count if isinstance(count, int) and not isinstance(count, bool) and count >= 0 else 0
 
 
 def _list(value: Json, name: str) -> list[Json]:

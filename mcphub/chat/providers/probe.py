@@ -42,11 +42,11 @@ _FORM = {
 
 @dataclass(frozen=True, slots=True)
 class ProbeStep:
-    """`kind` is one of the above; `detail` is what came out, or what went wrong."""
+    """`kind` is one of the above; `outcome` is what came out, or what went wrong."""
 
     kind: str
     is_good: bool
-    detail: str
+    outcome: str
     milliseconds: int
 
 

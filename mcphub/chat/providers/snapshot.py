@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mcphub.chat.errors import ChatError, invalid
+from mcphub.chat.providers.prices import Price, Prices
 from tools_catalog import secrets
 
 if TYPE_CHECKING:
-    from mcphub.chat.models import ChatModel, ChatProvider
+    from mcphub.chat.models import ChatModel, ChatModelPrice, ChatProvider
 
 logger = logging.getLogger(__name__)
 
@@ -144,6 +145,26 @@ class Providers:
         if self.default is not None and self.default.provider.slug == provider:
             return self.default
         return next((model for model in self.models.values() if model.provider.slug == provider), None)
+
+
+def load_prices() -> Prices:
+    """Give what models cost."""
+    from mcphub.chat.models import ChatModelPrice
+
+    return Prices(map(price_of, ChatModelPrice.objects.select_related("provider")))
+
+
+def price_of(row: ChatModelPrice) -> Price:
+    """Give the value of a ChatModelPrice row."""
+    return Price(
+        name=row.name,
+        provider=row.provider.slug,
+        model=row.model,
+        read=row.input_millionths,
+        cached=row.input_millionths if row.cached_millionths is None else row.cached_millionths,
+        written=row.output_millionths,
+        valid_from=row.valid_from.timestamp(),
+    )
 
 
 def provider_of(row: ChatProvider) -> Provider:

@@ -50,7 +50,7 @@ class InvitationForm(_FormBase):
         max_value=invitations.MOST_DAYS,
         initial=7,
         widget=UnfoldAdminIntegerFieldWidget,
-        help_text=_("So long the link is good."),
+        help_text=_("How many days the link works."),
     )
 
     class Meta:

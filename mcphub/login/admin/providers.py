@@ -34,6 +34,8 @@ else:
 
 _CHANGED = moment("updated_at", _("changed"))
 _OWN = ("secret", "forget_secret")
+_OF_OTHERS = {"oidc": ("login_address", "certificates"), "saml": ("mask", *_OWN, "scopes")}
+"""What a provider of a kind has no use for; the kind is chosen once."""
 
 
 class LoginProviderForm(_FormBase):
@@ -82,33 +84,36 @@ class LoginProviderAdmin(RecordedAdmin):
     readonly_fields = ["mask", _CHANGED, "shown_redirect"]
     actions_detail = ["test_it"]
     fieldsets = [
-        (None, {"fields": ["name", "slug", "enabled", "shown_redirect"]}),
+        (None, {"fields": ["name", "slug", "kind", "enabled", "shown_redirect"]}),
         (_("At the provider"), {"fields": ["issuer", "client_id", "mask", "secret", "forget_secret", "scopes"]}),
-        (_("Who may come"), {"fields": ["admits", "groups_claim", "groups", "asks_second_factor"]}),
+        (_("SAML"), {"fields": ["login_address", "certificates"]}),
+        (_("Who may come"), {"fields": ["admits", "groups_claim", "groups", "directory_claim", "asks_second_factor"]}),
         (_("New accounts"), {"fields": ["username_claim", "email_claim", _CHANGED]}),
     ]
 
     def get_readonly_fields(self, request: HttpRequest, obj: LoginProvider | None = None) -> list[str]:
         # The secret is sealed under the short name, and the provider knows it as part of an address.
-        return [*self.readonly_fields, "slug"] if obj is not None else list(self.readonly_fields)
+        return [*self.readonly_fields, "slug", "kind"] if obj is not None else list(self.readonly_fields)
 
-    def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:
-        hidden: tuple[str, ...] = ("shown_redirect", "mask") if obj is None else ()
+    def get_fieldsets(self, request: HttpRequest, obj: LoginProvider | None = None) -> Any:
+        hidden: tuple[str, ...] = ("shown_redirect", "mask") if obj is None else _OF_OTHERS[obj.kind]
         if obj is not None and not self.has_change_permission(request, obj):
-            hidden = _OWN
-        return [
+            hidden = (*hidden, *_OWN)
+        shown = [
             (title, {**options, "fields": [each for each in options["fields"] if each not in hidden]})
             for title, options in self.fieldsets
         ]
+        return [(title, options) for title, options in shown if options["fields"]]
 
     def get_form(
         self, request: HttpRequest, obj: LoginProvider | None = None, change: bool = False, **kwargs: object
     ) -> type[ModelForm[Model]]:
+        of_others = _OF_OTHERS[obj.kind] if obj is not None else ()
         fields = [
             name
             for _title, options in self.fieldsets
             for name in options["fields"]
-            if isinstance(name, str) and name not in (*self.get_readonly_fields(request, obj), *_OWN)
+            if isinstance(name, str) and name not in {*self.get_readonly_fields(request, obj), *_OWN, *of_others}
         ]
         kwargs.setdefault("fields", fields)
         form = super().get_form(request, obj, change, **kwargs)

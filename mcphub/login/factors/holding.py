@@ -16,6 +16,7 @@ from django.db import transaction
 from mcphub.login.factors import totp
 from mcphub.login.models import SecondFactor
 from sessions_app.protocol import json
+from sessions_app.workspaces import roles
 
 Kind = SecondFactor.Kind
 CODES = 10
@@ -36,7 +37,7 @@ def is_required(user: User) -> bool:
     A superuser has every permission, so only a group, or the person's own row, counts.
     """
     wanted = settings.MCPHUB_SECOND_FACTOR
-    if wanted == "everybody" or (wanted == "console" and user.is_staff):
+    if wanted == "everybody" or (wanted == "console" and roles.opens_console(user)):
         return True
     own = user.user_permissions.filter(**_NEEDED).exists()
     return own or user.groups.filter(**{f"permissions__{name}": value for name, value in _NEEDED.items()}).exists()

@@ -39,7 +39,7 @@ _MOST_KEPT = 100
 
 
 @dataclass(slots=True)
-class _Known:
+class _KnownIssuer:
     """What one issuer said, and when. Read and replaced under `lock`, so that one request asks for many."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -50,7 +50,7 @@ class _Known:
     keys_at: float = float("-inf")
 
 
-_known: dict[str, _Known] = {}
+_known: dict[str, _KnownIssuer] = {}
 _known_lock = threading.Lock()
 
 
@@ -61,6 +61,8 @@ def redirect_uri(provider: LoginProvider) -> str:
 
 def logout_of(provider: LoginProvider) -> str:
     """Give where people end their login at the provider; empty where it has no such page, or cannot be asked."""
+    if provider.kind == LoginProvider.Kind.SAML:
+        return ""
     try:
         metadata = metadata_of(provider.issuer)
     except ProviderFault:
@@ -177,8 +179,8 @@ async def _asked(method: str, address: str, authorization: str, form: dict[str, 
         return response.status_code, None
 
 
-def _of(issuer: str) -> _Known:
+def _of(issuer: str) -> _KnownIssuer:
     with _known_lock:
         if issuer not in _known and len(_known) >= _MOST_KEPT:
             _known.clear()
-        return _known.setdefault(issuer, _Known())
+        return _known.setdefault(issuer, _KnownIssuer())

@@ -5,27 +5,29 @@ So strangers who begin logins fill nothing, and an answer counts only in the bro
 
 from __future__ import annotations
 
+import hmac
 import logging
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.contrib.auth.models import User
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_GET
+from django.views.decorators.csrf import csrf_exempt
+from django.views.decorators.http import require_GET, require_http_methods
 
 from mcphub import failing
 from mcphub.login import entering, invitations, recent
 from mcphub.login.guesses import address_of, guarded
 from mcphub.login.invitations import InvitationOver
 from mcphub.login.models import LoginProvider
-from mcphub.login.providers import asking, oidc, people
+from mcphub.login.providers import asking, oidc, people, saml
 from mcphub.login.providers.oidc import LoginRefused, ProviderFault, Started
 from sessions_app import endpoints
 from sessions_app.login import events, limits
@@ -39,6 +41,11 @@ logger = logging.getLogger(__name__)
 COOKIE = "mcphub_login"
 SECONDS = 600
 """So long a person may take at the provider."""
+ASSERTED = "mcphub_asserted"
+"""Holds what a provider of SAML said between its POST and the page that follows."""
+_SECONDS_BETWEEN = 60
+_MOST_COOKIE = 3800
+"""Browsers keep 4096 bytes of one."""
 _PATH = "/login/"
 _AAD = "login.started"
 _MOST_CODE = 4096
@@ -60,39 +67,96 @@ def start(request: HttpRequest, slug: str) -> HttpResponse:
     if token := request.GET.get("invitation", "")[:_MOST_CODE]:
         more["invitation"] = invitations.digest_of(token)
     release_connection()
+    started = Started.begin(provider.slug, time.time(), **more)
     try:
-        metadata = asking.metadata_of(provider.issuer)
+        if provider.kind == LoginProvider.Kind.SAML:
+            number, address = saml.request_of(provider)
+            started = replace(started, state=number, nonce=number)
+        else:
+            metadata = asking.metadata_of(provider.issuer)
+            address = oidc.authorization_address(
+                metadata, provider.client_id, asking.redirect_uri(provider), provider.scopes, started
+            )
     except ProviderFault as fault:
         return _broken(request, provider, fault)
-    started = Started.begin(provider.slug, time.time(), **more)
-    address = oidc.authorization_address(
-        metadata, provider.client_id, asking.redirect_uri(provider), provider.scopes, started
-    )
     answer = HttpResponseRedirect(address)
     _remember(answer, started)
     return answer
 
 
 @never_cache
-@require_GET
+@csrf_exempt  # a provider's POST comes from its own page; what it brings is signed, and logs nobody in by itself
+@require_http_methods(["GET", "POST"])
 def back(request: HttpRequest, slug: str) -> HttpResponse:
     """Take the provider's answer, once, in the browser that was sent there."""
     provider = get_object_or_404(LoginProvider, slug=slug, enabled=True)
     again = reverse("login")
+    if request.method == "POST":
+        if provider.kind != LoginProvider.Kind.SAML:
+            return HttpResponseNotAllowed(["GET"])
+        posted: HttpResponse = guarded(request, lambda asked: _posted(asked, provider), again)
+        return posted
     answer: HttpResponse = guarded(request, lambda asked: _answered(asked, provider), again)
     answer.delete_cookie(COOKIE, path=_PATH)
+    answer.delete_cookie(ASSERTED, path=_PATH)
     return answer
+
+
+@never_cache
+@require_GET
+def metadata(request: HttpRequest, slug: str) -> HttpResponse:
+    """Give what a provider of SAML wants to know of the hub."""
+    provider = get_object_or_404(LoginProvider, slug=slug, enabled=True, kind=LoginProvider.Kind.SAML)
+    try:
+        return HttpResponse(saml.metadata_of(provider), content_type="application/samlmetadata+xml")
+    except ProviderFault as fault:
+        return _broken(request, provider, fault)
+
+
+def _posted(request: HttpRequest, provider: LoginProvider) -> HttpResponse:
+    """Judge a response of SAML, and lead on by GET: browsers send the login's cookie with no POST of another site."""
+    address = address_of(request)
+    attempt = limits.admit(f"\x00{provider.slug} {address}", address)
+    release_connection()
+    try:
+        asserted = saml.judged(provider, request.POST.get("SAMLResponse", ""))
+    except ProviderFault as fault:
+        attempt.withdraw()
+        return _broken(request, provider, fault)
+    except LoginRefused as refusal:
+        events.refused(provider.slug, provider.name, refusal.code, refusal.detail, address)
+        return _refused(provider, refusal)
+    attempt.withdraw()
+    sealed = _sealed({"provider": provider.slug, **asdict(asserted)})
+    if len(sealed) > _MOST_COOKIE:
+        return _refused(provider, LoginRefused("assertion", "too long"))
+    answer = redirect("login-back", slug=provider.slug)
+    answer.status_code = 303
+    _set_cookie(answer, ASSERTED, sealed, _SECONDS_BETWEEN)
+    return answer
+
+
+def _of_assertion(request: HttpRequest, provider: LoginProvider, started: Started) -> Any:
+    """Give the claims of the assertion that answers this browser's request, once; raise LoginRefused."""
+    try:
+        kept = json.loads(secrets.decrypt(request.COOKIES.get(ASSERTED, ""), aad=_AAD).encode())
+        slug, asserted = kept.pop("provider"), saml.Asserted(**kept)
+    except (secrets.SecretError, HubError, TypeError, KeyError) as error:
+        raise LoginRefused("cookie", "no answer of a provider") from error
+    if slug != provider.slug or not hmac.compare_digest(asserted.request.encode(), started.state.encode()):
+        raise LoginRefused("state", "not of this login")
+    if asserted.ends + oidc.LEEWAY_SECONDS < time.time():
+        raise LoginRefused("late")
+    saml.take_once(provider, asserted)
+    return asserted.claims
 
 
 def _answered(request: HttpRequest, provider: LoginProvider) -> HttpResponse:
     try:
         started = _started(request, provider)
         release_connection()
-        metadata = asking.metadata_of(provider.issuer)
-        oidc.check_answer(metadata, started, request.GET.get("state", ""), request.GET.get("iss"))
-        if "error" in request.GET or "code" not in request.GET:
-            raise LoginRefused("turned_back", request.GET.get("error", "no code")[:60])
-        claims = _counted(request, provider, metadata, started)
+        is_saml = provider.kind == LoginProvider.Kind.SAML
+        claims = (_of_assertion if is_saml else _of_code)(request, provider, started)
         if started.links_user is not None:
             if request.user.pk != started.links_user or not isinstance(request.user, User):
                 raise LoginRefused("person")
@@ -111,6 +175,15 @@ def _answered(request: HttpRequest, provider: LoginProvider) -> HttpResponse:
         return _broken(request, provider, fault)
     way = entering.Way(f"provider:{provider.slug}", provider.asks_second_factor)
     return entering.enter(request, user, way, started.next)
+
+
+def _of_code(request: HttpRequest, provider: LoginProvider, started: Started) -> Any:
+    """Give the claims that a code is redeemed for; raise LoginRefused, ProviderFault."""
+    metadata = asking.metadata_of(provider.issuer)
+    oidc.check_answer(metadata, started, request.GET.get("state", ""), request.GET.get("iss"))
+    if "error" in request.GET or "code" not in request.GET:
+        raise LoginRefused("turned_back", request.GET.get("error", "no code")[:60])
+    return _counted(request, provider, metadata, started)
 
 
 def _counted(request: HttpRequest, provider: LoginProvider, metadata: oidc.Metadata, started: Started) -> Any:
@@ -132,14 +205,16 @@ def _counted(request: HttpRequest, provider: LoginProvider, metadata: oidc.Metad
 
 
 def _remember(answer: HttpResponse, started: Started) -> None:
+    _set_cookie(answer, COOKIE, _sealed(started.as_json()), SECONDS)
+
+
+def _sealed(said: Any) -> str:
+    return secrets.encrypt(json.dumps(said).decode(), aad=_AAD)
+
+
+def _set_cookie(answer: HttpResponse, name: str, sealed: str, seconds: int) -> None:
     answer.set_cookie(
-        COOKIE,
-        secrets.encrypt(json.dumps(started.as_json()).decode(), aad=_AAD),
-        max_age=SECONDS,
-        path=_PATH,
-        secure=settings.SESSION_COOKIE_SECURE,
-        httponly=True,
-        samesite="Lax",
+        name, sealed, max_age=seconds, path=_PATH, secure=settings.SESSION_COOKIE_SECURE, httponly=True, samesite="Lax"
     )
 
 

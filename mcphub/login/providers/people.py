@@ -17,6 +17,7 @@ from mcphub.login import invitations
 from mcphub.login.models import LinkedIdentity, LoginProvider
 from mcphub.login.providers import oidc
 from mcphub.login.providers.oidc import LoginRefused
+from mcphub.scim.models import ProvisionedPerson
 from sessions_app.history import source
 from sessions_app.history.events import Actor
 from sessions_app.protocol.json import Json
@@ -48,7 +49,7 @@ def arrived(provider: LoginProvider, claims: Mapping[str, Json], nonce: str) -> 
 
 def _arrived(provider: LoginProvider, claims: Mapping[str, Json], nonce: str) -> User:
     with transaction.atomic(), source.edits_by(stand_in_for(provider)):
-        link = _link_of(provider, claims)
+        link = _link_of(provider, claims) or _linked_by_directory(provider, claims)
         groups = provider.groups_for(oidc.texts_in(claims, provider.groups_claim))
         _refuse_strangers(provider, is_linked=link is not None, is_mapped=bool(groups))
         if link is None:
@@ -98,10 +99,16 @@ def follow(user: User, provider: LoginProvider, groups: Iterable[str]) -> None:
         user.groups.add(*gained)
     if lost:
         user.groups.remove(*(governed[name] for name in lost))
+    given = [governed[name] for name in wanted if name in governed]
+    keep_console(user, given=given, lost=[governed[name] for name in lost])
+
+
+def keep_console(user: User, *, given: Iterable[Group], lost: Iterable[Group]) -> None:
+    """Let a person into the console by groups that were given, or out where nothing else than `lost` let them in."""
     is_staff = user.is_staff
-    if opens_console(governed[name] for name in wanted if name in governed):
+    if opens_console(given):
         is_staff = True
-    elif lost and opens_console(governed[name] for name in lost) and not user.is_superuser:
+    elif opens_console(lost) and not user.is_superuser:
         has_rights = user.user_permissions.exists() or opens_console(user.groups.all())
         is_staff = is_staff and has_rights
     if is_staff != user.is_staff:
@@ -123,6 +130,18 @@ def _refuse_strangers(provider: LoginProvider, *, is_linked: bool, is_mapped: bo
 def _link_of(provider: LoginProvider, claims: Mapping[str, Json]) -> LinkedIdentity | None:
     rows = LinkedIdentity.objects.select_for_update(of=("self",)).select_related("user")
     return rows.filter(issuer=provider.issuer, subject=str(claims["sub"])).first()
+
+
+def _linked_by_directory(provider: LoginProvider, claims: Mapping[str, Json]) -> LinkedIdentity | None:
+    """Link the account that a directory made under an id that the provider says, too. The two are kept by one house."""
+    said = next(iter(oidc.texts_in(claims, provider.directory_claim)), "") if provider.directory_claim else ""
+    if not said or not said.isprintable():
+        return None
+    rows = ProvisionedPerson.objects.filter(external_id=said, is_made_here=True, removed_at=None)
+    found = list(rows.filter(user__is_superuser=False).select_related("user")[:2])
+    if len(found) != 1 or LinkedIdentity.objects.filter(issuer=provider.issuer, user=found[0].user).exists():
+        return None
+    return _linked(found[0].user, provider, claims)
 
 
 def _linked(user: User, provider: LoginProvider, claims: Mapping[str, Json]) -> LinkedIdentity:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from cryptography import x509
+from django.utils import timezone
+
 from mcphub.login.models import LoginProvider
-from mcphub.login.providers import asking
+from mcphub.login.providers import asking, saml
 from mcphub.login.providers.oidc import ProviderFault
 from sessions_app.login.hashing import release_connection
 
@@ -25,6 +28,8 @@ class LoginProbeStep:
 
 def probe(provider: LoginProvider) -> list[LoginProbeStep]:
     """Ask for discovery and keys; a step that fails ends the test where the later ones need it."""
+    if provider.kind == LoginProvider.Kind.SAML:
+        return _of_saml(provider)
     release_connection()
     try:
         metadata = asking.metadata_of(provider.issuer, fresh=True)
@@ -44,4 +49,19 @@ def probe(provider: LoginProvider) -> list[LoginProbeStep]:
     steps.append(LoginProbeStep(SCOPES, not missing, said, True))
     where = metadata.end_session_endpoint
     steps.append(LoginProbeStep(LOGOUT, bool(where), where or "Who logs out of the hub stays logged in there.", True))
+    return steps
+
+
+def _of_saml(provider: LoginProvider) -> list[LoginProbeStep]:
+    """Say what of the row can be judged without a person: SAML has nothing that could be asked."""
+    try:
+        request, address = saml.request_of(provider)
+    except ProviderFault as fault:
+        return [LoginProbeStep(ISSUER, False, str(fault))]
+    steps = [LoginProbeStep(ISSUER, bool(request), f"{provider.issuer}\n{address.partition('?')[0]}")]
+    now = timezone.now()
+    for each in x509.load_pem_x509_certificates(provider.certificates.encode()):
+        is_good = each.not_valid_before_utc <= now <= each.not_valid_after_utc
+        days = f"{each.not_valid_before_utc:%Y-%m-%d} – {each.not_valid_after_utc:%Y-%m-%d}"
+        steps.append(LoginProbeStep(KEYS, is_good, f"{each.subject.rfc4514_string()}\n{days}"))
     return steps

@@ -21,6 +21,16 @@ function mend() {
     const control = icon.closest("a, button, summary, h1, [role=button]");
     if (control?.textContent.trim() !== icon.textContent.trim()) icon.setAttribute("aria-hidden", "true");
   }
+  // Links that lead nowhere, and only have a script: Filters, the choice of a theme.
+  for (const link of document.querySelectorAll("a.cursor-pointer:not([href], [role])")) {
+    link.setAttribute("role", "button");
+    link.tabIndex = 0;
+    link.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter" && event.key !== " ") return;
+      event.preventDefault();
+      link.click();
+    });
+  }
   for (const region of document.querySelectorAll('.cm-scroller[tabindex="-1"]')) region.tabIndex = 0;
 }
 

@@ -1,5 +1,5 @@
-// Keys of the console: rows and pages of a list, screens, and the list of them all. `/` (search) and Ctrl+K (palette)
-// are the theme's own. Nothing happens while something is written, and the focus is the browser's own: Enter opens the
+// Keys of the console: rows and pages of a list, screens, and the list of them all. `/` (search)
+// is the theme's own, Ctrl+K palette.js. Nothing happens while something is written, and the focus is the browser's own: Enter opens the
 // link that has it, and assistive technology says it.
 const WRITING = "input, textarea, select, [contenteditable], [role=textbox], [role=combobox], .cm-editor";
 const PREFIX_MS = 1500;
@@ -20,7 +20,38 @@ document.addEventListener("DOMContentLoaded", () => {
     all[next]?.focus();
   }
 
+  // A deed of the rows that are selected, else of the one that has the focus, or of the row whose page this is. What
+  // follows asks before anything happens. `names`: of the deed, as an action and in addresses.
+  function decide(key, ...names) {
+    const list = document.getElementById("result_list");
+    if (!list) {
+      names.map((name) => document.querySelector(`a[href$="/${name}/"]`)).find(Boolean)?.click();
+      return;
+    }
+    const row = document.activeElement?.closest("#result_list > tbody");
+    if (!list.querySelector("input.action-select:checked")) {
+      const link = row?.querySelector(`a[data-deed="${key}"]`);
+      const box = row?.querySelector("input.action-select");
+      if (link || !box) {
+        link?.click();
+        return;
+      }
+      box.click();
+    }
+    const choice = document.querySelector("select[name=action]");
+    const option = [...(choice?.options ?? [])].find((each) => names.includes(each.value));
+    if (!option) return;
+    choice.value = option.value;
+    choice.form.requestSubmit(choice.form.querySelector("button[name=index]"));
+  }
+
   const deeds = {
+    a: () => decide("a", "approve", "approve-it", "approve_selected"),
+    d: () => decide("d", "deny", "reject-it", "reject_selected"),
+    e: () => decide("e", "edit"),
+    y: () => document.querySelector("main button[name=confirmed], #main button[name=confirmed]")?.click(),
+    X: () => document.getElementById("action-toggle")?.click(),
+    x: () => document.activeElement?.closest("#result_list > tbody")?.querySelector("input.action-select")?.click(),
     j: () => step(1),
     k: () => step(-1),
     n: () => document.querySelector("a[rel=next]")?.click(),
@@ -52,6 +83,12 @@ document.addEventListener("DOMContentLoaded", () => {
     if (!event.target.closest?.("a[href='#hub-keys']")) return;
     event.preventDefault();
     dialog.showModal();
+  });
+  document.querySelector("[data-skip]")?.addEventListener("click", (event) => {
+    event.preventDefault(); // a fragment in the address would be taken for a tab of the page
+    const main = document.getElementById("main");
+    main.tabIndex = -1;
+    main.focus();
   });
   dialog.querySelector("[data-close]").addEventListener("click", () => dialog.close());
 });

@@ -18,6 +18,7 @@ document.addEventListener("DOMContentLoaded", () => {
   let newest = null;
   let isAsking = false;
   let isStale = false;
+  let isOpen = false;
 
   function show(told) {
     const toast = document.createElement("div");
@@ -56,6 +57,7 @@ document.addEventListener("DOMContentLoaded", () => {
       count.hidden = state.unread === 0;
       number.textContent = state.unread > MOST_NUMBER ? `${MOST_NUMBER}+` : String(state.unread);
       newest = Math.max(newest ?? 0, state.newest);
+      if (isOpen) badge.dataset.live = "open"; // from here on a toast shows what is told: `newest` is known
       state.toasts.forEach(show);
     } catch {
       // The hub is away; the stream comes back, and asks.
@@ -74,7 +76,7 @@ document.addEventListener("DOMContentLoaded", () => {
     source = new EventSource(badge.dataset.stream);
     source.addEventListener("stream-open", () => {
       again = FIRST_AGAIN_MS;
-      badge.dataset.live = "open";
+      isOpen = true;
       ask();
     });
     source.addEventListener("notice", ask);
@@ -83,6 +85,7 @@ document.addEventListener("DOMContentLoaded", () => {
   }
 
   function close() {
+    isOpen = false;
     delete badge.dataset.live;
     source?.close();
     source = null;

@@ -4,8 +4,7 @@ const REMEMBERED = "hubTimes";
 const STEPS = [["year", 31536000], ["month", 2592000], ["day", 86400], ["hour", 3600], ["minute", 60], ["second", 1]];
 
 document.addEventListener("DOMContentLoaded", () => {
-  const choice = document.getElementById("hub-times");
-  if (!choice) return;
+  const choice = document.getElementById("hub-times"); // of lists; other pages tell times as it was chosen there
   const relative = new Intl.RelativeTimeFormat(document.documentElement.lang, { numeric: "auto" });
   const told = new WeakMap(); // time element -> what the page said
   let mode = localStorage.getItem(REMEMBERED) || "utc";
@@ -39,7 +38,7 @@ document.addEventListener("DOMContentLoaded", () => {
     }
   }
 
-  for (const radio of choice.querySelectorAll("input")) {
+  for (const radio of choice?.querySelectorAll("input") ?? []) {
     radio.checked = radio.value === mode;
     radio.addEventListener("change", () => {
       mode = radio.value;
@@ -47,8 +46,10 @@ document.addEventListener("DOMContentLoaded", () => {
       tell();
     });
   }
-  choice.querySelector("[data-zone]").textContent = Intl.DateTimeFormat().resolvedOptions().timeZone;
-  choice.hidden = false;
+  if (choice) {
+    choice.querySelector("[data-zone]").textContent = Intl.DateTimeFormat().resolvedOptions().timeZone;
+    choice.hidden = false;
+  }
   tell();
   setInterval(() => mode === "relative" && tell(), 5000);
   let waits = false;

@@ -27,25 +27,20 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 from unfold.decorators import action as theme_action
 
+from sessions_app.kit.admin import density
 from sessions_app.kit.admin.changelist import HubList, holds_nul, without_meaning
 from sessions_app.kit.admin.filters import controls
 from sessions_app.kit.admin.json_field import JSONEditor, JSONFormField
 from sessions_app.kit.admin.keyset import KeysetList
-from sessions_app.kit.admin.parts import ListPart
 from sessions_app.kit.admin.readonly import show_json
+from sessions_app.kit.admin.searched import SearchedAdmin
 from sessions_app.kit.fields import JSONText
-from sessions_app.kit.lists.filters import ListFilter
 from sessions_app.kit.lists.keyset import Keyset
 from sessions_app.kit.shown import clipped
 
 if TYPE_CHECKING:
-    from django.utils.functional import _StrOrPromise
-
-    _Base = admin.ModelAdmin[Any]
-
     from django.contrib.admin.views.main import ChangeList
-else:
-    from unfold.admin import ModelAdmin as _Base
+    from django.utils.functional import _StrOrPromise
 
 _MARKS = {
     "good": "check_circle",
@@ -123,7 +118,7 @@ def moment(field: str, words: _StrOrPromise) -> Any:
     return shown
 
 
-class HubAdmin(_Base):
+class HubAdmin(SearchedAdmin):
     """Tables with our sizes and JSON fields with our editor."""
 
     list_per_page = 50
@@ -133,10 +128,6 @@ class HubAdmin(_Base):
     formfield_overrides = {JSONText: {"form_class": JSONFormField, "widget": JSONEditor}}
     page_context: ClassVar[dict[str, Any]] = {}
     """What every row's page tells its templates."""
-    filters: tuple[ListFilter, ...] = ()
-    """Of the list, declared; REST's list may have the same ones."""
-    parts: Sequence[ListPart] = ()
-    """Of the list: what it has beside its rows."""
 
     def get_changelist(self, request: HttpRequest, **kwargs: object) -> type[ChangeList]:
         return HubList
@@ -172,7 +163,9 @@ class HubAdmin(_Base):
         """Show the list with its parts."""
         if not self.has_view_or_change_permission(request):
             raise PermissionDenied
-        context: dict[str, Any] = {}
+        if (kept := density.keep(request)) is not None:
+            return kept
+        context: dict[str, Any] = density.shown(request)
         for part in self.parts:
             if (other := part.instead(self, request)) is not None:
                 return other
@@ -246,12 +239,15 @@ class HubAdmin(_Base):
         selected: Sequence[object] = (),
         hidden: Sequence[tuple[str, str]] = (),
         form: forms.Form | None = None,
+        template: str = "admin/hub/confirm.html",
+        more: Mapping[str, object] | None = None,
     ) -> TemplateResponse | None:
         """Give the page that asks before the deed, or None once the operator has confirmed it.
 
         `items` are pairs of name and remark. `typed` is a word that must be written by hand. `reason` asks for
         the reason of the change; it then stands in `request.POST["reason"]`. `hidden` is posted again. `form` asks
-        for more, bound where `is_confirmed(request)`; None is given only if it is valid.
+        for more, bound where `is_confirmed(request)`; None is given only if it is valid. `template` shows the items in
+        another way, of what stands in `more`.
         """
         confirmed = is_confirmed(request)
         wrong = confirmed and bool(typed) and request.POST.get("typed", "").strip() != typed
@@ -259,7 +255,7 @@ class HubAdmin(_Base):
             return None
         return TemplateResponse(
             request,
-            "admin/hub/confirm.html",
+            template,
             {
                 **self.admin_site.each_context(request),
                 "opts": self.opts,
@@ -278,6 +274,7 @@ class HubAdmin(_Base):
                 "checkbox_name": ACTION_CHECKBOX_NAME,
                 "hidden": hidden,
                 "form": form,
+                **(more or {}),
             },
         )
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
@@ -33,6 +33,9 @@ POSITION = ("p", BEFORE, AFTER)
 
 
 class HubList(_List):
+    chips: Sequence[object] = ()
+    """What narrows the list, each with a link that takes it out (see search_line)."""
+
     def get_filters_params(self, params: dict[str, list[str]] | None = None) -> dict[str, list[str]]:
         kept = super().get_filters_params(params)
         kept.pop(COLUMNS, None)  # no filter

@@ -5,11 +5,12 @@ It waits in a row of Django's sessions of its own: the person's session is read 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from importlib import import_module
 from typing import Any, Final, cast
 
 from django.conf import settings
-from django.contrib.sessions.backends.base import SessionBase
+from django.contrib.sessions.backends.base import SessionBase, UpdateError
 from django.http import HttpRequest
 
 from sessions_app.protocol.json import Json
@@ -26,6 +27,17 @@ def keep(request: HttpRequest, name: str, draft: Json) -> None:
     row.set_expiry(_LASTS_SECONDS)
     row.create()
     request.session[name] = row.session_key
+
+
+def change(request: HttpRequest, name: str, draft: Json) -> None:
+    """Write another draft into the row of the one that is kept, at once; nothing happens where none is kept."""
+    key = request.session.get(name)
+    if isinstance(key, str):
+        row = _row(key)
+        row[_DRAFT] = draft
+        row.set_expiry(_LASTS_SECONDS)
+        with suppress(UpdateError):
+            row.save()
 
 
 def find(request: HttpRequest, name: str) -> Json:

@@ -128,9 +128,9 @@ class MomentsControl(_FieldControl, _Moments):
     """A range of time in the hub's zone; a day without a time means its begin or its end."""
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Model]) -> QuerySet[Model]:
-        return (self.declared or During(name=self.field_path)).narrow(queryset, self._bounds())
+        return (self.declared or During(name=self.field_path)).narrow(queryset, self.bounds())
 
-    def _bounds(self) -> tuple[datetime | None, datetime | None]:
+    def bounds(self) -> tuple[datetime | None, datetime | None]:
         """Give the first moment of the range and the first after it, None where that side is open.
 
         Raises IncorrectLookupParameters for what is no time.
@@ -159,7 +159,7 @@ def _(declared: TextIs) -> Control:
 
 @control.register
 def _(declared: OneOf) -> Control:
-    if declared.narrowed is None:
+    if declared.meant is None:
         return (declared.of, ChoicesDropdownFilter)
     return made(ChoiceControl, declared)
 

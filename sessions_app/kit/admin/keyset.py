@@ -99,11 +99,19 @@ class KeysetList(HubList):
             return page.keyset(rows, order, self.list_per_page)
         among = self.model._default_manager.all()
         asked = {name for name, value in request.GET.items() if value} - _NO_FILTERS
+        by_index = (order.columns[0].lstrip("-"), *page.indexed)
         for spec in self.filter_specs:
-            if getattr(spec, "field_path", None) in (order.columns[0].lstrip("-"), *page.indexed):
+            if getattr(spec, "field_path", None) in by_index:
                 asked -= set(spec.expected_parameters())
                 narrowed = spec.queryset(request, among)
                 among = among if narrowed is None else narrowed
+        if page.finds_by_keys:
+            search = page.search_of(request)
+            found = [each for each in search.demands if not each.is_excluded and each.of.of in by_index]
+            for each in found:
+                among = each.narrow(among)
+            if not search.words and len(found) == len(search.demands):
+                asked -= {"q"}
         if asked - ({"q"} if self.has_key else set()):
             return WindowedKeyset(rows, order, self.list_per_page, among=among, window=page.window)
         return Keyset(rows, order, self.list_per_page)

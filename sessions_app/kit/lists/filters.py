@@ -1,7 +1,7 @@
-"""Filters of a list, declared once: the console's controls and REST's parameters are made from the declaration.
+"""Filters of a list, declared once: the search, the console's controls and REST's parameters are made from them.
 
-`kit.admin.filters` makes the controls, `kit.rest.filters` the parameters with what OpenAPI says of them. What a filter
-asks of the database stands here, or where it is declared, and nowhere else.
+`kit.lists.searching` reads `key:value`, `kit.admin.filters` makes the controls, `kit.rest.filters` the parameters with
+what OpenAPI says of them. What a filter asks of the database stands here, or where it is declared, and nowhere else.
 """
 
 from __future__ import annotations
@@ -9,14 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import reduce
+from operator import or_
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.utils.functional import Promise
 
 Words = str | Promise
 Rows = QuerySet[Any, Any]
 Choices = Sequence[tuple[str, Words]]
+Known = Callable[[str], list[tuple[str, str]]]
+"""Gives for what was written of a value those that may be meant, each with its words; few, and fast."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -34,21 +38,43 @@ class ListFilter:
     help_text: str = ""
     """What OpenAPI says of it."""
     over_rest: bool = True
+    key: str = ""
+    """What the search calls it, in `key:value`; empty: its name."""
+    known: Known | None = None
+    """Values that the search offers, where the class does not know them."""
     facet: Words = ""
     """A title, where the values that occur are counted."""
-    narrowed: Callable[[Rows, Any], Rows] | None = None
+    meant: Callable[[Any], Q] | None = None
     """What a value finds, where that is not the comparison of the class."""
 
     def narrow(self, rows: Rows, value: object) -> Rows:
         """Give the rows that the value lets through."""
-        return self.compared(rows, value) if self.narrowed is None else self.narrowed(rows, value)
+        return rows.filter(self.found_by(value))
 
-    def compared(self, rows: Rows, value: Any) -> Rows:
-        return rows.filter(**{self.of: value})
+    def found_by(self, *values: object) -> Q:
+        """Give the condition that a row has one of the values."""
+        if len(values) == 1 or self.meant is not None:
+            return reduce(or_, [self.compared(value) if self.meant is None else self.meant(value) for value in values])
+        return self.one_of(values)
+
+    def compared(self, value: Any) -> Q:
+        return Q(**{self.of: value})
+
+    def one_of(self, values: Sequence[Any]) -> Q:
+        return reduce(or_, [self.compared(value) for value in values])
 
     @property
     def of(self) -> str:
         return self.column or self.name
+
+    @property
+    def search_key(self) -> str:
+        return self.key or self.name
+
+    @property
+    def takes_several(self) -> bool:
+        """Whether several values mean one of them, and whether a value can be excluded, over REST too."""
+        return False
 
     @property
     def console_parameter(self) -> str:
@@ -57,6 +83,13 @@ class ListFilter:
 
 class TextIs(ListFilter):
     """The whole text, blanks included."""
+
+    @property
+    def takes_several(self) -> bool:
+        return True
+
+    def one_of(self, values: Sequence[Any]) -> Q:
+        return Q(**{f"{self.of}__in": values})
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -72,9 +105,16 @@ class OneOf(ListFilter):
         return self.choices() if callable(self.choices) else self.choices
 
     @property
+    def takes_several(self) -> bool:
+        return True
+
+    def one_of(self, values: Sequence[Any]) -> Q:
+        return Q(**{f"{self.of}__in": values})
+
+    @property
     def console_parameter(self) -> str:
         # Django's own control serves a plain column, and names it so.
-        return self.parameter or (self.of if self.narrowed else f"{self.of}__exact")
+        return self.parameter or (self.of if self.meant else f"{self.of}__exact")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -95,18 +135,31 @@ class WholeNumber(ListFilter):
 class Between(ListFilter):
     """A pair of whole numbers from 0 on, both included; None: that side is open."""
 
-    def compared(self, rows: Rows, value: tuple[int | None, int | None]) -> Rows:
-        return _within(rows, self.of, value, "lte")
+    def compared(self, value: tuple[int | None, int | None]) -> Q:
+        return _within(self.of, value, "lte")
 
 
 class During(ListFilter):
     """A pair of moments, the first included and the last not; None: that side is open."""
 
-    def compared(self, rows: Rows, value: tuple[datetime | None, datetime | None]) -> Rows:
-        return _within(rows, self.of, value, "lt")
+    def compared(self, value: tuple[datetime | None, datetime | None]) -> Q:
+        return _within(self.of, value, "lt")
 
 
-def _within(rows: Rows, column: str, ends: tuple[object, object], below: str) -> Rows:
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What somebody asks of one filter: that a row has one of the values, or none of them."""
+
+    of: ListFilter
+    values: tuple[Any, ...]
+    is_excluded: bool = False
+
+    def narrow(self, rows: Rows) -> Rows:
+        found = self.of.found_by(*self.values)
+        return rows.filter(~found if self.is_excluded else found)
+
+
+def _within(column: str, ends: tuple[object, object], below: str) -> Q:
     least, most = ends
-    rows = rows if least is None else rows.filter(**{f"{column}__gte": least})
-    return rows if most is None else rows.filter(**{f"{column}__{below}": most})
+    found = Q() if least is None else Q(**{f"{column}__gte": least})
+    return found if most is None else found & Q(**{f"{column}__{below}": most})

@@ -1,6 +1,9 @@
 """How a REST request fails: one shape for every error, whatever raised it, and never a page or a traceback.
 
-{"error": {"code": …, "message": what is wrong and the next step, "details": {…}, "retryable": bool}}
+{"error": {"code": …, "message": what is wrong and the next step, "details": {…}, "retryable": bool},
+ "type": "about:blank", "title": the status in words, "status": …, "detail": the message once more}
+
+The second half is a problem of RFC 9457, whose `error` is a member of its own; `detail` is where clients of DRF look.
 """
 
 from __future__ import annotations
@@ -8,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from itertools import islice
 from typing import Any
 
@@ -39,11 +43,15 @@ CODES = (
     "payload_too_large",
     "unsupported_media_type",
     "rate_limited",
+    "quota_reached",
     "server_busy",
     "audit_unavailable",
     "server_error",
 )
 """Every code that REST answers with."""
+PROBLEM = "application/problem+json"
+NO_TYPE = "about:blank"
+"""RFC 9457, 4.2.1: the title is the status in words. `error.code` says which of those of one status it is."""
 MOST_NAMED = 20
 """Fields that one refusal names; of the others it gives the number."""
 _LONGEST_NAME = 100
@@ -84,8 +92,16 @@ class _Raised:
 
     def body(self) -> dict[str, object]:
         retryable = self.status in _RETRYABLE_STATUSES
-        error = {"code": self.code, "message": self.message, "details": dict(self.details), "retryable": retryable}
-        return {"error": error}
+        return problem(self.status, self.code, self.message, dict(self.details), retryable)
+
+
+def problem(
+    status: int, code: str, message: str, details: dict[str, Any], retryable: bool, **more: object
+) -> dict[str, Any]:
+    """Give the body of an error: a problem of RFC 9457 with an `error` of the hub's own, `more` within it."""
+    error = {"code": code, "message": message, "details": details, "retryable": retryable, **more}
+    title = HTTPStatus(status).phrase
+    return {"error": error, "type": NO_TYPE, "title": title, "status": status, "detail": message}
 
 
 def render_exception(exc: Exception, context: dict[str, object]) -> Response:
@@ -96,13 +112,13 @@ def render_exception(exc: Exception, context: dict[str, object]) -> Response:
         logger.error("REST failed: %s", getattr(request, "path", ""), exc_info=exc)
     set_rollback()
     _let_go(context.get("request"))
-    return Response(told.body(), status=told.status, headers=dict(told.headers))
+    return Response(told.body(), status=told.status, headers=dict(told.headers), content_type=PROBLEM)
 
 
 def render_outside(exc: Exception) -> JsonResponse:
     """Answer what fails before a view is reached, such as a Host header that is not the hub's."""
     told = _tell(exc, {})
-    return JsonResponse(told.body(), status=told.status, headers=dict(told.headers))
+    return JsonResponse(told.body(), status=told.status, headers=dict(told.headers), content_type=PROBLEM)
 
 
 def _tell(exc: Exception, context: dict[str, object]) -> _Raised:

@@ -5,7 +5,7 @@ What is not declared is refused: a filter that is ignored shows rows that were n
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC
 from functools import cache, singledispatch
 from typing import Any
@@ -20,12 +20,25 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 
-from sessions_app.kit.lists.filters import Between, During, ListFilter, OneOf, TextIs, WholeNumber, YesOrNo
+from sessions_app.kit.lists.filters import (
+    Between,
+    Choices,
+    Demand,
+    During,
+    ListFilter,
+    OneOf,
+    TextIs,
+    WholeNumber,
+    YesOrNo,
+)
 from sessions_app.kit.rest.lists import KeysetPagination
 from sessions_app.protocol.errors import InvalidParams
 
 LARGEST_INTEGER = 2**31 - 1
 """What an integer column of PostgreSQL holds."""
+MOST_VALUES = 50
+"""Of one parameter."""
+_NOT = "not_"
 _NONE = (None, "")
 
 
@@ -62,6 +75,42 @@ class IntegerParameter(filters.Filter):  # type: ignore[misc]
         extend_schema_field({"type": "integer", "minimum": least, "maximum": LARGEST_INTEGER})(self)
 
 
+class _SeveralField(forms.Field):
+    """What a parameter holds that may be given several times: a list of texts, each not blank."""
+
+    widget = forms.MultipleHiddenInput
+
+    def __init__(self, *, choices: Choices = (), is_open: bool = True, **options: Any) -> None:
+        self.known, self.is_open = [str(word) for word, _label in choices], is_open
+        super().__init__(**options)
+
+    def clean(self, value: Any) -> list[str]:
+        given = [value] if isinstance(value, str) else value or []
+        if len(given) > MOST_VALUES:
+            raise Invalid(f"Give at most {MOST_VALUES} values.")
+        values = list(dict.fromkeys(given))
+        strange = [] if self.is_open else [word for word in values if word not in self.known]
+        if strange:
+            raise Invalid(f"{strange[0][:60]!r} is none of its values. They are: {', '.join(self.known)}.")
+        if any("\0" in word for word in values):
+            raise Invalid("A text holds no NUL.")
+        return values
+
+
+class SeveralParameter(filters.Filter):  # type: ignore[misc]
+    """One value, or several as the parameter repeated: a row has one of them."""
+
+    field_class = _SeveralField
+
+    def __init__(self, *, choices: Choices | Callable[[], Choices] = (), is_open: bool = True, **options: Any) -> None:
+        offered = choices() if callable(choices) else choices
+        super().__init__(choices=offered, is_open=is_open, **options)
+        each: dict[str, Any] = {"type": "string"}
+        if not is_open:
+            each["enum"] = [str(word) for word, _label in offered]
+        extend_schema_field({"type": "array", "items": each, "maxItems": MOST_VALUES})(self)
+
+
 @singledispatch
 def parameters(declared: ListFilter) -> dict[str, filters.Filter]:
     """Give the parameters of one filter by name; kinds that a floor declares for itself are registered there."""
@@ -70,12 +119,21 @@ def parameters(declared: ListFilter) -> dict[str, filters.Filter]:
 
 @parameters.register
 def _(declared: TextIs) -> dict[str, filters.Filter]:
-    return {declared.name: filters.CharFilter(strip=False, **_described(declared))}
+    return _several(declared)
 
 
 @parameters.register
 def _(declared: OneOf) -> dict[str, filters.Filter]:
-    return {declared.name: filters.ChoiceFilter(choices=declared.offered, **_described(declared))}
+    return _several(declared, choices=declared.choices, is_open=declared.is_open)
+
+
+def _several(declared: ListFilter, **options: Any) -> dict[str, filters.Filter]:
+    """Give the parameter, and the one that takes out what has a value."""
+    without = _described(declared) | {"help_text": f"Rows with none of these; see `{declared.name}`."}
+    return {
+        declared.name: SeveralParameter(**options, **_described(declared)),
+        f"{_NOT}{declared.name}": SeveralParameter(**options, **without),
+    }
 
 
 @parameters.register
@@ -108,7 +166,7 @@ def _names(declared: ListFilter) -> tuple[str, ...]:
     return tuple(parameters(declared))
 
 
-def _described(declared: ListFilter) -> dict[str, object]:
+def _described(declared: ListFilter) -> dict[str, Any]:
     return {"field_name": declared.of, **({"help_text": declared.help_text} if declared.help_text else {})}
 
 
@@ -123,18 +181,22 @@ class FilterSet(filters.FilterSet):  # type: ignore[misc]
         return {name: made for each in offered for name, made in parameters(each).items()}
 
     def filter_queryset(self, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        for each, value in self.given():
-            queryset = each.narrow(queryset, value)
+        for each in self.demands():
+            queryset = each.narrow(queryset)
         return queryset
 
-    def given(self) -> list[tuple[ListFilter, object]]:
-        """Give the filters for which the request has a value."""
-        found = [(each, self._value(each)) for each in self.declared if each.over_rest]
-        return [(each, value) for each, value in found if value not in (*_NONE, (None, None))]
+    def demands(self) -> list[Demand]:
+        """Give what the request asks of each filter."""
+        return [found for each in self.declared if each.over_rest for found in self._demands(each)]
 
-    def _value(self, declared: ListFilter) -> object:
+    def _demands(self, declared: ListFilter) -> Iterator[Demand]:
         values = tuple(self.form.cleaned_data.get(name) for name in _names(declared))
-        return values if len(values) > 1 else values[0]
+        if declared.takes_several:
+            for texts, is_excluded in zip(values, (False, True), strict=True):
+                if texts:
+                    yield Demand(declared, tuple(texts), is_excluded)
+        elif any(value not in _NONE for value in values):
+            yield Demand(declared, (values if len(values) > 1 else values[0],))
 
 
 @cache
@@ -160,7 +222,7 @@ class StrictFilterBackend(filters.DjangoFilterBackend):  # type: ignore[misc]
 
     def filter_queryset(self, request: Request, queryset: QuerySet[Model], view: object) -> QuerySet[Model]:
         if getattr(view, "detail", False):
-            _refuse_strange(request, ())
+            refuse_strange(request, ())
             return queryset
         rows: QuerySet[Any] = super().filter_queryset(request, queryset, view)
         return rows
@@ -170,7 +232,9 @@ class StrictFilterBackend(filters.DjangoFilterBackend):  # type: ignore[misc]
         filterset = self.get_filterset_class(view, queryset)
         pages = KeysetPagination.PARAMETERS if getattr(view, "paginator", None) else ()
         own = getattr(view, "parameters", ())
-        _refuse_strange(request, (*(filterset.base_filters if filterset else ()), *pages, *own))
+        known = filterset.base_filters if filterset else {}
+        several = [name for name, each in known.items() if isinstance(each, SeveralParameter)]
+        refuse_strange(request, (*known, *pages, *own), several)
         return super().get_filterset(request, queryset, view)
 
     def valid_filterset(self, request: Request, queryset: QuerySet[Model], view: object) -> Any:
@@ -181,7 +245,8 @@ class StrictFilterBackend(filters.DjangoFilterBackend):  # type: ignore[misc]
         return filterset
 
 
-def _refuse_strange(request: Request, known: tuple[str, ...]) -> None:
+def refuse_strange(request: Request, known: tuple[str, ...], several: Sequence[str] = ()) -> None:
+    """Raise InvalidParams for unknown parameters, ValidationError for those without a value or with several."""
     strange = sorted(set(request.query_params) - set(known))
     if strange:
         here = f"Known here: {', '.join(sorted(known))}." if known else "This address takes none."
@@ -192,9 +257,9 @@ def _refuse_strange(request: Request, known: tuple[str, ...]) -> None:
         )
     problems = {}
     for name, values in request.query_params.lists():
-        if len(values) > 1:
+        if len(values) > 1 and name not in several:
             problems[name] = ["Give it once."]
-        elif not values[0]:
+        elif not all(values):
             problems[name] = ["It has no value. Leave the parameter out, or give a value."]
     if problems:
         raise ValidationError(problems)

@@ -14,6 +14,7 @@ from rest_framework.response import Response
 from rest_framework.utils.urls import replace_query_param
 
 from sessions_app.kit.lists.keyset import Key, Keyset, Order, written
+from sessions_app.kit.lists.walking import WalkedKeyset
 from sessions_app.kit.rest.errors import NoSuchPage
 from sessions_app.protocol import json
 from sessions_app.protocol.errors import ParseError
@@ -84,6 +85,17 @@ class KeysetPagination(BasePagination):
                 },
             },
         ]
+
+
+WALKED = (
+    "A search that would take long ends early: a page may hold fewer rows than `limit`, or none. Where `next` is not "
+    "null, follow it: there may be more."
+)
+"""What OpenAPI says of a list whose pages `WalkedPagination` reads."""
+
+
+class WalkedPagination(KeysetPagination):
+    keyset = WalkedKeyset
 
 
 def limit_of(request: Request, default: int, highest: int) -> int:

@@ -9,7 +9,7 @@ from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from drf_spectacular.openapi import AutoSchema
 from rest_framework import serializers
 
-from sessions_app.kit.rest.errors import CODES
+from sessions_app.kit.rest.errors import CODES, NO_TYPE, PROBLEM
 from sessions_app.kit.rest.writing import JSONObject
 from sessions_app.protocol.json import Json
 
@@ -27,6 +27,7 @@ _REFUSALS = {
     "503": "The database does not answer now.",
 }
 _WRITES = ("POST", "PUT", "PATCH")
+_SAVES = ("create", "update", "partial_update")
 _ON_BODIES = {"413", "415"}
 
 
@@ -55,9 +56,13 @@ class ErrorDetailSerializer(serializers.Serializer[Any]):
 
 
 class ErrorSerializer(serializers.Serializer[Any]):
-    """The one shape of every error."""
+    """The one shape of every error: a problem of RFC 9457."""
 
     error = ErrorDetailSerializer()
+    type = serializers.ChoiceField(choices=[(NO_TYPE, NO_TYPE)], help_text="`error.code` says what kind it is.")
+    title = serializers.CharField(help_text="The status in words.")
+    status = serializers.IntegerField(help_text="The HTTP status.")
+    detail = serializers.CharField(help_text="The same as `error.message`.")
 
 
 class HeldBackSerializer(serializers.Serializer[Any]):
@@ -99,10 +104,10 @@ class HubSchema(AutoSchema):
             if status == "409" and self.method not in _WRITES and not getattr(self.view, "may_conflict", False):
                 continue
             answer = self._get_response_for_code(  # type: ignore[no-untyped-call]
-                ErrorSerializer, status, direction=direction
+                ErrorSerializer, status, [PROBLEM], direction
             )
             bodies.setdefault(status, {**answer, "description": words})
-        if self.method in _WRITES and getattr(self.view, "holds_back", False):
+        if getattr(self.view, "holds_back", False) and getattr(self.view, "action", "") in _SAVES:
             answer = self._get_response_for_code(  # type: ignore[no-untyped-call]
                 HeldBackSerializer, "202", direction=direction
             )
@@ -132,6 +137,7 @@ def fill_parameters(result: dict[str, Json], generator: object, request: object,
         for operation in item.values():
             for parameter in operation.get("parameters", ()):
                 shape = parameter["schema"]
+                shape = shape["items"] if shape.get("type") == "array" else shape
                 if parameter["in"] == "query" and shape.get("type") == "string" and "enum" not in shape:
                     shape["minLength"] = 1
                     if "format" not in shape:
@@ -139,9 +145,9 @@ def fill_parameters(result: dict[str, Json], generator: object, request: object,
     return result
 
 
+# Without a type: generators of clients know no recursive union, and left out each operation that takes one.
 _JSON: dict[str, Any] = {
     "description": "Any JSON. Whole numbers keep to 64 bits: beyond, send a text.",
-    "type": ["null", "boolean", "number", "string", "array", "object"],
     "minimum": -(2**63),
     "maximum": 2**64 - 1,
     "items": {"$ref": "#/components/schemas/JSON"},

@@ -103,6 +103,11 @@ class Named(serializers.SlugRelatedField[Any]):
             self.fail("does_not_exist", slug_name=self.slug_field, value=data)
         return super().run_validation(data)
 
+    def to_internal_value(self, data: Any) -> Any:
+        if not isinstance(data, str):  # the database would find "0" for the number
+            self.fail("invalid")
+        return super().to_internal_value(data)
+
 
 class AskedSerializer(serializers.Serializer[Any]):
     """What a request asks for that is no row. Members that are unknown are refused rather than ignored."""

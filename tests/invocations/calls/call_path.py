@@ -18,6 +18,7 @@ from invocations.exchange import CallExchange, CallRequest
 from invocations.ledger.writer import Ledger
 from invocations.mapping.error_map import ErrorMap
 from invocations.models import McpRequestEnvelope, McpToolInvocation
+from invocations.quotas.quota import Quotas
 from invocations.redaction.policy import RedactionPolicy
 from sessions_app.caller import Caller
 from sessions_app.kit.database import Dedicated
@@ -104,11 +105,13 @@ class CallPath:
         errors: ErrorMap | None = None,
         connect: Callable[[Any], Dedicated] = Dedicated,
         redaction: RedactionPolicy | None = None,
+        quotas: Quotas | None = None,
     ) -> None:
         self.configuration = Configuration(
             catalog=Catalog(tools),
             errors=errors or ErrorMap(),
             redaction=redaction or RedactionPolicy((), settings.MCPHUB_ENCRYPTION_KEYS),
+            quotas=quotas or Quotas(),
         )
         self.ledger = Ledger(connect)
         self.process_id = f"process{next(_numbers)}"

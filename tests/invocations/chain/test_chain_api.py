@@ -156,6 +156,27 @@ def test_events_tell_what_operators_did(calls, auditor) -> None:
     assert (rows[0]["before"], rows[0]["after"]) == ({"enabled": True}, {"enabled": False})
 
 
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        ("text=echo", True),
+        ("text=ECHO", True),
+        ("text=nobody+of+the+kind", False),
+        ("about=tool", True),
+        ("about=key&text=echo", False),
+        ("via=system", None),
+        ("happened_before=2020-01-01", False),
+    ],
+)
+def test_who_changed_something_is_found_by_words_of_it(calls, auditor, asked, found) -> None:
+    rows = auditor.get(f"/api/audit/events/?{asked}").json()["results"]
+    if found is None:
+        assert {row["via"] for row in rows} <= {"system"}
+    else:
+        assert any(row["kind"] == "tool.changed" for row in rows) is found
+    error_of(auditor.get("/api/audit/events/?about=nothing"), 400, "invalid_params")
+
+
 def test_who_may_not_read_the_audit_sees_none_of_it(calls) -> None:
     stranger, viewer = by_key("tools:call"), by_person("invocations.view_auditblock")
     for address in ("checkpoints/", "checkpoints/1/", "consistency/1/2/", f"proofs/{calls[0]}/", "events/"):

@@ -11,7 +11,15 @@ import pytest
 from invocations.chain import service, watching
 from invocations.chain.keys import KeyFolder
 from invocations.chain.log import Log
-from invocations.chain.places import Delivery, FilePlace, Place, SyslogPlace, Undelivered, WebhookPlace, place_of
+from invocations.chain.places import (
+    CheckpointDelivery,
+    FilePlace,
+    Place,
+    SyslogPlace,
+    Undelivered,
+    WebhookPlace,
+    place_of,
+)
 from invocations.chain.sealer import Sealer, checkpoint_note
 from invocations.chain.verifier import Checkpoint, read_checkpoints
 from tests.invocations.chain.processes import Process
@@ -105,7 +113,7 @@ class Gate:
 def test_a_delivery_complains_after_some_tries_and_brings_the_newest_when_it_can() -> None:
     gate = Gate()
     place: Place = gate
-    delivery = Delivery(place, tries=3, first_pause_seconds=0.001)
+    delivery = CheckpointDelivery(place, tries=3, first_pause_seconds=0.001)
     delivery.hand("old")
     assert gate.tried.acquire(timeout=PATIENCE)
     delivery.hand("new")
@@ -119,7 +127,7 @@ def test_a_delivery_complains_after_some_tries_and_brings_the_newest_when_it_can
 
 def test_what_waits_at_the_end_is_tried_once_more() -> None:
     gate = Gate()
-    delivery = Delivery(gate, tries=1, first_pause_seconds=3600)
+    delivery = CheckpointDelivery(gate, tries=1, first_pause_seconds=3600)
     delivery.hand("last")
     until(lambda: delivery.problem)
     gate.is_open = True

@@ -7,7 +7,7 @@ from django.conf import settings
 
 from invocations.redaction import records
 from invocations.redaction.policy import RedactionPolicy, RedactionRule
-from invocations.redaction.records import Record
+from invocations.redaction.records import RecordRedaction
 from tools_catalog.secrets import SecretError
 
 FORMED = "ghp_" + "a1" * 18
@@ -16,11 +16,11 @@ RULES = [RedactionRule("", "both", "form", "github_token"), RedactionRule("lock"
 
 
 @pytest.fixture
-def record() -> Record:
-    return Record(RedactionPolicy(RULES, settings.MCPHUB_ENCRYPTION_KEYS))
+def record() -> RecordRedaction:
+    return RecordRedaction(RedactionPolicy(RULES, settings.MCPHUB_ENCRYPTION_KEYS))
 
 
-def test_what_holds_nothing_stays_itself_and_keeps_nothing_apart(record: Record) -> None:
+def test_what_holds_nothing_stays_itself_and_keeps_nothing_apart(record: RecordRedaction) -> None:
     said = [{"type": "text", "text": "nothing"}]
     assert record.words(said) is said
     assert record.arguments("lock", {"inputSchema": SCHEMA}, arguments := {"text": "x"}) is arguments
@@ -28,7 +28,7 @@ def test_what_holds_nothing_stays_itself_and_keeps_nothing_apart(record: Record)
     assert record.has_grown() is False
 
 
-def test_a_value_marked_once_goes_from_everything_later_and_from_what_was_before(record: Record) -> None:
+def test_a_value_marked_once_goes_from_everything_later_and_from_what_was_before(record: RecordRedaction) -> None:
     before = record.words("open it with tulip4711, please")
     shown = record.arguments("lock", {"inputSchema": SCHEMA}, {"pin": "tulip4711"})
     assert "tulip4711" not in str(shown)
@@ -38,18 +38,18 @@ def test_a_value_marked_once_goes_from_everything_later_and_from_what_was_before
     assert record.has_grown() is False
 
 
-def test_another_record_seeks_what_one_found(record: Record) -> None:
+def test_another_record_seeks_what_one_found(record: RecordRedaction) -> None:
     record.words(f"my key is {FORMED}")
-    later = Record(RedactionPolicy(keys=settings.MCPHUB_ENCRYPTION_KEYS))
+    later = RecordRedaction(RedactionPolicy(keys=settings.MCPHUB_ENCRYPTION_KEYS))
     later.seek(record.values())
     assert FORMED not in later.words(f"it was {FORMED}")
 
 
-def test_arguments_of_a_tool_that_nobody_knows_lose_what_any_rule_names(record: Record) -> None:
+def test_arguments_of_a_tool_that_nobody_knows_lose_what_any_rule_names(record: RecordRedaction) -> None:
     assert "tulip4711" not in str(record.arguments("lok", None, {"pin": "tulip4711"}))
 
 
-def test_too_much_to_seek_leaves_no_text(record: Record) -> None:
+def test_too_much_to_seek_leaves_no_text(record: RecordRedaction) -> None:
     record.seek([None])
     assert "anything" not in record.words("anything at all")
 

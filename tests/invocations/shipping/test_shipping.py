@@ -27,6 +27,7 @@ from invocations.shipping.models import ShippingState, ShippingTarget
 from invocations.shipping.reading import Portion, Reached, ShippingReader
 from invocations.shipping.service import lags
 from invocations.shipping.shipping import TargetShipping
+from mcphub.telling import sources
 from tests.committed import without_rules
 from tests.invocations.chain.rows import event, fill, retain
 
@@ -168,6 +169,9 @@ def test_a_target_that_is_away_holds_nothing_up_and_loses_nothing(
     assert (state_of(away).position, state_of(away).failures) == (0, 4)
     assert [level for level, _ in said] == ["error"]
     assert {each.name: each.rows for each in lags()} == {"away": 20, "folder": 0}
+    settings.MCPHUB_SHIPPING_BEHIND_SECONDS = 0
+    [facts] = [facts for (kind, _), facts in sources.states().items() if kind == "shipping.behind"]
+    assert (facts["target"], facts["rows"]) == ("away", 20)
     in_forty_days(log, keys, rows_days=30)
     assert log.run("SELECT count(*) FROM invocations_audittombstone").fetchone()[0] == 0
     AuditPolicy(rows_days=30).save()

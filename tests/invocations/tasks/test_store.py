@@ -13,9 +13,9 @@ from invocations.mapping.error_map import ErrorMap
 from invocations.models import McpTask
 from invocations.recovery import interrupted
 from invocations.redaction.policy import RedactionPolicy, RedactionRule
-from invocations.redaction.records import Record
+from invocations.redaction.records import RecordRedaction
 from invocations.tasks import store
-from invocations.tasks.store import Draft, Owner
+from invocations.tasks.store import Owner, TaskDraft
 from sessions_app import bus
 from sessions_app.caller import ANONYMOUS, Caller
 from sessions_app.models import BusEvent
@@ -36,7 +36,7 @@ MINE = Owner("key:1")
 FORM = {"method": "elicitation/create", "params": {"message": "?"}}
 
 
-def draft(number: int = 1, **changes) -> Draft:
+def draft(number: int = 1, **changes) -> TaskDraft:
     values = {
         "source": source(),
         "invocation_id": f"made-{number}",
@@ -45,7 +45,7 @@ def draft(number: int = 1, **changes) -> Draft:
         "ttl_ms": 60_000,
         "poll_ms": 1000,
     }
-    return Draft(**{**values, **changes})
+    return TaskDraft(**{**values, **changes})
 
 
 def told() -> list[str]:
@@ -151,7 +151,7 @@ def test_answers_come_one_by_one_and_only_to_what_is_asked():
 def test_the_row_hides_what_the_client_and_the_call_still_read():
     secret = "ghp_" + "a1" * 18
     rules = [RedactionRule("", "both", "form", "github_token")]
-    record = Record(RedactionPolicy(rules, settings.MCPHUB_ENCRYPTION_KEYS))
+    record = RecordRedaction(RedactionPolicy(rules, settings.MCPHUB_ENCRYPTION_KEYS))
     asked, answered = {"method": "elicitation/create", "params": {"message": secret}}, {"result": {"token": secret}}
 
     def row() -> str:

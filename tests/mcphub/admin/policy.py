@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 NOBODY = "-"
-_WHO = re.compile(r"[nkrwpVAOUS]+|-")
+_WHO = re.compile(r"[nkrwpdVAOUS]+|-")
 _PLACEHOLDER = re.compile(r"\(\?P<\w+>[^()]*\)|\(\[\^/\]\+\)|<[\w:]+>")
 _STEPS = {
     "": "read",
@@ -50,6 +50,9 @@ class Policy:
         kind, _, rest = where.partition("/")
         if kind == "api":
             return self._of_rest(method, *rest.partition("/")[::2])
+        if kind == "scim":
+            name, _, below = rest.removeprefix("v2/").partition("/")
+            return self._of_rest(method, f"scim.{name}", f"{below.removesuffix('/')}/" if below else "")
         app, model, below = (*rest.split("/", 2), "", "")[:3]
         return self._of_page(changes, f"{app}.{model}", f"action:{action}" if action else below)
 
@@ -76,7 +79,8 @@ class Policy:
         for each in (f"{method}:{below}", below):
             if each in area.own:
                 self.used.add(f"{name} {each}")
-                return NOBODY if method not in ("GET", "POST") else area.own[each][method != "GET"]
+                is_named = each != below or method in ("GET", "POST")
+                return area.own[each][method != "GET"] if is_named else NOBODY
         if method == "GET":
             return area.columns["read"]
         if below == "":

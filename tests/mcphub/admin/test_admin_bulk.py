@@ -74,7 +74,9 @@ def test_what_waits_is_approved_and_a_refusal_of_one_leaves_the_others(log_in, e
     offer(row.connection, definition(description="Says more."))
     other = discovery.approve(proposal(), author="somebody")
     client = log_in("Operator")
-    assert "Approve what is offered of 3 tools?" in do(client, "approve_selected", [tool, other, echo]).content.decode()
+    asked = do(client, "approve_selected", [tool, other, echo]).content.decode()
+    for words in ("Approve the offer of 1 tool?", "Says more.", "nothing waits for approval"):
+        assert words in asked
     done = do(client, "approve_selected", [tool, other, echo], confirmed="yes", reason="read it")
     assert outcomes(done) == {
         tool.name: ("Done", ""),

@@ -22,22 +22,53 @@ def address(row):
     return reverse("admin:invocations_mcptoolinvocation_change", args=[row.pk])
 
 
-def test_the_timeline_tells_what_is_on_record(log_in):
+def steps_of(client, row):
+    return {step.word: step for step in page_of(client, row).context["waterfall"].steps}
+
+
+def test_the_steps_have_the_times_that_are_on_record(log_in):
     row = McpToolInvocationFactory(failed=True)
-    steps = page_of(log_in("Viewer"), row).context["timeline"].steps
-    assert [step.word for step in steps] == ["received", "handed to the tool", "failed: execution_error"]
-    assert [step.after for step in steps] == ["+0 ms", "+0 ms", "+5 ms"]
-    McpRequestEnvelopeFactory(invocation_id=row.invocation_id, received_at=row.received_at)
-    assert page_of(log_in("Viewer"), row).context["timeline"].steps[1].word == "recorded before it ran"
+    steps = steps_of(log_in("Viewer"), row)
+    assert list(steps) == ["Session", "Received and checked", "Tool at work", "Outcome", "Sealed"]
+    work, outcome = steps["Tool at work"], steps["Outcome"]
+    assert (work.after, work.took, work.begin, work.width) == ("+0 ms", "5 ms", 0, 1000)
+    assert (outcome.what, outcome.after, outcome.kind) == ("execution_error", "+5 ms", "bad")
+    assert steps["Sealed"].at is None
+    assert "not kept" in steps["Received and checked"].note
+    envelope = McpRequestEnvelopeFactory(invocation_id=row.invocation_id, received_at=row.received_at)
+    assert steps_of(log_in("Viewer"), row)["Intent recorded"].what == f"#{envelope.pk}"
 
 
-def test_the_timeline_of_a_call_that_was_not_made_does_not_name_the_tool(log_in):
+def test_a_step_without_a_time_says_where_it_is_found(log_in):
+    row = McpToolInvocationFactory(connection="git", turn_id="turn", turn_round=2)
+    steps = steps_of(log_in("Viewer"), row)
+    assert steps["Upstream"].at is None
+    assert "the trace" in steps["Upstream"].note
+    assert steps["Turn of a chat"].link.endswith("?q=turn")
+
+
+def test_the_steps_of_a_call_that_was_not_made_do_not_name_the_tool(log_in):
     made = McpToolInvocationFactory(failed=True)
     row = McpToolInvocationFactory(failed=True, started_at=made.started_at, finished_at=made.started_at)
     page = page_of(log_in("Viewer"), row)
-    assert [step.word for step in page.context["timeline"].steps] == ["received", "not made: execution_error"]
+    assert steps_of(log_in("Viewer"), row)["Tool at work"].note == "not called"
     assert "The tool was not called." in page.content.decode()
     assert "The tool was not called." not in page_of(log_in("Viewer"), made).content.decode()
+
+
+def test_the_head_says_what_went_wrong_and_what_to_do_and_leads_on(log_in):
+    before = McpToolInvocationFactory(tool_name="echo")
+    row = McpToolInvocationFactory(tool_name="echo", failed=True, error_code="timeout", session=before.session)
+    page = page_of(log_in("Auditor"), row)
+    head = page.context["head"]
+    assert head.happened == "The tool did not finish before its deadline. It may still take effect."
+    assert "raise the tool's timeout" in head.then
+    assert head.said == row.error["message"]
+    assert head.similar.endswith("?q=tool%3Aecho+code%3Atimeout")
+    assert [body.name for body in head.bodies] == ["arguments", "error"]
+    assert [call["address"] for each in page.context["neighbours"] for call in each["calls"]] == [address(before)] * 2
+    hidden = page_of(log_in("Viewer"), row).context["head"]
+    assert (hidden.said, hidden.bodies) == ("", [])
 
 
 def test_each_id_has_a_button_that_copies_it(log_in):
@@ -61,8 +92,6 @@ def test_relatives_are_found_by_what_the_rows_say(log_in):
         return {each.title: [call["address"] for call in each.calls] for each in told}
 
     assert relations(row) == {
-        "Calls of this tool before and after": [address(first)],
-        "Calls of this session before and after": [address(first), address(later)],
         "Same request id, same session": [address(first)],
         "Repeats, and what they repeat": [address(first)],
         "Rounds of one call": [address(later)],

@@ -81,7 +81,7 @@ def test_a_key_rotated_with_an_overlap_works_with_both_texts_until_it_ends(log_i
     key, old = ApiKey.issue("laptop", scopes=["tools:call", "tools:list"])
     rotate = reverse("admin:sessions_app_apikey_rotate", args=[key.pk])
     client = log_in("Operator")
-    assert "The old text works on" in client.get(rotate).content.decode()
+    assert "What becomes of the old text" in client.get(rotate).content.decode()
     done = client.post(rotate, {"confirmed": "yes", "overlap": "24"})
     new = done.context["text"]
     assert _works(old) == _works(new) == (True, True)

@@ -16,6 +16,7 @@ from sessions_app.history.reading import history_of
 from sessions_app.models import BusEvent
 from tests.factories import LaunchProfileFactory, McpConnectionFactory
 from tests.tools_catalog.proposals import definition, offer, proposal
+from tools_catalog.discovery import reconcile as discovery
 from tools_catalog.models import LaunchProfile, McpConnection, McpToolDefinition
 
 ADD = "admin:tools_catalog_mcpconnection_add"
@@ -167,6 +168,42 @@ def test_many_are_approved_at_once_after_a_question(log_in) -> None:
     assert sorted(tools.values_list("name", flat=True)) == ["tickets_a", "tickets_b"]
     assert tools[0].versions.first().reason == "looked at both"
     assert tools[0].versions.first().author_label == client.user.get_username()
+
+
+def test_before_many_are_approved_each_difference_is_shown_with_effects_and_connection(log_in) -> None:
+    connection = McpConnectionFactory(slug="tickets", title="Tickets of the house")
+    harmless = {"annotations": {"readOnlyHint": True, "openWorldHint": False}}
+    rows = offer(connection, definition("a", description="Reads one ticket.", **harmless), definition("b"))
+    discovery.approve(rows["a"], author="ada")
+    rows = offer(connection, definition("a", description="Reads a ticket, then sends it on."), definition("b"))
+    address = reverse("admin:tools_catalog_mcpupstreamtool_changelist")
+    chosen = {"action": "approve_selected", "_selected_action": [row.pk for row in rows.values()]}
+    page = log_in("Operator").post(address, chosen)
+    first, second = sorted(page.context["offers"], key=lambda offer: offer.here)
+    assert [field.field for field in first.differences] == ["description", "annotations"]
+    assert ("Destructive" in first.effects, "Read-only" in first.effects_before) == (True, True)
+    assert (first.decided_by, second.is_first) == ("ada", True)
+    assert page.content.decode().count("Tickets of the house") == 2
+
+
+def test_what_the_upstream_changes_while_it_is_read_is_not_approved(log_in) -> None:
+    connection = McpConnectionFactory(slug="tickets")
+    rows = offer(connection, definition("a"), definition("b"))
+    client, address = log_in("Operator"), reverse("admin:tools_catalog_mcpupstreamtool_changelist")
+    chosen = {"action": "approve_selected", "_selected_action": [row.pk for row in rows.values()]}
+    shown = {offer.field: offer.digest for offer in client.post(address, chosen).context["offers"]}
+    offer(connection, definition("a", description="Now something else."), definition("b"))
+    page = client.post(address, {**chosen, **shown, "confirmed": "yes"}, follow=True).content.decode()
+    assert "changed it while you were reading" in page
+    assert list(McpToolDefinition.objects.filter(backend="upstream").values_list("name", flat=True)) == ["tickets_b"]
+
+
+def test_one_page_asks_for_fifty_and_leaves_the_others_waiting(log_in) -> None:
+    rows = offer(McpConnectionFactory(slug="t"), *(definition(f"n{number}") for number in range(53)))
+    chosen = {"action": "approve_selected", "_selected_action": [row.pk for row in rows.values()]}
+    page = log_in("Operator").post(reverse("admin:tools_catalog_mcpupstreamtool_changelist"), chosen)
+    assert (len(page.context["offers"]), page.context["left_out"]) == (50, 3)
+    assert "3 more of the selection keep waiting" in page.content.decode()
 
 
 def test_a_viewer_approves_nothing(log_in) -> None:

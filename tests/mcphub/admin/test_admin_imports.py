@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.urls import reverse
 
+from sessions_app.kit.admin import kept_files
+from sessions_app.login.session_store import SessionStore
 from tests.factories import McpToolDefinitionFactory
 from tools_catalog.models import HttpService, McpToolDefinition
 
@@ -52,6 +55,21 @@ def test_a_description_is_looked_at_and_then_chosen_from(log_in: Any) -> None:
     changed["paths"]["/tickets/[all]"]["get"]["description"] = "Odd ones."
     page = look(client, changed).content.decode()
     assert "+ Odd ones." in page
+
+
+def test_what_destroys_is_marked_and_chosen_by_hand(log_in: Any) -> None:
+    document = json.loads(json.dumps(TICKETS))
+    document["paths"]["/tickets"]["delete"] = {"operationId": "clear", "description": "Delete all."}
+    page = look(log_in("Operator"), document, reads_only="on").content.decode()
+    rows = {
+        key: re.search(rf'<input type="checkbox"[^>]*value="{re.escape(key)}"[^>]*>.*?</tr>', page, re.DOTALL)
+        for key in ("GET /tickets", "DELETE /tickets")
+    }
+    assert all(rows.values())
+    shown = {
+        key: (" checked" in row[0], "Destructive" in row[0], "Read-only" in row[0]) for key, row in rows.items() if row
+    }
+    assert shown == {"GET /tickets": (True, False, True), "DELETE /tickets": (False, True, False)}
 
 
 @pytest.mark.parametrize(
@@ -142,3 +160,70 @@ def test_swagger_is_read_from_a_file(log_in: Any) -> None:
     assert "GET /tickets" in look(client, document).content.decode()
     client.post(reverse("admin:service_import"), {"chosen": "matching"})
     assert HttpService.objects.get().url == "https://tickets.example"
+
+
+NAMELESS = {**TICKETS, "servers": []}
+"""Its address has to be given beside it."""
+
+
+def test_a_file_is_kept_while_the_form_has_errors(log_in: Any) -> None:
+    client = log_in("Operator")
+    page = look(client, NAMELESS).content.decode()
+    assert "names no server" in page
+    assert re.search(r'<input type="checkbox" name="again"[^>]* checked', page)
+    assert "The file x.json (" in page
+    given = {"service": "no good name", "kind": "openapi", "again": "on", "url": "https://tickets.example"}
+    page = client.post(reverse("admin:service_import"), given).content.decode()
+    assert re.search(r'<input type="checkbox" name="again"[^>]* checked', page)
+    page = client.post(reverse("admin:service_import"), {**given, "service": "tickets"}).content.decode()
+    assert "GET /tickets" in page
+    page = client.post(reverse("admin:service_import"), given).content.decode()
+    assert "Give a file or an address." in page, "a description that was read is kept no longer"
+
+
+def test_another_file_or_an_address_takes_the_place_of_a_kept_one(log_in: Any) -> None:
+    client = log_in("Operator")
+    look(client, NAMELESS)
+    given = {"again": "on", "source": "http://169.254.169.254/latest"}
+    page = client.post(reverse("admin:service_import"), {"service": "tickets", "kind": "openapi", **given})
+    assert "Give a file or an address." in page.content.decode()
+    given = {"source": "http://169.254.169.254/latest"}
+    page = client.post(reverse("admin:service_import"), {"service": "tickets", "kind": "openapi", **given})
+    assert "is not on the public internet" in page.content.decode()
+    assert "GET /tickets" in look(client, TICKETS, again="on").content.decode()
+
+
+def test_a_kept_file_is_for_its_own_login_alone_and_bounded(log_in: Any) -> None:
+    look(log_in("Operator"), NAMELESS)
+    given = {"service": "tickets", "kind": "openapi", "again": "on"}
+    page = log_in("Operator").post(reverse("admin:service_import"), given).content.decode()
+    assert "Give a file or an address." in page
+    rows = SessionStore.get_model_class().objects
+    before = rows.count()
+    client = log_in("Operator")
+    for _ in range(3):
+        look(client, NAMELESS)
+    assert rows.count() == before + 2, "the login and one file"
+
+
+def test_a_file_that_is_too_large_to_be_kept_has_to_be_chosen_again(log_in: Any) -> None:
+    long = b'{"openapi": "' + b" " * kept_files.MOST_BYTES + b'"}'
+    page = look(log_in("Operator"), long, service="no good name").content.decode()
+    assert "too large to be kept" in page
+    assert 'name="again"' not in page
+
+
+def test_a_script_hears_how_far_an_import_is_and_goes_on_by_itself(log_in: Any) -> None:
+    client = log_in("Operator")
+    here = reverse("admin:service_import")
+    assert client.get(here, {"progress": "1"}).json() == {}
+    look(client, LARGE)
+    assert client.get(here, {"progress": "1"}).json() == {"step": "checked", "done": 0, "total": 0}
+    answer = client.post(here, {"chosen": "matching", "method": "GET"}, headers={"accept": "application/json"})
+    assert answer.json() == {"next": f"{reverse('admin:tools_catalog_mcptooldefinition_changelist')}?service=tickets"}
+    assert "600 new tools" in client.get(answer.json()["next"]).content.decode()
+    assert client.get(here, {"progress": "1"}).json() == {}
+
+
+def test_progress_is_for_who_may_import(log_in: Any) -> None:
+    assert log_in("Viewer").get(reverse("admin:service_import"), {"progress": "1"}).status_code == 403

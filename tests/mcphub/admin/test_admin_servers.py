@@ -16,7 +16,8 @@ from django.urls import reverse
 
 from tests.tools_catalog.importers import configurations as told
 from tests.tools_catalog.proposals import definition, offer
-from tools_catalog.models import LaunchProfile, McpConnection, McpToolDefinition, Secret
+from tools_catalog.discovery import reconcile
+from tools_catalog.models import LaunchProfile, McpConnection, McpToolDefinition, McpToolset, Secret
 
 SMALL = str(Path(__file__).parents[2] / "upstreams" / "peers" / "small.py")
 HERE = "admin:connection_import"
@@ -248,3 +249,48 @@ def test_a_registry_at_a_private_address_is_not_asked(log_in: Any) -> None:
     answer = log_in("Operator").post(reverse("admin:connection_registry"), {"registry": "http://127.0.0.1:1", "q": "x"})
     assert "is not on the public internet" in html.unescape(answer.content.decode())
     assert log_in("Operator").get(reverse("admin:connection_registry")).status_code == 200
+
+
+def served(name: str) -> tuple[McpConnection, str]:
+    """Give a connection with one approved tool, and its page."""
+    connection = McpConnection.objects.create(slug=name, transport="sse", url=f"https://{name}.example")
+    reconcile.approve(offer(connection, definition("read"))["read"], author=None, reason="")
+    return connection, f"{reverse('admin:connection_imported')}?ids={connection.pk}"
+
+
+def test_an_address_leads_to_a_connection_a_toolset_and_a_client(log_in: Any) -> None:
+    client = log_in("Upstream manager")
+    assert 'aria-current="step">Paste' in client.get(reverse(HERE)).content.decode()
+    page = look(client, "https://mcp.shop.example/mcp")
+    assert 'aria-current="step">Look and fill in' in page.content.decode()
+    assert save(client, page, [0]).status_code == 302
+    assert (McpConnection.objects.get().slug, McpConnection.objects.get().url) == (
+        "shop",
+        "https://mcp.shop.example/mcp",
+    )
+
+
+def test_approved_tools_are_put_into_a_toolset_that_is_made_for_them(log_in: Any) -> None:
+    connection, where = served("shop")
+    client = log_in("Operator")
+    text = client.get(where).content.decode()
+    assert 'aria-current="step">Who may use them' in text
+    assert "every caller" in text
+    assert client.post(where, {"share": "1", "toolset": "", "slug": "shopping"}).status_code == 302
+    toolset = McpToolset.objects.get()
+    assert [tool.upstream_tool.connection for tool in toolset.tools.all()] == [connection]
+    _, other = served("books")
+    client.post(other, {"share": "1", "toolset": str(toolset.pk)})
+    assert toolset.tools.count() == 2
+    assert "/mcp/s/shopping" in client.get(other).content.decode()
+
+
+@pytest.mark.parametrize(
+    ("slug", "words"), [("", "This field cannot be blank"), ("Shop Ping", "Use 1 to 32 of"), ("taken", "already")]
+)
+def test_what_is_wrong_about_a_toolset_stands_at_its_field(slug: str, words: str, log_in: Any) -> None:
+    McpToolset.objects.create(slug="taken")
+    _, where = served("shop")
+    text = html.unescape(log_in("Operator").post(where, {"share": "1", "slug": slug}).content.decode())
+    assert words in text
+    assert McpToolset.objects.count() == 1

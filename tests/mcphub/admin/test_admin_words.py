@@ -2,15 +2,41 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from django.http import QueryDict
+from django.utils import timezone
 from django.utils.html import escape
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mcphub.console.tryit_form import form_for
 from sessions_app.kit.admin.difference import difference
-from sessions_app.kit.shown import breakable, clipped, json_block, pretty, visible
+from sessions_app.kit.shown import ago, breakable, clipped, json_block, pretty, span, visible
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (-5, "0 s"),
+        (59.9, "59 s"),
+        (60, "1 min"),
+        (3599, "59 min"),
+        (2 * 3600 + 300, "2 h 5 min"),
+        (2 * 86400 - 1, "47 h 59 min"),
+        (2 * 86400, "2 d"),
+    ],
+)
+def test_a_span_of_time_is_told_in_the_unit_that_fits(seconds, words):
+    assert span(seconds) == words
+
+
+def test_how_long_ago_has_the_exact_time_for_who_points_at_it():
+    then = timezone.now() - timedelta(minutes=17, seconds=5)
+    shown = ago(then)
+    assert ">17 min ago<" in shown
+    assert f'title="{then:%Y-%m-%d %H:%M:%S} UTC"' in shown
 
 
 def test_deceiving_characters_are_written_out():

@@ -34,6 +34,7 @@ KEYS = {
     "r": ["audit:read"],
     "w": ["tools:list", "catalog:write"],
     "p": ["audit:read", "tools:call", "calls:replay"],
+    "d": ["people:write"],
 }
 ROLES = {"V": "Viewer", "A": "Auditor", "O": "Operator", "U": "Upstream manager", "S": "superuser"}
 
@@ -79,7 +80,7 @@ def changes(rows: dict[str, Any]) -> Iterator[tuple[What, Asked]]:
     lists = {reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_changelist") for model in _pages()}
     for pattern in dict.fromkeys(patterns()):
         where = address(pattern, rows)
-        if pattern.startswith("api/"):
+        if pattern.startswith(("api/", "scim/")):
             for method in ("POST", "PUT", "PATCH", "DELETE"):
                 yield (method, pattern, ""), lambda client, to=(method, where): _may_change(_answer(client, *to))
         elif not (where in lists or "logout" in pattern or _only_leads_on(where)):
@@ -121,7 +122,7 @@ def _answer(client: Client, method: str, where: str, form: dict[str, Any] | None
     with transaction.atomic():
         if method == "GET":
             answer = client.get(where)
-        elif where.startswith("/api/"):
+        elif where.startswith(("/api/", "/scim/")):
             answer = client.generic(method, where, b"{}", content_type="application/json")
         else:
             answer = client.post(where, form or {})

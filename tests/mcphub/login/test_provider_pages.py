@@ -18,6 +18,7 @@ SECRET = "a client secret of some length"
 FORM = {
     "name": "Firm",
     "slug": "firm",
+    "kind": "oidc",
     "enabled": "on",
     "issuer": "https://login.firm.example",
     "client_id": "hub",
@@ -52,6 +53,26 @@ def test_a_secret_goes_in_and_never_comes_out(log_in: Any) -> None:  # noqa: F81
     assert LoginProvider.objects.get().secret() == SECRET
     assert browser.post(change_page(row), {**kept, "forget_secret": "on"}).status_code == 302
     assert LoginProvider.objects.get().secret() == ""
+
+
+@pytest.mark.parametrize(
+    ("kind", "shown", "left_out"),
+    [
+        ("oidc", {"scopes", "secret"}, {"certificates", "login_address"}),
+        ("saml", {"certificates", "login_address"}, {"scopes", "secret", "forget_secret"}),
+    ],
+)
+def test_the_page_shows_what_its_kind_has_a_use_for(
+    log_in: Any,  # noqa: F811
+    kind: str,
+    shown: set[str],
+    left_out: set[str],
+) -> None:
+    whole = {"login_address": "https://f.example/sso", "certificates": "PEM"} if kind == "saml" else {}
+    fields = {"name": "Firm", "slug": "firm", "issuer": "https://f.example", "client_id": "hub", **whole}
+    row = LoginProvider.objects.create(kind=kind, **fields)
+    page = log_in("superuser").get(change_page(row)).content.decode()
+    assert {name for name in shown | left_out if f'name="{name}"' in page} == shown
 
 
 @pytest.mark.parametrize(

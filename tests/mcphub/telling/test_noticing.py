@@ -10,6 +10,7 @@ from django.contrib.auth.models import Group, User
 from django.core.exceptions import ValidationError
 from django.utils import timezone
 
+from mcphub.process import metrics
 from mcphub.telling import noticing, sending, service, sources
 from mcphub.telling.models import Delivery, Notice, Subscription, new_secret
 from sessions_app.history import events
@@ -61,6 +62,16 @@ def test_what_comes_back_soon_counts_up_and_later_is_new(viewer: User, settings:
     Notice.objects.filter(pk=first.pk).update(ended_at=timezone.now() - timedelta(hours=1))
     assert noticing.note("connection.down", "1", {}) is not None
     assert Delivery.objects.count() == 2
+
+
+def test_metrics_count_deliveries_that_wait_or_were_given_up(viewer: User) -> None:
+    subscribed(viewer)
+    for number in range(3):
+        noticing.note("connection.down", f"{number}", {})
+    first = Delivery.objects.order_by("pk")[0]
+    Delivery.objects.filter(pk=first.pk).update(state=Delivery.State.DEAD)
+    family = metrics._deliveries()
+    assert {each.labels["state"]: each.value for each in family.samples} == {"waiting": 2, "dead": 1}
 
 
 def test_a_flood_is_one_notice_more(viewer: User) -> None:

@@ -303,3 +303,12 @@ def test_addresses_that_the_hub_may_not_request_are_left_out_and_told() -> None:
     report = bring({**FIRST, "components": {"securitySchemes": {"login": scheme}}, "security": [{"login": ["read"]}]})
     assert HttpService.objects.get().token_url == ""
     assert any("left out" in note for note in report.notes)
+
+
+def test_who_asks_hears_how_many_operations_are_checked_and_written() -> None:
+    heard: list[tuple[str, int, int]] = []
+    bring(FIRST, told=lambda *words: heard.append(words))
+    count = ImportedOperation.objects.count()
+    assert heard[0] == ("checked", 0, count)
+    assert heard[-1] == ("written", count, count)
+    assert heard == sorted(heard)

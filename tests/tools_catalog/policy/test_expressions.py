@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from sessions_app.protocol import json
 from tools_catalog.policy import apart, expressions
 from tools_catalog.policy.expressions import MAX_CHARACTERS, ExpressionRejected, RuleFailed
+from tools_catalog.policy.rules import Rule, arguments_for
 
 CONTEXT: dict[str, Any] = {
     "principal": {"id": "key:1", "label": "ci", "groups": ["finance"], "claims": {"dept": "x"}},
@@ -84,7 +85,22 @@ def test_what_cannot_be_decided_fails_with_a_reason_that_holds_no_argument(text:
 
 def test_the_members_of_the_arguments_that_a_condition_reads_are_known() -> None:
     assert expressions.compile('args.a > 1 && args["b"].c == 2').args == {"a", "b"}
-    assert expressions.compile('args.a > 1 && "b" in args').args is None
+    assert expressions.compile('args.a > 1 && "b" in args').args == {"a", "b"}
+    assert expressions.compile('("b" in args) && !("c" in args)').args == {"b", "c"}
+    for reads_all in ("'a' + 'b' in args", "size(args) > 1", "principal.id in args", "args.exists(k, k == 'a')"):
+        assert expressions.compile(reads_all).args is None
+    assert expressions.compile("'a' in args[principal.id]").args is None
+
+
+@pytest.mark.parametrize("arguments", [{"a": 1, "b": 2}, {"a": None}, {"c": [1]}, {}])
+@pytest.mark.parametrize("text", ["'a' in args", "!('a' in args) || 'c' in args", "args.exists(k, k == 'a')"])
+def test_whether_a_member_is_there_is_said_alike_from_the_members_handed_over(
+    text: str, arguments: dict[str, Any]
+) -> None:
+    rule = Rule(key=1, name="r", version=1, effect="deny", condition=expressions.compile(text))
+    assert rule.condition is not None
+    whole = rule.condition.evaluate({"args": arguments})
+    assert rule.condition.evaluate({"args": arguments_for(rule, arguments)}) is whole
     assert expressions.compile("principal.id == tool.name").is_kept
     assert not expressions.compile("time > timestamp('2026-01-01T00:00:00Z')").is_kept
 

@@ -14,16 +14,16 @@ from tools_catalog.policy import expressions
 from tools_catalog.policy.rules import (
     EFFECTS,
     KEPT_DECISIONS,
-    Finding,
     Policy,
     Rule,
+    RuleFinding,
     ToolPolicy,
     arguments_for,
     combined,
     finding,
     tags_of,
 )
-from tools_catalog.policy.trying import Call, read_call, read_cases, tried
+from tools_catalog.policy.trying import DescribedCall, read_call, read_cases, tried
 
 TOOLS = {
     "read": {"annotations": {"readOnlyHint": True}, "_meta": {"tags": ["safe"]}},
@@ -112,7 +112,7 @@ class Policies(RuleBasedStateMachine):
             },
             {tool: a_tool(tool)},
         )
-        call = Call(tool=bench.tool, principal=bench.principal, facts=bench.facts, toolsets=TOOLSETS)
+        call = DescribedCall(tool=bench.tool, principal=bench.principal, facts=bench.facts, toolsets=TOOLSETS)
         assert (tried(self.policy.rules, call).ruling.effect or "none") == expected
 
     def _decided(self, name: str, n: int, principal: str, now: float) -> str:
@@ -176,8 +176,8 @@ TestPolicies.settings = settings(max_examples=60, stateful_step_count=20, deadli
 
 def test_the_rule_of_highest_priority_says_the_words() -> None:
     findings = [
-        Finding(Rule(key=1, name="first", version=3, effect="deny", words="Stop.", priority=5), True),
-        Finding(Rule(key=2, name="second", version=1, effect="deny", words="Halt."), True),
+        RuleFinding(Rule(key=1, name="first", version=3, effect="deny", words="Stop.", priority=5), True),
+        RuleFinding(Rule(key=2, name="second", version=1, effect="deny", words="Halt."), True),
     ]
     ruling = combined(findings)
     assert (ruling.rule, ruling.version, ruling.words, ruling.said) == ("first", 3, "Stop.", "deny")

@@ -5,6 +5,8 @@ Its login is one address, `/login?sign_in=…&as=NAME`, which sends the browser 
 behaves and tells what it counted.
 """
 
+import asyncio
+import json
 import secrets
 import socket
 import sys
@@ -26,6 +28,7 @@ from mcp.server.auth.provider import (
 from mcp.server.auth.settings import AuthSettings, ClientRegistrationOptions, RevocationOptions
 from mcp.server.mcpserver import MCPServer
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
+from mcp_types import Tool
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
@@ -38,9 +41,40 @@ behaviour: dict[str, Any] = {
     "key": "",
     "audience": "",
     "unknown": [],
+    "own": {},
+    "holds": False,
+    "identifies": 0,
+    "words": {},
+    "document": {},
 }
-"""`broken`: html or away makes the token endpoint answer so. `iss`: another issuer's name in the answer."""
-counted: dict[str, int] = {"refreshes": 0, "reused": 0, "sign_ins": 0, "revoked": 0, "believed": 0}
+"""`own`: subject -> names of tools that this one alone is listed. `words`: subject -> what tools are described by.
+`holds`: the token endpoint does its work, and answers once it holds no more. `broken`: html or away makes it answer so,
+slow makes it do and say nothing until it is released. `document`: members that its metadata have in place of the true.
+`iss`: another issuer's name in the answer. `identifies`: seconds that ID tokens last; 0: there are none."""
+released = asyncio.Event()
+counted: dict[str, int] = {
+    "held": 0,
+    "identified": 0,
+    "refreshes": 0,
+    "reused": 0,
+    "sign_ins": 0,
+    "revoked": 0,
+    "believed": 0,
+}
+
+
+ID_JAG = "urn:ietf:params:oauth:token-type:id-jag"
+JAG_KIND = "oauth-id-jag+jwt"
+METADATA = "/.well-known/oauth-authorization-server"
+KEY = "a key of the company that is long enough"
+
+
+def _kind(token: str) -> str:
+    """Give what kind of JWT an assertion is."""
+    try:
+        return str(jwt.get_unverified_header(token).get("typ"))
+    except jwt.InvalidTokenError:
+        return ""
 
 
 class Accounts:
@@ -132,9 +166,22 @@ class Accounts:
         )
 
 
+class Server(MCPServer):
+    """One whose lists depend on who asks."""
+
+    async def list_tools(self) -> list[Tool]:
+        token = get_access_token()
+        subject = token.subject or "" if token is not None else ""
+        others = {name for one, names in behaviour["own"].items() if one != subject for name in names}
+        tools = [tool for tool in await super().list_tools() if tool.name not in others]
+        if words := behaviour["words"].get(subject):
+            tools = [tool.model_copy(update={"description": words}) for tool in tools]
+        return tools
+
+
 def made(url: str) -> tuple[MCPServer, Accounts]:
     accounts = Accounts(url)
-    server = MCPServer(
+    server = Server(
         "oauth-peer",
         auth_server_provider=accounts,
         auth=AuthSettings(
@@ -158,6 +205,11 @@ def made(url: str) -> tuple[MCPServer, Accounts]:
         """Give back the token of the call, as a careless server does."""
         token = get_access_token()
         return f"the token is {token.token}" if token is not None else ""
+
+    @server.tool()
+    def payroll() -> str:
+        """Tell what only some accounts may see."""
+        return f"payroll of {whoami()}"
 
     @server.resource("account://me")
     def me() -> str:
@@ -198,6 +250,8 @@ def made(url: str) -> tuple[MCPServer, Accounts]:
             for token in accounts.access.values():
                 token.expires_at = 0
         behaviour.update(asked)
+        if not behaviour["holds"]:
+            released.set()
         return JSONResponse({**counted, "clients": len(accounts.clients), "refresh_tokens": len(accounts.refresh)})
 
     return server, accounts
@@ -211,7 +265,14 @@ class Breaking:
         self.accounts = accounts
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http" and scope["path"] == METADATA and behaviour["document"]:
+            (_start, body) = await self._answer_of(scope, receive)
+            await JSONResponse({**json.loads(body["body"]), **behaviour["document"]})(scope, receive, send)
+            return
         if scope["type"] == "http" and scope["path"] == "/token" and behaviour["broken"]:
+            if behaviour["broken"] == "slow":
+                released.clear()
+                await released.wait()
             answer = (
                 HTMLResponse("<h1>Down for maintenance</h1>")
                 if behaviour["broken"] == "html"
@@ -223,6 +284,9 @@ class Breaking:
             request = Request(scope, receive)
             body = await request.body()
             form = dict(parse_qsl(body.decode()))
+            if form.get("requested_token_type") == ID_JAG or _kind(form.get("assertion", "")) == JAG_KIND:
+                await self._company(form)(scope, receive, send)
+                return
             statement = form.get("assertion") if "jwt-bearer" in form["grant_type"] else form.get("subject_token")
             if statement is not None:
                 await self._believed(statement, form)(scope, receive, send)
@@ -231,9 +295,59 @@ class Breaking:
             async def again() -> Any:
                 return {"type": "http.request", "body": body, "more_body": False}
 
+            if behaviour["holds"] or behaviour["identifies"]:
+                await self._held(scope, again, send)
+                return
             await self.app(scope, again, send)
             return
         await self.app(scope, receive, send)
+
+    async def _answer_of(self, scope: Any, receive: Any) -> list[Any]:
+        """Give what would be sent."""
+        messages: list[Any] = []
+
+        async def keep(message: Any) -> None:
+            messages.append(message)
+
+        await self.app(scope, receive, keep)
+        return messages
+
+    async def _held(self, scope: Any, receive: Any, send: Any) -> None:
+        """Do what is asked, and answer once that is let go."""
+        released.clear()
+        messages = await self._answer_of(scope, receive)
+        if behaviour["holds"]:
+            counted["held"] += 1
+            await released.wait()
+        if behaviour["identifies"] and messages[0]["status"] == 200:
+            await self._with_id_token(json.loads(messages[1]["body"]))(scope, receive, send)
+            return
+        for message in messages:
+            await send(message)
+
+    def _with_id_token(self, told: dict[str, Any]) -> Response:
+        """Say who the person is, for as long as `identifies` says."""
+        counted["identified"] += 1
+        subject = self.accounts.access[told["access_token"]].subject
+        claims = {"sub": subject, "exp": int(time.time()) + behaviour["identifies"]}
+        return JSONResponse({**told, "id_token": jwt.encode(claims, KEY, "HS256")})
+
+    def _company(self, form: dict[str, str]) -> Response:
+        """Vouch for a person to another issuer, and as that issuer take the grant (ID-JAG)."""
+        try:
+            if "assertion" in form:
+                claims = jwt.decode(form["assertion"], KEY, ["HS256"], audience=self.accounts.url)
+                told = self.accounts._issue(claims["client_id"], SCOPES, claims["sub"])
+                return JSONResponse(told.model_dump(exclude={"refresh_token"}, exclude_none=True))
+            person = jwt.decode(form["subject_token"], KEY, ["HS256"])["sub"]
+        except jwt.InvalidTokenError as error:
+            return JSONResponse({"error": "invalid_grant", "error_description": str(error)}, 400)
+        if person in behaviour["unknown"]:
+            return JSONResponse({"error": "access_denied", "error_description": "not for you"}, 400)
+        ends = int(time.time()) + 60
+        claims = {"sub": person, "aud": form["audience"], "client_id": "hub", "resource": form["resource"], "exp": ends}
+        grant = jwt.encode(claims, KEY, "HS256", headers={"typ": JAG_KIND})
+        return JSONResponse({"access_token": grant, "issued_token_type": ID_JAG, "token_type": "N_A"})
 
     def _believed(self, statement: str, form: dict[str, str]) -> Response:
         """Give a token for whom a client with a known key speaks (RFC 7523, 2.1; RFC 8693)."""
@@ -256,6 +370,7 @@ def main() -> None:
     listening = socket.socket()
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listening.bind(("127.0.0.1", int(sys.argv[1]) if len(sys.argv) > 1 else 0))
+    listening.listen(128)
     port = listening.getsockname()[1]
     server, accounts = made(f"http://127.0.0.1:{port}")
     app = Breaking(server.streamable_http_app(), accounts)

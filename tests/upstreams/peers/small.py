@@ -1,4 +1,5 @@
-"""The smallest upstream over stdio, without a library: `small.py NAME`. It has one tool, and may want SMALL_TOKEN."""
+"""The smallest upstream over stdio, without a library: `small.py NAME`. It has one tool, or three, and may want
+SMALL_TOKEN."""
 
 from __future__ import annotations
 
@@ -14,7 +15,11 @@ def answer(method: str, name: str) -> dict[str, Any] | None:
         return {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": info}
     if method == "tools/list":
         schema = {"type": "object", "properties": {}}
-        return {"tools": [{"name": "greet", "description": f"Greet from {name}.", "inputSchema": schema}]}
+        names = ["greet", "thank", "leave"] if "--three-tools" in sys.argv else ["greet"]
+        told = [
+            {"name": each, "description": f"{each.capitalize()} from {name}.", "inputSchema": schema} for each in names
+        ]
+        return {"tools": told}
     if method == "tools/call":
         return {"content": [{"type": "text", "text": f"hello from {name}"}]}
     return {} if method == "ping" else None

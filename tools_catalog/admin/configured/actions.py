@@ -40,7 +40,7 @@ class BringActions(_Base):
             *super().get_urls(),
         ]
 
-    @detail_action(description=_("Import connections"), icon="upload_file", url_path="bring", permissions=["bring"])
+    @detail_action(description=_("Paste and connect"), icon="content_paste", url_path="bring", permissions=["bring"])
     def bring_them(self, request: HttpRequest) -> HttpResponse:
         return redirect("admin:connection_import")
 

@@ -38,13 +38,22 @@ _MOST_FIELDS = 900
 
 class BringForm(forms.Form):
     text = forms.CharField(
-        label=_("Configuration"),
+        label=_("Address, command or configuration"),
         required=False,
         max_length=MAX_BYTES,
-        widget=UnfoldAdminTextareaWidget(attrs={"rows": 14, "spellcheck": "false", "autocomplete": "off"}),
+        widget=UnfoldAdminTextareaWidget(
+            attrs={
+                "rows": 10,
+                "spellcheck": "false",
+                "autocomplete": "off",
+                "placeholder": "https://mcp.example.com/mcp",
+            }
+        ),
         help_text=_(
-            "Of Claude Desktop, Claude Code, Cursor, VS Code, Zed, Codex, Windsurf, Cline, Roo Code, Gemini CLI or "
-            "opencode; or server.json of a registry. JSON, with comments, or TOML."
+            "The address of a server; a command such as npx -y @modelcontextprotocol/server-memory; the line that adds "
+            "a server to a client (claude mcp add …); or a configuration of Claude Desktop, Claude Code, Cursor, VS "
+            "Code, Zed, Codex, Windsurf, Cline, Roo Code, Gemini CLI or opencode, or server.json of a registry: JSON, "
+            "with comments, or TOML."
         ),
     )
     document = forms.FileField(label=_("or a file"), required=False, widget=UnfoldAdminFileFieldWidget)
@@ -261,7 +270,8 @@ def _page(admin: HubAdmin, request: HttpRequest, **more: Any) -> TemplateRespons
     context = {
         **admin.admin_site.each_context(request),
         "opts": admin.opts,
-        "title": _t("Import connections"),
+        "title": _t("Paste and connect"),
+        "step": 1 if "form" in more else 2,
         "back": reverse("admin:tools_catalog_mcpconnection_changelist"),
         **more,
     }

@@ -14,7 +14,7 @@ from django.utils.translation import ngettext
 
 from sessions_app.kit.admin.base import HubAdmin, mark
 from sessions_app.kit.shown import clipped, pretty, visible
-from tools_catalog.admin.configured import rights
+from tools_catalog.admin.configured import rights, sharing
 from tools_catalog.discovery import reconcile as discovery
 from tools_catalog.discovery import trying
 from tools_catalog.importers.configured.sources import MAX_SERVERS
@@ -28,7 +28,7 @@ _LONGEST_NUMBER = 18
 
 
 def imported_view(admin: HubAdmin, request: HttpRequest) -> HttpResponse:
-    """Show the connections that the address names; test one or all, or approve what was chosen."""
+    """Show the connections that the address names; test one or all, approve what was chosen, say who may use it."""
     rights.check(request)
     rows = _rows(admin, request)
     if not rows:
@@ -36,12 +36,17 @@ def imported_view(admin: HubAdmin, request: HttpRequest) -> HttpResponse:
     if request.method == "POST" and "approve" in request.POST:
         _approve(request, rows)
         return redirect(request.get_full_path())
-    tried: dict[int, trying.Tried] = {}
-    if request.method == "POST":
-        wanted = request.POST.get("test", "")
+    wrong = None
+    if request.method == "POST" and "share" in request.POST:
+        wrong = sharing.share(request, rows)
+        if wrong is None:
+            return redirect(request.get_full_path())
+    tried: dict[int, trying.TriedConnection] = {}
+    if request.method == "POST" and "test" in request.POST:
+        wanted = request.POST["test"]
         found = trying.try_out([row for row in rows if row.enabled and wanted in ("all", str(row.pk))])
         tried = {each.connection.pk: each for each in found}
-    return _page(admin, request, rows, tried)
+    return _page(admin, request, rows, tried, wrong)
 
 
 def _rows(admin: HubAdmin, request: HttpRequest) -> list[McpConnection]:
@@ -74,15 +79,22 @@ def _approve(request: HttpRequest, rows: list[McpConnection]) -> None:
 
 
 def _page(
-    admin: HubAdmin, request: HttpRequest, rows: list[McpConnection], tried: dict[int, trying.Tried]
+    admin: HubAdmin,
+    request: HttpRequest,
+    rows: list[McpConnection],
+    tried: dict[int, trying.TriedConnection],
+    wrong: sharing.ShareForm | None,
 ) -> TemplateResponse:
     waiting = trying.waiting(rows)
+    shared = sharing.shown(request, rows, wrong)
     inbox = reverse("admin:tools_catalog_mcpupstreamtool_changelist")
     ids = ",".join(str(row.pk) for row in rows)
     context = {
         **admin.admin_site.each_context(request),
         "opts": admin.opts,
-        "title": _t("Test and approve"),
+        "title": _t("Paste and connect"),
+        "step": 4 if shared is not None and not waiting else 3,
+        "shared": shared,
         "rows": [_row(row, tried.get(row.pk)) for row in rows],
         "most": trying.MOST_AT_ONCE,
         "offers": [_offer(offer) for offer in waiting[:_MOST_OFFERS]],
@@ -94,7 +106,7 @@ def _page(
     return TemplateResponse(request, "admin/hub/servers_tried.html", context)
 
 
-def _row(row: McpConnection, tried: trying.Tried | None) -> dict[str, object]:
+def _row(row: McpConnection, tried: trying.TriedConnection | None) -> dict[str, object]:
     words = {probe.ADDRESS: _t("Address"), probe.CONNECT: _t("Connection"), probe.LIST: _t("List")}
     runs = [row.profile.command, *row.profile.arguments] if row.profile else []
     return {

@@ -50,7 +50,7 @@ class _Request:
     account: _Held | None = None
 
 
-class Signing(Protocol):
+class RequestSigning(Protocol):
     """Of the running process: as whom it is at services, and how a person is led to connect an account."""
 
     @property
@@ -102,7 +102,7 @@ class HttpBackend:
         client: httpx2.AsyncClient | None = None,
         retries: bool = False,
         user: str = "",
-        environment: Callable[[], Signing] | None = None,
+        environment: Callable[[], RequestSigning] | None = None,
     ) -> None:
         if not isinstance(configuration, HttpConfiguration):
             configuration = HttpConfiguration.parse(configuration)
@@ -202,7 +202,8 @@ class HttpBackend:
         configuration = self._configuration
         headers, secrets = request.headers, request.secrets
         if request.account is not None:
-            headers, secrets = {**headers, "Authorization": f"Bearer {token}"}, [*secrets, token]
+            signed = request.account.account.headers(token, configuration.method, str(request.url))
+            headers, secrets = {**headers, **signed}, [*secrets, token]
         timeout = httpx2.Timeout(max(0.0, seconds), connect=min(egress.CONNECT_SECONDS, max(0.0, seconds)))
         client = self._client or egress.shared_client()
         try:
@@ -210,6 +211,8 @@ class HttpBackend:
                 client, configuration.method, request.url, headers=headers, content=request.content, timeout=timeout
             ) as response:
                 challenge = response.headers.get("www-authenticate", "")
+                if request.account is not None and (nonce := response.headers.get("dpop-nonce")):
+                    request.account.account.heard(str(request.url), nonce)
                 wants_more = response.status_code == 403 and Challenge.read(challenge).error == "insufficient_scope"
                 if request.account is None or not (response.status_code == 401 or wants_more):
                     return await _received(configuration, response, secrets, limit)

@@ -54,6 +54,7 @@ class Service:
     account: str = NO_ACCOUNT
 
     of: ClassVar[str] = SERVICE
+    identity: ClassVar[None] = None
 
     @property
     def is_personal(self) -> bool:

@@ -14,7 +14,7 @@ from typing import Any, Final
 from tools_catalog.importers.configured import folders, secrecy
 from tools_catalog.importers.configured.bridges import unwrapped
 from tools_catalog.importers.configured.drafts import LONGEST_TEXT, Draft, DraftRefused, Ref, Text
-from tools_catalog.importers.configured.placeholders import Asked, Reader
+from tools_catalog.importers.configured.placeholders import AskedValue, PlaceholderReader
 from tools_catalog.upstream import spec
 
 MAX_WORDS: Final = 200
@@ -37,7 +37,7 @@ _IN_ADDRESS: Final = (
 )
 
 
-def draft_of(name: str, entry: Any, asked: Mapping[str, Asked]) -> Draft:
+def draft_of(name: str, entry: Any, asked: Mapping[str, AskedValue]) -> Draft:
     """Read one entry; raises DraftRefused for what is none."""
     if not isinstance(entry, dict):
         raise DraftRefused("it must be an object with a command or an address.")
@@ -119,10 +119,10 @@ def _local(
     command: str,
     words: list[str],
     environment: dict[str, str],
-    asked: Mapping[str, Asked],
+    asked: Mapping[str, AskedValue],
     notes: list[str],
 ) -> Draft:
-    reader = Reader(asked, environment)
+    reader = PlaceholderReader(asked, environment)
     arguments = [_argument(reader, words, number) for number in range(len(words))]
     exposed = _hidden(reader, arguments)
     variables = tuple((key, reader.value(key, text)) for key, text in environment.items())
@@ -162,10 +162,10 @@ def _remote(
     headers: Mapping[str, str],
     transport: str,
     environment: Mapping[str, str],
-    asked: Mapping[str, Asked],
+    asked: Mapping[str, AskedValue],
     notes: list[str],
 ) -> Draft:
-    reader = Reader(asked, environment)
+    reader = PlaceholderReader(asked, environment)
     address = reader.word(url, "address")
     exposed = _hidden(reader, [address])
     for key, value in _WITH_KEY.findall(url):
@@ -189,7 +189,7 @@ def _remote(
     )
 
 
-def _argument(reader: Reader, words: list[str], number: int) -> Text:
+def _argument(reader: PlaceholderReader, words: list[str], number: int) -> Text:
     """Read a word of the command line. One that follows `--token`, or has it before `=`, is a credential."""
     word = words[number]
     flag = _FLAG.match(word)
@@ -208,7 +208,7 @@ def _is_credential_flag(name: str, value: str) -> bool:
     return secrecy.is_named_so(name) and len(name) > 1 and not value.startswith(("/", "./", "-"))
 
 
-def _hidden(reader: Reader, texts: list[Text]) -> list[str]:
+def _hidden(reader: PlaceholderReader, texts: list[Text]) -> list[str]:
     named = {part.blank for text in texts for part in text if isinstance(part, Ref)}
     return [blank.name for blank in reader.blanks if blank.is_secret and blank.name in named]
 

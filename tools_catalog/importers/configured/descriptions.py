@@ -53,7 +53,7 @@ def draft_of(entry: Json) -> Draft:
     server: dict[str, Any] = _camel(entry)
     remotes = [each for each in _list(server.get("remotes")) if isinstance(each, dict)]
     packages = [each for each in _list(server.get("packages")) if isinstance(each, dict)]
-    reader = _Reader()
+    reader = _DescriptionReader()
     notes = []
     if server.get("status") in ("deprecated", "deleted"):
         notes.append(f"The registry says that it is {server['status']}.")
@@ -71,12 +71,12 @@ def draft_of(entry: Json) -> Draft:
             return _of_package(server, package, reader, title, notes)
         except DraftRefused as error:
             refused = str(error)
-            reader = _Reader()
+            reader = _DescriptionReader()
     raise DraftRefused(refused)
 
 
 def _of_remote(
-    server: dict[str, Json], remote: dict[str, Json], reader: _Reader, title: str, notes: list[str]
+    server: dict[str, Json], remote: dict[str, Json], reader: _DescriptionReader, title: str, notes: list[str]
 ) -> Draft:
     url = reader.text(_text(remote.get("url")), remote.get("variables"))
     headers = [each for each in _list(remote.get("headers")) if isinstance(each, dict) and _text(each.get("name"))]
@@ -99,7 +99,7 @@ def _of_remote(
 
 
 def _of_package(
-    server: dict[str, Json], package: dict[str, Json], reader: _Reader, title: str, notes: list[str]
+    server: dict[str, Json], package: dict[str, Json], reader: _DescriptionReader, title: str, notes: list[str]
 ) -> Draft:
     kind = _text(package.get("registryType") or package.get("registryName"))
     identifier = _text(package.get("identifier") or package.get("name"))
@@ -146,7 +146,7 @@ def _named(kind: str, identifier: str, version: str) -> str:
     return f"{identifier}{'==' if kind == 'pypi' else '@'}{version}"
 
 
-class _Reader:
+class _DescriptionReader:
     """Reads inputs, and keeps the blanks that they have."""
 
     def __init__(self) -> None:

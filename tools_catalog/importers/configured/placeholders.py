@@ -31,7 +31,7 @@ _FOLDERS: Final = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class AskedValue:
     """A value that a client asks its user for, as VS Code's `inputs` declare it."""
 
     words: str = ""
@@ -40,10 +40,10 @@ class Asked:
     choices: tuple[str, ...] = ()
 
 
-class Reader:
+class PlaceholderReader:
     """Reads texts, and keeps the blanks that they have."""
 
-    def __init__(self, asked: Mapping[str, Asked], known: Mapping[str, str]) -> None:
+    def __init__(self, asked: Mapping[str, AskedValue], known: Mapping[str, str]) -> None:
         """`known` are the variables that the server's own entry sets, for texts that refer to them."""
         self._asked = asked
         self._known = known
@@ -100,7 +100,7 @@ class Reader:
         if inside in _FIXED:
             return _FIXED[inside]
         if colon and kind in ("input", "promptString"):
-            asked = self._asked.get(rest, Asked())
+            asked = self._asked.get(rest, AskedValue())
             return self._add(
                 Blank(
                     name=rest,

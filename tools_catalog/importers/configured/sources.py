@@ -1,4 +1,4 @@
-"""The text of a configuration, whichever client wrote it, as drafts of connections. Pure."""
+"""The text of a configuration, whichever client wrote it, an address or a command, as drafts of connections. Pure."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from sessions_app.protocol.json import Json
-from tools_catalog.importers.configured import descriptions, jsonc
+from tools_catalog.importers.configured import descriptions, jsonc, lines
 from tools_catalog.importers.configured.clients import draft_of
 from tools_catalog.importers.configured.drafts import Draft, DraftRefused
-from tools_catalog.importers.configured.placeholders import Asked
+from tools_catalog.importers.configured.placeholders import AskedValue
 from tools_catalog.importers.documents import DocumentRefused
 
 MAX_BYTES: Final = 1024 * 1024
@@ -23,6 +23,7 @@ _LINE: Final = re.compile(r" ?\(at line (\d+), column (\d+)\)")
 _END: Final = " (at end of document)"
 _ENTRY: Final = ("command", "url", "httpUrl", "serverUrl")
 _LONGEST_NAME: Final = 200
+_NOR: Final = ", nor an address, nor a command that the hub knows"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,7 @@ class ReadConfiguration:
 @dataclass(slots=True)
 class _Found:
     entries: list[tuple[str, Any]] = field(default_factory=list)
-    asked: dict[str, Asked] = field(default_factory=dict)
+    asked: dict[str, AskedValue] = field(default_factory=dict)
 
 
 def read(raw: bytes | str) -> ReadConfiguration:
@@ -93,7 +94,9 @@ def _decoded(raw: bytes | str) -> str:
 def _document(text: str) -> dict[str, Json]:
     start = text.lstrip()
     if not start:
-        raise DocumentRefused("It is empty. Paste the configuration of a client.")
+        raise DocumentRefused("It is empty. Paste an address, a command or the configuration of a client.")
+    if (line := lines.entry_of(text)) is not None:
+        return {"mcpServers": dict([line])}
     if start.startswith('"'):  # the member alone, as documentation often shows it
         value = jsonc.loads(f"{{{text}}}")
     elif start.startswith(("{", "//", "/*")):
@@ -120,8 +123,8 @@ def _told(text: str, error: Exception) -> str:
     elif words.endswith(_END):
         place = f"Line {text.count(chr(10)) + 1}"
     else:
-        return "This is neither JSON nor TOML."
-    return f"{place}: this is neither JSON nor TOML: {_LINE.sub('', words).removesuffix(_END)[:200]}."
+        return f"This is neither JSON nor TOML{_NOR}."
+    return f"{place}: this is neither JSON nor TOML{_NOR}: {_LINE.sub('', words).removesuffix(_END)[:200]}."
 
 
 def _found(document: dict[str, Json]) -> _Found:
@@ -174,13 +177,13 @@ def _is_entry(value: Json) -> bool:
     return isinstance(value, dict) and any(member in value for member in _ENTRY)
 
 
-def _asked(inputs: object) -> Mapping[str, Asked]:
-    found: dict[str, Asked] = {}
+def _asked(inputs: object) -> Mapping[str, AskedValue]:
+    found: dict[str, AskedValue] = {}
     for each in inputs if isinstance(inputs, list) else ():
         if isinstance(each, dict) and isinstance(each.get("id"), str):
             options = each.get("options")
             usual = each.get("default")
-            found[each["id"]] = Asked(
+            found[each["id"]] = AskedValue(
                 words=str(each.get("description") or "")[:300],
                 is_secret=each.get("password") is True,
                 usual=usual[:1000] if isinstance(usual, str) else "",

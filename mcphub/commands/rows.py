@@ -1,0 +1,187 @@
+"""What commands about rows of the hub share: `list`, `show`, `enable` and `disable` by name, also as JSON.
+
+What is done is what REST and the console do; the history names the machine's user. Exit statuses: 0 it is done, 1 there
+is no such row or it was refused, 2 the command was written wrongly.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import json
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from mcphub.commands.stop import Stop, database_or_stop
+from mcphub.completing import names_of
+
+if TYPE_CHECKING:
+    from django.db.models import QuerySet
+
+NOT_FOUND = 1
+VERBS = ("list", "show", "enable", "disable")
+"""What `do` does."""
+_MOST_COMPARED = 5000
+"""Names that a wrong one is compared with: it takes some 10 ms."""
+_MOST_NEAREST = 3
+_LONGEST_REASON = 300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowKind:
+    """Rows of one kind, as a command lists and shows them."""
+
+    command: str
+    noun: str
+    nouns: str
+    key: str
+    """The column that names a row."""
+    rows: Callable[[], QuerySet[Any]]
+    """Gives the rows in the order of the list."""
+    told: Callable[[Any], Mapping[str, Any]]
+    """Gives a row as JSON has it: as REST answers, where REST has such rows."""
+    line: Callable[[Mapping[str, Any]], Sequence[object]]
+    """Gives the words of a row's line, from what `told` gave."""
+    none: str
+    """What is said where there is no row."""
+    metavar: str = "NAME"
+
+
+def declare_list(verbs: Any, kind: RowKind) -> argparse.ArgumentParser:
+    listed: argparse.ArgumentParser = verbs.add_parser("list", help=f"name the {kind.nouns}, with how each stands")
+    listed.add_argument("--json", action="store_true", help="as JSON")
+    return listed
+
+
+def declare_show(verbs: Any, kind: RowKind) -> argparse.ArgumentParser:
+    show: argparse.ArgumentParser = verbs.add_parser("show", help=f"print all of one {kind.noun}")
+    completes(show.add_argument("name", metavar=kind.metavar, help=f"which {kind.noun}"), kind)
+    show.add_argument("--json", action="store_true", help="as JSON")
+    return show
+
+
+def declare_deed(verbs: Any, kind: RowKind, verb: str, words: str) -> argparse.ArgumentParser:
+    """Declare a verb that is done to rows by name, with a reason."""
+    deed: argparse.ArgumentParser = verbs.add_parser(verb, help=words)
+    which = f"which {kind.noun}; several may be named"
+    completes(deed.add_argument("name", metavar=kind.metavar, nargs="+", help=which), kind)
+    deed.add_argument("--reason", default="", metavar="WORDS", help="kept in the history")
+    deed.add_argument("--json", action="store_true", help="as JSON")
+    return deed
+
+
+def completes(argument: argparse.Action, kind: RowKind) -> None:
+    """Let shells complete the argument by the names of rows."""
+    argument.completer = names_of(kind)  # type: ignore[attr-defined]  # as argcomplete wants it
+
+
+def do(kind: RowKind, options: argparse.Namespace) -> int:
+    """Carry out one of `VERBS`; Django has been started."""
+    from mcphub.process import first_run
+
+    with database_or_stop():
+        first_run.migrate()
+        if options.verb == "list":
+            return list_rows(kind, options)
+        return show_row(kind, options) if options.verb == "show" else switch(kind, options)
+
+
+def list_rows(kind: RowKind, options: argparse.Namespace, rows: Iterable[Any] | None = None) -> int:
+    """Print the rows, all of the kind or those given."""
+    found = [kind.told(row) for row in (kind.rows() if rows is None else rows)]
+    if options.json:
+        return print_json(found)
+    for each in found:
+        print_line(kind.line(each))
+    if not found:
+        print(kind.none, file=sys.stderr)
+    return 0
+
+
+def show_row(kind: RowKind, options: argparse.Namespace) -> int:
+    told = kind.told(named(kind, [options.name])[0])
+    if options.json:
+        return print_json(told)
+    for name, value in told.items():
+        print_line([f"{name}:", _words(value)])
+    return 0
+
+
+def switch(kind: RowKind, options: argparse.Namespace) -> int:
+    """Do `enable` or `disable`, by what the console's button does."""
+    rows = named(kind, options.name)
+    changed = []
+    for row in rows:
+        own: Any = type(row)._default_manager.filter(pk=row.pk)
+        changed.append(bool(own.set_enabled(options.verb == "enable", options.reason[:_LONGEST_REASON])))
+    return tell(kind, rows, changed, options, done=f"is {options.verb}d", before=f"was {options.verb}d before")
+
+
+def tell(
+    kind: RowKind, rows: Sequence[Any], changed: Sequence[bool], options: argparse.Namespace, *, done: str, before: str
+) -> int:
+    """Say what became of rows, each as it stands now."""
+    if options.json:
+        now = {row.pk: row for row in kind.rows().filter(pk__in=[row.pk for row in rows])}
+        return print_json([kind.told(now[row.pk]) for row in rows])
+    for row, is_changed in zip(rows, changed, strict=True):
+        print(f"{plain(getattr(row, kind.key))} {done if is_changed else before}.")
+    return 0
+
+
+def named(kind: RowKind, names: Sequence[str], *, status: int = NOT_FOUND) -> list[Any]:
+    """Give the rows of these names, each once; stop at a name that no row has, and say which come near."""
+    wanted = list(dict.fromkeys(name.replace("\0", "") for name in names))
+    found = {str(getattr(row, kind.key)): row for row in kind.rows().filter(**{f"{kind.key}__in": wanted})}
+    for name in wanted:
+        if name not in found:
+            raise missing(kind, name, status=status)
+    return [found[name] for name in wanted]
+
+
+def missing(kind: RowKind, name: str, *, status: int = NOT_FOUND, by: str = "") -> Stop:
+    """Give the end of a command, of the kind's own or of the one named, that names no row."""
+    known = kind.rows().order_by().values_list(kind.key, flat=True)[:_MOST_COMPARED]
+    near = nearest(name, map(str, known))
+    hint = f"The nearest: {', '.join(map(plain, near))}. " if near else ""
+    return Stop(
+        f"mcphub {by or kind.command}: there is no {kind.noun} {plain(name)!r}. {hint}"
+        f"`mcphub {kind.command} list` names them.",
+        status=status,
+    )
+
+
+def nearest(name: str, known: Iterable[str]) -> list[str]:
+    """Give the known names that were probably meant: those that hold it, then those that differ by a few letters."""
+    names, sought = list(known), name.casefold()
+    holding = sorted(each for each in names if sought and sought in each.casefold())
+    alike = difflib.get_close_matches(name, names, n=_MOST_NEAREST, cutoff=0.6)
+    return list(dict.fromkeys([*holding[:_MOST_NEAREST], *alike]))[:_MOST_NEAREST]
+
+
+def print_json(value: object) -> int:
+    """Print JSON in UTF-8; what UTF-8 cannot hold, as clients may send it, as JSON's own escape."""
+    text = json.dumps(value, indent=2, ensure_ascii=False, default=str)
+    print(text.encode(errors="backslashreplace").decode())
+    return 0
+
+
+def print_line(words: Iterable[object]) -> None:
+    """Print one line with tabs between: no word of others ends it, or moves what the terminal shows."""
+    print("\t".join(plain(each) for each in words).rstrip())
+
+
+def plain(value: object) -> str:
+    from sessions_app.kit.shown import visible
+
+    return visible(value, one_line=True)
+
+
+def _words(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return "-"
+    return json.dumps(value, ensure_ascii=False, default=str)

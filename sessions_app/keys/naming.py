@@ -1,0 +1,50 @@
+"""Names that people use for callers, and the principals by which the audit knows them."""
+
+from __future__ import annotations
+
+import re
+
+from django.contrib.auth import get_user_model
+from django.db.models import Q
+
+from sessions_app.kit.lists.filters import TextIs
+from sessions_app.models import ApiKey
+
+MOST = 10
+_MOST_ALIKE = 50
+_PRINCIPAL = re.compile(r"anonymous|[a-z]+:.+")
+
+
+class CallerIs(TextIs):
+    """A caller by its principal, or by the name of a key or of a person; several may have one name."""
+
+    def compared(self, value: str) -> Q:
+        return self.one_of([value])
+
+    def one_of(self, values: object) -> Q:
+        assert isinstance(values, (list, tuple))
+        found = [each for value in values for each in principals_of(str(value))]
+        return Q(**{self.of: found[0]}) if len(found) == 1 else Q(**{f"{self.of}__in": found})
+
+
+def principals_of(name: str) -> list[str]:
+    """Give the principals that a name means; the name itself where it is a principal, or nobody's."""
+    if _PRINCIPAL.fullmatch(name):
+        return [name]
+    keys = ApiKey.objects.filter(name=name).values_list("pk", "owner_id")[:_MOST_ALIKE]
+    found = [f"key:{pk}" if owner is None else f"user:{owner}" for pk, owner in keys]
+    person = get_user_model()._default_manager.filter(username=name).values_list("pk", flat=True).first()
+    found += [] if person is None else [f"user:{person}"]
+    return list(dict.fromkeys(found)) or [name]
+
+
+def callers(begun: str) -> list[tuple[str, str]]:
+    """Give names of persons and keys that hold what was written, each with its principal."""
+    users = get_user_model()._default_manager.filter(username__icontains=begun).order_by("username")
+    found = [(name, f"user:{pk}") for name, pk in users.values_list("username", "pk")[:MOST]]
+    held = ApiKey.objects.filter(name__icontains=begun).order_by("name")
+    found += [
+        (name, f"key:{pk}" if owner is None else f"user:{owner}")
+        for name, pk, owner in held.values_list("name", "pk", "owner_id")[: MOST - len(found)]
+    ]
+    return [*found, *([("anonymous", "anonymous")] if begun and "anonymous".startswith(begun) else [])][:MOST]

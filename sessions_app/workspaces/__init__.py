@@ -1,0 +1,1 @@
+"""Workspaces: teams with tools, keys, rules and calls of their own, which no other team sees."""

@@ -1,0 +1,65 @@
+"""The map of the console: few entries, everything reachable, nothing that a person may not see."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.contrib import admin
+from django.urls import reverse
+
+from mcphub.console import navigation
+from mcphub.groups import ROLES
+from tests.factories import McpConnectionFactory
+
+pytestmark = pytest.mark.django_db
+
+BROWSER = {"accept": "text/html"}
+"""REST, which is on the map, gives programs no page."""
+
+
+def areas(client: Any, where: str = "admin:index") -> list[navigation.ShownArea]:
+    return list(client.get(reverse(where)).context["hub_areas"])
+
+
+def test_the_first_level_has_at_most_ten_entries(log_in):
+    shown = areas(log_in("superuser"))
+    assert len(shown) == len(navigation.AREAS) <= 10
+    assert len(log_in("superuser").get(reverse("admin:index")).context["sidebar_navigation"][0]["items"]) <= 10
+
+
+def test_every_list_of_the_admin_is_on_the_map(log_in):
+    links = {tab.link for area in areas(log_in("superuser")) for tab in area.tabs}
+    lists = {
+        reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_changelist") for model in admin.site._registry
+    }
+    assert lists - links == set()
+
+
+def test_each_page_says_where_it_stands_on_the_map(log_in):
+    client = log_in("superuser")
+    for area in areas(client):
+        for tab in area.tabs:
+            page = client.get(tab.link, headers=BROWSER)
+            here = page.context["hub_area"]
+            assert (here.title, here.tab.title) == (area.title, tab.title)
+            assert f'aria-current="page">{tab.title}</a>' in page.content.decode() or len(here.tabs) == 1
+
+
+def test_the_page_of_a_row_stands_in_the_area_of_its_list(log_in):
+    connection = McpConnectionFactory(slug="tracker")
+    page = log_in("superuser").get(reverse("admin:tools_catalog_mcpconnection_change", args=[connection.pk]))
+    assert page.context["hub_area"].title == "Connections"
+    assert "tracker" in page.content.decode()
+
+
+@pytest.mark.parametrize("role", [*ROLES, "nobody"])
+def test_what_a_person_may_not_see_is_absent_and_the_rest_opens(role, log_in):
+    client = log_in("superuser" if role == "nobody" else role)
+    if role == "nobody":
+        client.user.is_superuser = False
+        client.user.save()
+    for area in areas(client):
+        assert area.tabs
+        for tab in area.tabs:
+            assert client.get(tab.link, headers=BROWSER).status_code == 200, tab.link

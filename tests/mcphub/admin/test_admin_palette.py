@@ -1,0 +1,101 @@
+"""What the palette finds, for whom, and at what price."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from mcphub.console import palette
+from mcphub.groups import ROLES
+from sessions_app.models import ApiKey
+from tests.factories import (
+    McpConnectionFactory,
+    McpSessionFactory,
+    McpToolDefinitionFactory,
+    McpToolInvocationFactory,
+    UserFactory,
+)
+
+pytestmark = pytest.mark.django_db
+FIND = "palette"
+
+
+def found(client: Any, words: str) -> dict[str, list[str]]:
+    answer = client.get(reverse(FIND), {"q": words}).json()
+    return {group["title"]: [item["title"] for item in group["items"]] for group in answer["groups"]}
+
+
+def test_without_words_it_offers_pages_and_deeds(log_in):
+    offered = found(log_in("superuser"), "")
+    assert {"Overview", "API keys", "Retention"} <= set(offered["Go to"])
+    assert {"Invite somebody", "Paste and connect"} <= set(offered["Do"])
+    assert list(offered) == ["Go to", "Do"]
+
+
+def test_each_kind_of_row_is_found_by_its_words(log_in):
+    McpToolDefinitionFactory(name="find_book", title="Find a book")
+    McpConnectionFactory(slug="library", title="The library")
+    key = ApiKey.issue("laptop of ada", scopes=["tools:call"])[0]
+    ada = UserFactory(username="ada", first_name="Ada", last_name="Lovelace")
+    session = McpSessionFactory(client_name="librarian", caller_label="ada")
+    call = McpToolInvocationFactory(session=session, tool_name="find_book")
+    client = log_in("superuser")
+    assert found(client, "book find")["Tools"] == ["find_book"]
+    assert found(client, "librar")["Connections"] == ["library"]
+    assert found(client, "LAPTOP")["API keys"] == ["laptop of ada"]
+    assert found(client, f"key:{key.pk}")["API keys"] == ["laptop of ada"]
+    assert found(client, "lovelace")["People"] == ["ada"]
+    assert found(client, f"user:{ada.pk}")["People"] == ["ada"]
+    assert found(client, "librarian ada")["Sessions"] == [session.session_id]
+    assert found(client, session.session_id)["Sessions"] == [session.session_id]
+    assert found(client, call.invocation_id)["Calls"] == ["find_book"]
+    assert found(client, f"#{call.pk}")["Calls"] == ["find_book"]
+
+
+def test_what_begins_with_the_word_stands_first_and_a_kind_has_few(log_in):
+    for number in range(9):
+        McpToolDefinitionFactory(name=f"a_find_{number}")
+    McpToolDefinitionFactory(name="find_it")
+    tools = found(log_in("superuser"), "find")["Tools"]
+    assert (tools[0], len(tools)) == ("find_it", palette.MOST_OF_A_KIND)
+
+
+@pytest.mark.parametrize("role", [*ROLES, "nobody"])
+def test_it_finds_nothing_that_the_person_could_not_open(role, log_in):
+    McpToolDefinitionFactory(name="xyz_tool")
+    McpConnectionFactory(slug="xyz")
+    ApiKey.issue("xyz", scopes=["tools:call"])
+    UserFactory(username="xyz")
+    session = McpSessionFactory(client_name="xyz")
+    McpToolInvocationFactory(session=session, tool_name="xyz_tool")
+    client = log_in("superuser" if role == "nobody" else role)
+    if role == "nobody":
+        client.user.is_superuser = False
+        client.user.save()
+    for words in ("", "xyz"):
+        for group in client.get(reverse(FIND), {"q": words}).json()["groups"]:
+            for item in group["items"]:
+                if item["link"].startswith("/"):
+                    assert client.get(item["link"], follow=True).status_code == 200, item
+    if role == "nobody":
+        assert set(found(client, "xyz")) == set()
+
+
+def test_a_stranger_and_a_person_without_the_console_get_none_of_it(client):
+    assert client.get(reverse(FIND)).status_code == 302
+    client.force_login(UserFactory())
+    assert client.get(reverse(FIND)).status_code == 302
+
+
+def test_its_statements_do_not_grow_with_the_words(log_in):
+    client = log_in("superuser")
+    counts = []
+    for words in ("a", "a b c d e f g h i j", "x" * 500, "\x00'%_\\ \u202e"):
+        with CaptureQueriesContext(connection) as asked:
+            assert client.get(reverse(FIND), {"q": words}).status_code == 200
+        counts.append(len(asked))
+    assert max(counts) <= 14

@@ -1,0 +1,25 @@
+"""Looks at what upstreams offer: hidden characters, and phrases that speak to the models that read definitions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sessions_app.protocol import json
+from sessions_app.protocol.json import Json
+from tools_catalog.guardrails.scanning import GROUPS, scanner_of
+
+MOST_CHARACTERS = 256 * 1024
+"""Of a definition that are looked at; a larger one is said to be too large to look at."""
+
+
+def warnings(definition: Mapping[str, Json]) -> dict[str, int]:
+    """Give how often which kind was found in a definition; empty where nothing was."""
+    text = json.canonical(dict(definition))
+    if len(text) > MOST_CHARACTERS:
+        return {"bytes": 1}
+    return dict(scanner_of((*GROUPS["hidden"], *GROUPS["injection"]), None, None).scan(dict(definition), text).kinds)
+
+
+def sentence(found: Mapping[str, int]) -> str:
+    """Say it in a line: `zero_width 2, override 1`."""
+    return ", ".join(f"{kind} {count}" for kind, count in sorted(found.items()))

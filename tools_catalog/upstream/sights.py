@@ -1,0 +1,41 @@
+"""To whom an upstream shows what, where its lists depend on who asks: as the accounts of people read them last.
+
+Who has no account there is shown everything that was approved, and is asked for an account by the first call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from tools_catalog.upstream.link import Approval
+
+
+class Shown(NamedTuple):
+    """One definition as it was shown to somebody."""
+
+    digest: str
+    schema_digest: str
+
+
+Sights = Mapping[str, Mapping[tuple[str, str], Shown]]
+"""Of one connection: principal -> kind and name there -> what was shown. Who sees the same shares the inner one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """Who sees one entry of the catalogue."""
+
+    sights: Sights
+    kind: str
+    name: str
+    approval: Approval
+
+    def hides(self, principal: str) -> bool:
+        """Whether the upstream shows it to this person not at all, or not as it was approved."""
+        seen = self.sights.get(principal)
+        if seen is None:
+            return False
+        found = seen.get((self.kind, self.name))
+        return found is None or not self.approval.covers(found)
