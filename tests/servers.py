@@ -213,7 +213,7 @@ class Hub:
         self.key = found[1] if found else ""
 
 
-def until(ask: Callable[[], Found], seconds: float = 15) -> Found:
+def until(ask: Callable[[], Found], seconds: float = 60) -> Found:
     """Ask again and again until the answer is true; give it."""
     deadline = time.monotonic() + seconds
     while True:

@@ -9,7 +9,6 @@ import signal
 import socket
 import subprocess
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -145,13 +144,10 @@ def test_first_start_prints_credentials_once_that_work_and_ends_with_status_0(tm
         assert hub.stop(signal.SIGINT) == 0
 
 
-def test_a_key_made_beside_a_running_hub_works_within_the_promised_time(home: Path) -> None:
+def test_a_key_made_beside_a_running_hub_works_at_once(home: Path) -> None:
     with serve(home) as hub:
         key = run(home, "token", "create", "beside").stdout.splitlines()[-1]
-        made = time.monotonic()
-        while (status := _post(hub, key, _INITIALIZE)[0]) != 200 and time.monotonic() - made < 5:
-            assert status == 401
-        assert status == 200
+        assert _post(hub, key, _INITIALIZE)[0] == 200
 
 
 def test_two_starts_on_one_new_database_both_serve_and_make_one_operator(tmp_path: Path) -> None:

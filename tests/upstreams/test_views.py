@@ -96,7 +96,7 @@ def test_a_view_calls_a_tool_by_the_name_that_its_server_has_for_it(speaker: Spe
     assert "viewa_refresh, viewb_refresh" in both["message"]
     only = {"slug": "viewa-alone", "patterns": "viewa_*", "description": "One of them."}
     operator.hub.operate(operations.create, "tools_catalog.McpToolset", **only)
-    until(lambda: speaker.post({}, "/mcp/s/viewa-alone").status_code != 404, 10)
+    until(lambda: speaker.post({}, "/mcp/s/viewa-alone").status_code != 404)
     body = speaker.modern_body("tools/call", {"name": "refresh", "arguments": {}})
     body["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] = {"extensions": UI}
     headers = speaker.modern_headers("tools/call", body["params"])

@@ -20,7 +20,7 @@ from tests.wire.toolbox import Apart, Box
 
 END_SECONDS = 0.25
 """In which what is disabled or revoked has ended, as documented."""
-SLACK_SECONDS = 1.0
+SLACK_SECONDS = 5.0
 """What a busy machine of the tests adds to the way there and back."""
 
 

@@ -82,7 +82,7 @@ def reads(target: Target) -> str:
     missing = []
     for word, status in told.items():
         try:
-            until(lambda word=word: [row for row in target.hub.operate(rows.rows_of, name) if word in str(row)], 10)
+            until(lambda word=word: [row for row in target.hub.operate(rows.rows_of, name) if word in str(row)])
         except AssertionError:
             missing.append(f"{word} (status {status})")
     need(not missing, f"no row tells of {', '.join(missing)}")
