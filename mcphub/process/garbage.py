@@ -13,6 +13,8 @@ from pathlib import Path
 _LOOK_SECONDS = 2.0
 _GROWN_BYTES = 64 * 1024 * 1024
 _LONGEST_SECONDS = 300.0
+_MOST_ARENAS = -8
+"""M_ARENA_MAX of mallopt(3)."""
 
 
 class GarbageWatch:
@@ -35,6 +37,16 @@ class GarbageWatch:
             gc.collect()
             _give_back()
             self._held, self._collected_at = _resident_bytes(), time.monotonic()
+
+
+def share_one_heap() -> None:
+    """Let all threads of this process and of its forks take memory from one heap, where there is glibc.
+
+    By default each thread gets a heap of its own, and each keeps what the largest request it ever served needed.
+    Threads that wait for the interpreter's lock hardly ever wait for the heap's.
+    """
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).mallopt(_MOST_ARENAS, 1)
 
 
 def _give_back() -> None:

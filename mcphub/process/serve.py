@@ -21,6 +21,7 @@ from django.core.exceptions import ImproperlyConfigured
 from mcphub import environment as env
 from mcphub.commands.stop import Stop, database_or_stop, start_django
 from mcphub.process import address, descriptors, siblings, supervisor
+from mcphub.process.garbage import share_one_heap
 
 if TYPE_CHECKING:
     from mcphub.process.connections import Connections
@@ -86,6 +87,7 @@ def serve(listen: Listen) -> int:
     own = _bind_metrics(listen)
     # What a start makes stays: to look through it again and again for garbage is a tenth of its time.
     gc.disable()
+    share_one_heap()
     start_django()
     _prepare(listen)
     if listen.workers == 1:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 import weakref
 from collections.abc import Iterator
 
@@ -12,6 +14,7 @@ from mcphub.process import garbage
 from mcphub.process.garbage import GarbageWatch
 from sessions_app.models import ApiKey
 from tests.rest import by_token, error_of
+from tests.servers import ROOT
 
 MANY = 20_000
 LARGE = 80 * 1024 * 1024
@@ -75,3 +78,32 @@ def test_a_collection_gives_the_system_back_what_malloc_holds_free() -> None:
     watch.look()
     assert held - garbage._resident_bytes() >= LARGE
     assert len(between) > MANY / 2
+
+
+_THREADS = """
+import ctypes, sys, threading
+from mcphub.process.garbage import share_one_heap
+
+if sys.argv[1] == "shared":
+    share_one_heap()
+together = threading.Barrier(8)
+
+def take():
+    together.wait()
+    kept = [bytes(600 + number % 3000) for number in range(1000)]
+    together.wait()
+
+threads = [threading.Thread(target=take) for _ in range(8)]
+for each in threads:
+    each.start()
+for each in threads:
+    each.join()
+ctypes.CDLL(None).malloc_stats()
+"""
+
+
+@pytest.mark.program
+@pytest.mark.parametrize(("how", "is_one"), [("shared", True), ("as it comes", False)])
+def test_threads_take_memory_from_one_heap(how: str, is_one: bool) -> None:
+    told = subprocess.run([sys.executable, "-c", _THREADS, how], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert (told.stderr.count("Arena ") == 1) == is_one, told.stderr
