@@ -6,7 +6,7 @@ import hashlib
 
 import pytest
 from django.contrib.auth.models import Group, Permission
-from django.db import DatabaseError, transaction
+from django.db import DatabaseError, connection, transaction
 from django.urls import reverse
 from rest_framework.test import APIClient
 
@@ -237,3 +237,20 @@ def test_every_state_of_a_row_can_be_told_and_so_can_a_deleted_one() -> None:
         None,
     ]
     assert events[-1].before["title"] == "Third"
+
+
+def test_an_index_finds_the_history_of_a_row_however_many_share_its_model_or_its_key() -> None:
+    resource = McpResourceFactory(title="First")
+    (event,) = events_of(McpResource, resource.pk)
+    copies = [
+        AuditEvent(kind=event.kind, subject_model=model, subject_id=key)
+        for number in range(2000)
+        for model, key in ((event.subject_model, f"other-{number % 50}"), ("another", event.subject_id))
+    ]
+    AuditEvent.objects.bulk_create(copies)
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE")
+    found = events_of(McpResource, resource.pk)
+    for asked in (found[:1], found.reverse()[:1], found.filter(id__gt=event.pk)[:1]):
+        assert "audit_event_by_subject" in asked.explain()
+    assert list(found) == [event]
