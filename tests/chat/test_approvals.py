@@ -88,7 +88,7 @@ def test_an_operator_demands_more_than_the_client(raw: httpx2.Client, hub: Hub) 
     def waits() -> bool:
         # Until the hub has heard of the row the call is made, and nobody lets go of it.
         try:
-            answer = raw.post("/chat/completions", json=body, timeout=10)
+            answer = raw.post("/chat/completions", json=body, timeout=5)
         except httpx2.TimeoutException:
             return False
         return answer.json().get("x_mcp", {}).get("stop_reason") == "approval_required"
