@@ -19,8 +19,9 @@ from django.db.transaction import TransactionManagementError
 
 from sessions_app.kit import replica
 
-_IN_FAILED_TRANSACTION = "25P02"
-"""PostgreSQL refuses whatever follows a failed statement of a transaction."""
+_PASSING = {"25P02", "25006"}
+"""InternalError of PostgreSQL that is no mistake: what follows a failed statement of a transaction, and a write while
+the server takes none, as after a change of roles."""
 _CANCELLED = "57014"
 _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
@@ -39,11 +40,11 @@ def driver() -> Any:
 def is_away(error: BaseException | None) -> bool:
     """Whether the database could not be used just now, which is nobody's mistake and passes.
 
-    The last two as well: Django's validation swallows what fails while it checks a constraint, and then the next
-    statement of the transaction meets it, in Django or in PostgreSQL.
+    So is what follows a failed statement: Django's validation swallows what fails while it checks a constraint, and
+    then the next statement of the transaction meets it, in Django or in PostgreSQL.
     """
     if isinstance(error, InternalError):
-        return getattr(error.__cause__, "sqlstate", "") == _IN_FAILED_TRANSACTION
+        return getattr(error.__cause__, "sqlstate", "") in _PASSING
     return isinstance(error, OperationalError | InterfaceError | TransactionManagementError)
 
 

@@ -189,6 +189,17 @@ def test_so_is_what_follows_a_failed_statement_of_a_transaction():
     assert not is_away(InternalError("some other"))
 
 
+@pytest.mark.postgresql
+def test_so_is_a_write_while_the_server_takes_none():
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("SET TRANSACTION READ ONLY")
+        with pytest.raises(InternalError) as met:
+            cursor.execute("DELETE FROM sessions_app_busevent")
+        transaction.set_rollback(True)
+    assert is_away(met.value)
+    assert render_exception(met.value, {}).status_code == 503
+
+
 def test_no_cache_on_the_way_keeps_an_answer():
     assert by_key("audit:read").get(PATH)["Cache-Control"] == "private, no-store"
 
