@@ -231,7 +231,7 @@ def approvals(rig: Rig) -> None:
 def _waits(rig: Rig, speaker: Speaker) -> bool:
     call = Apart(lambda: speaker.modern_call("tell_list", {"kind": "tools"}))
     try:
-        (waiting,) = until(lambda: rig.operate(approving.waiting, "tell_list", at=1))
+        (waiting,) = until(lambda: rig.operate(approving.waiting, "tell_list", at=1), 10)
     except AssertionError:
         return False  # the demand had not reached the machine yet
     decided = rig.operate(approving.decide, waiting, True, at=2)
@@ -345,7 +345,6 @@ def a_kill(rig: Rig) -> None:
 
 def audit(rig: Rig) -> None:
     calls = rig.operate(operations.count, "invocations.McpToolInvocation")
-    until(lambda: f"{rig.operate(operations.count, 'invocations.McpToolInvocation')}")
     said = rig.hubs[1].command("audit", "verify").strip().splitlines()[-1]
     rig.expect(f"{calls} calls, as sealed, verified on one machine: {said}", calls > 0)
     listed = httpx2.get(
@@ -382,7 +381,7 @@ def machines(stack: ExitStack, folder: Path, calls: int) -> Rig:
     first.operate(operations.change, "tools_catalog.McpToolDefinition", {"name": "tell"}, calls_per_minute=_LIMIT)
     first.start()
     stack.callback(first.stop)
-    until((first.data / "audit" / "public.keys").exists, 60)
+    until((first.data / "audit" / "signing.key").exists)  # which comes after the public keys
     for other in hubs[1:]:
         other.data.mkdir()
         for name in COPIED:
